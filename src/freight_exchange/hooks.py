@@ -92,7 +92,7 @@ class Login(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Frozen):
-    """Part of a reply that could not be read while the rest was: `error.path` says where.
+    """Part of a reply that could not be read while the rest was: `error.path` has its position.
 
     The part is a record of a listing, a part of one, or a key that repeats. The path `$` means that the reply reports
     a failure beside its rows, so that rows may be missing, or that a key repeats in the reply to a write.
@@ -134,8 +134,8 @@ class Scan(Frozen):
 class ScanProgress(Frozen):
     """Page of a feed's scan that has more pages to read.
 
-    The first scan of a large market takes minutes; this record says how far it is. The events of its pages are handed
-    out meanwhile.
+    The first scan of a large market takes minutes; this record shows how far it is. The events of its pages are
+    delivered meanwhile.
 
     Attributes:
         feed: The feed's name.
@@ -158,7 +158,7 @@ class ScanProgress(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Frozen):
-    """Begin of failing scans of a feed, which goes on trying; reported once until it has recovered.
+    """Start of failing scans of a feed, which keeps retrying; reported once until it has recovered.
 
     Attributes:
         feed: The feed's name.

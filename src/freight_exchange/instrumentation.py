@@ -36,7 +36,7 @@ class CallInfo:
 
 @attrs.frozen(kw_only=True)
 class ScanInfo:
-    """Scan that is about to begin, or to go on.
+    """Scan that is about to begin, or to continue.
 
     Attributes:
         feed: The name of the feed.

@@ -69,8 +69,8 @@ MUTATIONS: Final = (
     one(
         "a reply about something else than the write is its success",
         "endpoints/shared/reply_check.py",
-        '    if found:\n        raise DecodeError(f"the reply is about',
-        '    if False:\n        raise DecodeError(f"the reply is about',
+        '    if found:\n        raise DecodeError(f"the reply does',
+        '    if False:\n        raise DecodeError(f"the reply does',
     ),
     one(
         "a login ends with its first caller",

@@ -22,7 +22,7 @@ RequestKind = Literal["new", "updated", "withdrawn"]
 
 
 class Acknowledgeable(Serializable):
-    """Event that can be acknowledged by itself; it is a value all the same: it compares, prints and pickles as one."""
+    """Event that can be acknowledged by itself. It compares, prints and pickles as a value."""
 
     __slots__ = ("__weakref__", "_acknowledge", "_number")
 
@@ -34,7 +34,7 @@ class Acknowledgeable(Serializable):
 
         Raises:
             ConfigurationError: The event does not come from a feed of this process that is still open.
-            StoreError: The store cannot note it.
+            StoreError: The store cannot record it.
         """
         acknowledge = getattr(self, "_acknowledge", None)
         if acknowledge is None:
@@ -88,7 +88,7 @@ class Gap(Acknowledgeable):
 
     Attributes:
         since: From when on updates may have been missed, UTC; by this machine's clock.
-        until: Until when. What was updated later is listed, and handed out.
+        until: End of that time. Later updates are listed, and delivered.
     """
 
     kind: ClassVar[Literal["gap"]] = "gap"
@@ -104,9 +104,9 @@ class SchemaChanged(Acknowledgeable):
     Attributes:
         added: The fields that are new; those that this package does not know by the service's names.
         removed: The fields that are sent no longer.
-        requests: The indexes of the requests by which it was noticed; a request that changes in nothing else is not
-            handed out for it, now or later, but where the window that lists it proves that it was updated.
-        observed: When it was noticed, UTC.
+        requests: The indexes of the requests that showed it. A request that changes in nothing else makes no event,
+            unless the window that lists it proves an update.
+        observed: When it was detected, UTC.
     """
 
     kind: ClassVar[Literal["schema_changed"]] = "schema_changed"
@@ -119,7 +119,7 @@ class SchemaChanged(Acknowledgeable):
 
 @attrs.frozen(kw_only=True)
 class Unreadable(Acknowledgeable):
-    """A request that is listed, and cannot be read; once for each thing that it says.
+    """A listed request that cannot be read: one event for each of its contents.
 
     Attributes:
         index: The request's identifier, or `None` where that cannot be read either.
@@ -138,7 +138,7 @@ class Unreadable(Acknowledgeable):
 
 @attrs.frozen(kw_only=True)
 class BidSelected(Acknowledgeable):
-    """The shipper selected an own bid (service document, 4.9). A bot makes such events; its feed leaves them to it.
+    """The shipper selected an own bid (service document, 4.9). Only a bot has such events, not a feed.
 
     Attributes:
         bid: The bid as it is listed, with the shipper's contact.
@@ -154,4 +154,4 @@ class BidSelected(Acknowledgeable):
 Event = RequestEvent | Gap | SchemaChanged | Unreadable
 
 KINDS: Final = frozenset({*get_args(RequestKind), Gap.kind, SchemaChanged.kind, Unreadable.kind})
-"""The kinds of what a feed hands out; what else lies in its store was put there by somebody else, who sees to it."""
+"""Kinds of the events that a feed delivers; other events in its store are a bot's."""

@@ -124,7 +124,7 @@ def check_name(name: object) -> None:
 
 
 def check_standby(standby: object) -> None:
-    """Check the option of a feed to stand by."""
+    """Check the option `standby`."""
     if not isinstance(standby, bool):
         raise ConfigurationError(f"standby must be True or False, not {standby!r}")
 

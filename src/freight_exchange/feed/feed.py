@@ -41,13 +41,13 @@ _INTERVALS_OF_A_LEASE: Final = 3
 class Feed(EventStream[Event]):
     """Events of rate requests: `async for event in feed`. Made by `exchange.watch()`.
 
-    Entering it reads the first pages, unless an earlier run has, and retries through transient trouble; a wrong URL, an
-    invalid certificate or a rejected login is raised. The rest of the first scan is read, page by page, while events
-    are awaited. Pulling the next event acknowledges the one in hand, durably; leaving the loop does not, and it comes
-    again, after a restart too. Scans run only while an event is awaited: a slow reader makes the next one look further
-    back.
+    Entering it reads the first pages, unless an earlier run has, and retries transient errors; a wrong URL, an invalid
+    certificate or a rejected login is raised. The rest of the first scan is read, page by page, while events are
+    awaited. Pulling the next event acknowledges the one in hand, durably; leaving the loop does not: the event is
+    delivered again, after a restart too. Scans run only while an event is awaited: a slow reader makes the next one
+    look further back.
 
-    Transient trouble never ends a feed: `status()` and the hooks report it. A rejected login ends it.
+    Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
 
     Attributes:
         is_idle: Whether it reads nothing, and only holds its store and keeps its clock: the feed of a bot without
@@ -150,7 +150,7 @@ class Feed(EventStream[Event]):
     # Status
 
     def follow(self, state: str) -> None:
-        """Tell the time by the state that another process has committed, until this feed is entered."""
+        """Take the time from the state that another process has committed, until this feed is entered."""
         self._followed = State.load(state).watermark
 
     def time(self) -> float:

@@ -29,7 +29,7 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _BETWEEN_TRIES: Final = 1.0
 _TO_LEAVE: Final = 5.0
-"""A feed of this process may be about to be left; the wait for one that is not would never end."""
+"""Seconds to wait for another feed of this process, which may be about to end."""
 
 
 class Lease:
@@ -68,7 +68,7 @@ class Lease:
         return 0 if self._held is None else self._held.unacknowledged
 
     def check_free(self) -> None:
-        """`ConfigurationError` unless it can be taken."""
+        """Raise `ConfigurationError` if it cannot be taken."""
         if self._held is not None:
             raise ConfigurationError("this feed is entered already: make another with exchange.watch()")
         if self._left and self._closes_store:
@@ -119,7 +119,7 @@ class Lease:
         return self._held
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Call the store: in the loop itself where it is quick enough, else in a thread of this hold's own."""
+        """Call the store: in the loop itself where it is quick enough, else in a thread of this lease's own."""
         if self._store.inline:
             return work()
 

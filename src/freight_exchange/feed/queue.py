@@ -30,7 +30,7 @@ class EventQueue(Generic[EventT]):
     Args:
         lease: Lease of the store.
         is_wanted: Filter of what is delivered.
-        time: Gives the time on the feed's clock.
+        time: Returns the time on the feed's clock.
         kinds: Kinds of the events that the feed delivers; others in its store belong to a bot.
         unpack: Returns an event from its kind and its bytes.
 
@@ -62,7 +62,7 @@ class EventQueue(Generic[EventT]):
         self.gaps: dict[int, Gap] = {}
 
     def reset(self) -> None:
-        """Forget what was read: it is read again."""
+        """Drop what was read: it is read again."""
         self._waiting.clear()
         self.in_hand.clear()
         self.filtered.clear()
@@ -71,7 +71,7 @@ class EventQueue(Generic[EventT]):
     def take_back(self) -> None:
         """Deliver again what was delivered and not acknowledged."""
         if self._uncertain:
-            # The store failed during an acknowledgement, and may have committed it: it knows what remains.
+            # The store failed during an acknowledgement, and may have committed it: only a read shows what remains.
             self._uncertain.clear()
             self.reset()
         self._waiting.extendleft(reversed(self.in_hand.values()))

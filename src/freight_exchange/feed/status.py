@@ -29,17 +29,17 @@ class FeedStatus(Serializable):
     Attributes:
         state: `priming`, until the first scan is complete; `live`; `catching-up`, after a restart or when a scan took
             longer than its window allowed for; `backing-off`, while scans fail; `draining`; `stopped`.
-        cover_age: How long ago the moment was before which nothing can have been missed, but for what the service
-            shows later than `allowance`; `None` before the feed was entered. A feed is alive while this is young.
+        cover_age: Age of the watermark: nothing from before it was missed, except for what the service shows later than
+            `allowance`; `None` before the feed was entered. A feed is alive while this is young.
         last_success: When the last complete scan began, UTC.
         window: How far back the last scan looked, or the one under way; while priming, the first scan.
         pages: Its pages so far.
-        clamp: The most rows in a page that the service gives, where that is known.
-        allowance: How long the service is given to show an update; it grows when updates are found late.
+        clamp: The most rows that the service returns in a page, if known.
+        allowance: Time that the service may take to show an update; it grows when updates are found late.
         late: Requests that showed up later than allowed for, and were found by deep scans.
-        unacknowledged: Events that wait to be handed out or acknowledged.
+        unacknowledged: Events that wait to be delivered or acknowledged.
         gaps: The gaps that were not acknowledged.
-        retry_in: How long nothing is sent, after a failure: an interval or more, and what `Retry-After` asked for.
+        retry_in: Time until the next request after a failure: an interval or more, and what `Retry-After` asked for.
         offset_ignored: Whether the service returns its first page for each offset: what that lacks is missed.
     """
 
@@ -98,7 +98,7 @@ def explain(
 
     Args:
         index: The request's identifier.
-        seen: What the store knows of it.
+        seen: What the store has of it.
         events: Its events in the store.
         state: The feed's state.
         time, wall: The same moment on the feed's clock and in seconds since the epoch.
@@ -108,7 +108,7 @@ def explain(
     def at(moment: float) -> datetime:
         return datetime.fromtimestamp(wall - (time - moment), UTC)
 
-    def said(
+    def explained(
         verdict: Literal["unseen", "unreadable", "baseline", "excluded", "waiting", "handed-out"], why: str
     ) -> Explanation:
         return Explanation(
@@ -123,37 +123,41 @@ def explain(
 
     if seen is None:
         if any(event.kind == "unreadable" for event in events):
-            return said("unreadable", "is listed and cannot be read: an Unreadable event says what is wrong with it")
+            return explained(
+                "unreadable", "is listed and cannot be read: an Unreadable event says what is wrong with it"
+            )
         covered = f"all that was updated before {at(state.watermark.time):%Y-%m-%d %H:%M:%S} UTC is covered"
-        return said(
+        return explained(
             "unseen",
             f"was in no scan: {covered if state.is_primed else 'the first scan is not complete'},"
-            f" and the service is given {state.allowance:g} s more to show an update",
+            f" and the service may take {state.allowance:g} s more to show an update",
         )
     waiting = (event for event in events if not event.is_acknowledged and event.kind in get_args(RequestKind))
     if (event := next((event for event in waiting if _is_wanted(event, where)), None)) is not None:
-        return said("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
+        return explained("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
     if events and events[-1].kind == Unreadable.kind:
-        return said("unreadable", "was listed in a form that cannot be read: an Unreadable event says what is wrong")
+        return explained(
+            "unreadable", "was listed in a form that cannot be read: an Unreadable event says what is wrong"
+        )
     record = None if seen.record is None else recall(seen.record)
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:
-        return said("excluded", f"is left out by the filter: {excluded}")
+        return explained("excluded", f"is excluded by the filter: {excluded}")
     if seen.version <= BASELINE:
-        return said(
-            "baseline", "was listed when the feed began, which was to hand out later ones only, and has not changed"
+        return explained(
+            "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
         )
-    # Of what waits, the filter wants none.
+    # The filter excludes all events that wait.
     done = [event for event in events if event.is_acknowledged or event.kind in get_args(RequestKind)]
     if not done:
         kept = "requests" if record is None else "events"
-        return said("handed-out", f"was handed out, or left out by a filter, longer ago than {kept} are kept")
+        return explained("handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept")
     handed_out = [event for event in done if event.is_acknowledged and not event.is_filtered]
     last = f"the last event was {done[-1].kind!r}"
     if done[-1] in handed_out:
-        return said("handed-out", f"was handed out and acknowledged: {last}")
+        return explained("handed-out", f"was handed out and acknowledged: {last}")
     before = f", and {handed_out[-1].kind!r} before it was handed out" if handed_out else ""
-    return said("excluded", f"was left out by the filter of that time: {last}{before}")
+    return explained("excluded", f"was excluded by the filter of that time: {last}{before}")
 
 
 def _is_wanted(event: StoredEvent, where: RequestFilter | None) -> bool:

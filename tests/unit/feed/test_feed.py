@@ -131,7 +131,7 @@ async def test_log_of_an_outage_names_the_service_and_what_comes_next(caplog: py
     outage, recovery = (record.getMessage() for record in caplog.records if "'requests'" in record.getMessage())
     assert outage.startswith("the feed 'requests' cannot read http://127.0.0.1/api: ")
     assert "status 500" in outage
-    assert "; trying again in " in outage
+    assert "; retrying in " in outage
     assert recovery.startswith("the feed 'requests' reads http://127.0.0.1/api again after ")
 
 

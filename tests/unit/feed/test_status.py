@@ -85,18 +85,18 @@ def test_what_the_filter_leaves_out_says_by_what() -> None:
 @pytest.mark.parametrize(
     ("events", "verdict", "sentence"),
     [
-        ([event("new", filtered=True)], "excluded", "left out by the filter of that time: the last event was 'new'"),
+        ([event("new", filtered=True)], "excluded", "excluded by the filter of that time: the last event was 'new'"),
         (
             [event("new", acknowledged=True), event("updated", filtered=True)],
             "excluded",
-            "left out by the filter of that time: the last event was 'updated', and 'new' before it was handed out",
+            "excluded by the filter of that time: the last event was 'updated', and 'new' before it was handed out",
         ),
         (
             [event("new", filtered=True), event("updated", acknowledged=True)],
             "handed-out",
             "handed out and acknowledged: the last event was 'updated'",
         ),
-        ([], "handed-out", "handed out, or left out by a filter, longer ago than events are kept"),
+        ([], "handed-out", "handed out, or excluded by a filter, longer ago than events are kept"),
     ],
 )
 def test_what_an_earlier_filter_left_out_was_not_handed_out(
@@ -110,7 +110,7 @@ def test_what_became_of_one_that_is_kept_no_longer_is_not_told_for_certain() -> 
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     for where in (None, RequestFilter(origin="Oslo")):
         said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
-        assert said.sentence.endswith("was handed out, or left out by a filter, longer ago than requests are kept")
+        assert said.sentence.endswith("was handed out, or excluded by a filter, longer ago than requests are kept")
 
 
 def test_what_the_filter_is_about_to_pass_over_was_not_handed_out() -> None:
@@ -123,7 +123,7 @@ def test_what_the_filter_is_about_to_pass_over_was_not_handed_out() -> None:
     unwanted = attrs.evolve(event("new"), payload=pack(bergen))
     said = explain(4, ROW, [unwanted], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Oslo"))
     assert said.verdict == "excluded"
-    assert "was left out by the filter of that time: the last event was 'new'" in said.sentence
+    assert "was excluded by the filter of that time: the last event was 'new'" in said.sentence
 
 
 def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:

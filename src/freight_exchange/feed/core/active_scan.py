@@ -31,27 +31,27 @@ class ActiveScan:
         number: Number of the scan, one more than the last one's.
         tier: Its tier.
         window: Seconds that it looks back.
-        own_window: Seconds that it would look back if no scan before it had lacked anything.
-        is_silent: Whether what it sees for the first time is no event.
+        own_window: Its window if no earlier scan had lacked anything.
+        is_silent: Whether requests that it sees for the first time make no events.
         is_first: Whether it belongs to the first scan.
         watermark: The watermark at its start.
         began: When its first page was sent.
-        started: The same by the loop's clock, of its first attempt.
+        started: Time of its first attempt on the loop's clock.
         scanner: Its place in the listing.
         event_count: Number of events so far.
         changed: Indexes of requests that are new or changed.
         indexes: Indexes of requests that it saw.
         known: Indexes of those among them that were known before it began.
         missing: Requests that it should have seen and did not.
-        recheck_window: Seconds, from its beginning, that a scan has to look back to tell that some of these are gone.
-        doubt: Why its end proves nothing, if most is missing.
+        recheck_window: Seconds before its start that a scan must look back to prove that some of these are gone.
+        doubt: Why its end proves nothing, if it lacks too much.
         unwritten: The last page, when it was sent and when it was received, until it is committed.
         seconds: Seconds that were spent on it.
         is_covering: Whether it covers everything up to its start, once its last page is committed.
         recent_updates: What a narrow scan at the time of the last page listed, if one was made.
-        due: When to go on, by the loop's clock, after a page that failed.
+        due: Time on the loop's clock at which to continue after a page that failed.
         departures: Readers in a row who left before a page came.
-        recent: Indexes of what was updated since it began, as far as that was read, and the next page to read of it.
+        recent: Indexes of requests updated since it began, as far as they were read, and the next page of them to read.
     """
 
     number: int

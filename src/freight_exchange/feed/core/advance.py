@@ -26,9 +26,9 @@ __all__ = ["Advance", "absence_query", "earliest_moment", "find_gap", "moment", 
 
 _GAP_MARGIN: Final = 600.0
 _CLOCK_TOLERANCE: Final = 1.0
-"""Seconds up to which clocks are taken to agree."""
+"""Seconds by which clocks that agree may differ."""
 _MOST_LAGS: Final = 20
-"""Lags of the clock that are told apart; older ones count as one."""
+"""Lags of the clock that are kept apart; older ones are merged."""
 
 
 class Advance:
@@ -36,10 +36,10 @@ class Advance:
 
     Args:
         start: What the first scan reports.
-        allowance: Seconds that the service may take to show an update, as the user knows it.
+        allowance: Seconds that the service may take to show an update, as the user set it.
 
     Attributes:
-        suspects: What the last deep scan found, and the watermark before it, until a narrow scan has judged it.
+        suspects: What the last deep scan found, and the watermark before it, until a narrow scan has checked it.
     """
 
     def __init__(self, start: Start, allowance: float) -> None:
@@ -48,16 +48,16 @@ class Advance:
         self.suspects: tuple[frozenset[int], Watermark] | None = None
 
     def is_covering(self, state: State, scan: ActiveScan, received: Reading) -> bool:
-        """Return whether a scan, whose last page came then, has left nothing out."""
+        """Return whether a scan whose last page was received then has omitted nothing."""
         if scan.window >= WIDEST:
-            # There is no more to ask for: what lies before it is a gap, which is reported.
+            # The service lists no more: the time before it is a gap, which is reported.
             return True
         if scan.is_first and not scan.is_silent and isinstance(self._start, timedelta):
             return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)
         return is_covered(scan.window, state.watermark.most(received), state.allowance)
 
     def advance(self, state: State, scan: ActiveScan, ended: float) -> State:
-        """Return the state after a scan that leaves nothing out and ended at that time on the feed's clock."""
+        """Return the state after a scan that omits nothing and ended at that time on the feed's clock."""
         if not state.is_primed:
             return self._advance_first_scan(state, scan, ended)
         late, allowance = self._lateness(state, scan)
@@ -108,7 +108,7 @@ def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQ
 
 
 def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
-    """Return the event of a time without a scan that the service lists no longer, if there is one, and the state.
+    """Return the event of a gap, a time without a scan that the service lists no longer, and the state.
 
     The clock that advanced most counts: steady clocks stop in a machine that is suspended. A false gap costs an
     acknowledgement; a gap that is not reported costs the updates in it.
@@ -139,12 +139,12 @@ def earliest_moment(state: State, time: float, received: Reading) -> datetime:
 
 
 def _moment_of(time: float, now: float, reading: Reading) -> datetime:
-    """Return the time of day at an earlier time on the feed's clock, which says `now` at the reading."""
+    """Return the time of day at an earlier time on the feed's clock, which shows `now` at the reading."""
     return datetime.fromtimestamp(reading.wall - (now - time), UTC)
 
 
 def _clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
-    """Return the lags of the feed's clock by then: its steady clocks stop in a machine that is suspended.
+    """Return the lags of the feed's clock at a reading: its steady clocks stop in a machine that is suspended.
 
     What is seen later was updated at most the allowance before the reading, however long the machine was suspended.
     """
@@ -162,7 +162,7 @@ def _clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
 
 
 def _earliest(time: float, lags: Sequence[ClockLag]) -> float:
-    """Return the earliest time on the feed's clock that was no earlier than `time`, however much the clock lags."""
+    """Return the earliest time on the feed's clock that can be meant by `time`, given the lags of the clock."""
     earliest, behind = -math.inf, sum(lag.by for lag in lags)
     for lag in lags:
         earliest = max(earliest, time + behind)

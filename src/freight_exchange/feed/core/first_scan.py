@@ -1,6 +1,6 @@
 """Stages of a feed's first scan. Pure.
 
-A feed hands out events before its first scan is complete. Until then these scans take turns:
+A feed delivers events before its first scan is complete. Until then these scans take turns:
 
 - the first scan itself, which reads everything that the service lists;
 - narrow scans, which report everything updated since the feed was entered.
@@ -24,7 +24,7 @@ Stage = Literal["entering", "window", "listing", "settling", "primed"]
 """Stage of the first scan, committed with its pages.
 
 - `entering`: no event is promised yet.
-- `window`: reading what was updated within `start`, which is handed out.
+- `window`: reading what was updated within `start`, which is delivered.
 - `listing`: reading everything that the service lists.
 - `settling`: waiting for the narrow scan that decides what is `UNDECIDED`.
 - `primed`: done.
@@ -42,13 +42,13 @@ def next_stage(stage: Stage, start: Start, *, listed: bool) -> Stage:
 
     Args:
         stage: The stage before it.
-        start: What is handed out.
+        start: The content of the first scan that is delivered.
         listed: Whether everything that the service lists has been read.
     """
     if stage == "entering" and isinstance(start, timedelta):
         return "window"
     if not listed:
         return "listing"
-    # What was read before the feed was entered, or is handed out anyway, is not undecided.
+    # What was read before the feed was entered, or is delivered anyway, is not undecided.
     is_decided = stage in ("entering", "window") or start == "backfill"
     return "primed" if is_decided else "settling"

@@ -21,9 +21,9 @@ _DENIALS: Final = 3
 class Lookups:
     """Requests that two complete scans have lacked, until they are looked up.
 
-    After each scan it is the turn of some of those that were last seen long enough ago: a service of several machines,
-    some of them late with updates, may show a request once and then not for as long as they lag. A look-up that fails
-    comes again after the next scan, behind the others, and is left to the deep scans to come after a few.
+    After each scan, some of those that were last seen long enough ago are looked up: a service with a lagging machine
+    may show a request once, and then hide it for as long as that lags. A failed look-up is repeated after the next
+    scan, behind the others; after a few failures it is left to later deep scans.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Lookups:
         return index in self._open
 
     def update(self, missing: Iterable[TrackedRequest], listed: AbstractSet[int], *, long_ago: float) -> None:
-        """Note what a complete scan lacked and listed; what was last seen `long_ago` or earlier is looked up."""
+        """Record what a complete scan lacked and listed; what was last seen `long_ago` or earlier is looked up."""
         for index in self._open.keys() & listed:
             self.close(index)
         self._open.update({row.index: row for row in missing if row.missed_scans >= SCANS_THAT_MISS})
@@ -57,7 +57,7 @@ class Lookups:
         self._turn = [other for other in self._turn if other != index]
 
     def record_failure(self, index: int) -> bool:
-        """Note that a look-up failed; return whether that has happened often enough to give up."""
+        """Record that a look-up failed; return whether that has happened often enough to give up."""
         row, failures = self._open[index], self._failures.get(index, 0) + 1
         self.close(index)
         if failures < _TRIES:
@@ -65,7 +65,7 @@ class Lookups:
         return failures >= _TRIES
 
     def record_denial(self, index: int) -> bool:
-        """Note an answer that nothing is there, without saying what; return whether that has happened often enough.
+        """Record a bare 404 to a look-up; return whether there were enough of them.
 
         Each time must come after another complete scan.
         """
@@ -77,5 +77,5 @@ class Lookups:
         return False
 
     def pause(self) -> None:
-        """No more until after the next scan."""
+        """Look up no more until after the next scan."""
         self._turn = []

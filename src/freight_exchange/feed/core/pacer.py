@@ -1,8 +1,7 @@
 """Pace of a feed's requests. Pure.
 
-A steady pace with a tenth of jitter, so that many bots do not come at once. In trouble a feed sends at most what it
-sends in health: every request that failed costs at least an interval. Ticks that were missed are skipped, never made
-up for.
+The pace is steady, with a tenth of jitter, so that many bots do not poll at once. A failing service receives no more
+requests than a healthy one: each failed request costs at least an interval. Missed ticks are skipped.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ _FIRST_PAUSE: Final = 1.0
 _HOUR: Final = 3600.0
 _LONGEST_BACKOFF: Final = 20.0
 _LONGEST_PAUSE: Final = 3600.0
-"""Seconds: no pause is longer, unless the interval is or the service asks for it."""
+"""Seconds: the longest pause, unless the interval or `Retry-After` is longer."""
 _LONGEST_QUICK: Final = 1200.0
-"""Seconds: with a longer interval no page is asked for again at once, as the pause could not make up for it."""
+"""Seconds: with a longer interval no page is repeated at once, as the longest pause could not compensate for it."""
 _JITTER: Final = 0.1
 _TURNS: Final = (1.0, 2.5, 5.0)
-"""Intervals to the next turn, by the requests that were repeated: more than pays for them, as some come at the edge of
-the hour. They are two where a deep scan, which takes its turn before it sends any, and the next narrow one repeat."""
+"""Intervals to the next turn, by the number of repeated requests: more than these cost, as some come at the edge of the
+hour. Two are possible: a deep scan takes its turn before it sends any, and the next narrow one may repeat too."""
 _MOST_DOUBLINGS: Final = 6
 
 
@@ -36,12 +35,12 @@ class Pacer:
     Args:
         interval: Seconds from the beginning of one scan to the next.
         random: Source of jitter.
-        extra: Gives how many requests calls that went well have sent beyond one each, since it was last asked.
+        extra: Returns how many requests successful calls have sent beyond one each, since it was last called.
 
     Attributes:
         due: When the next scan is due, by the loop's clock.
-        quiet_until: Until when nothing at all is sent, by the loop's clock.
-        failures: How many requests in a row have failed, less those that were repeated at once.
+        quiet_until: Time on the loop's clock until which nothing at all is sent.
+        failures: Requests that failed in a row, less those that were repeated at once.
     """
 
     def __init__(self, interval: float, random: Random, extra: Callable[[], int] = lambda: 0) -> None:
@@ -55,14 +54,14 @@ class Pacer:
         self.failures = 0
 
     def begin(self, now: float) -> None:
-        """Start at a random phase: feeds that were started together do not stay together."""
+        """Start at a random phase, so that feeds that start together spread out."""
         self.due = now + self._random.random() * self._interval
 
     def take_turn(self, began: float) -> None:
         """Give this turn to a scan of many pages; the next one is an interval away.
 
-        It is more for each request that was repeated since the last turn: a service that fails every other request is
-        sent no more than in health.
+        It is more for each request that was repeated since the last turn: a service that fails every other request
+        receives no more than a healthy one.
         """
         self.due = began + self._turns() * self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
 
@@ -72,7 +71,7 @@ class Pacer:
         return _TURNS[min(repeated, len(_TURNS) - 1)]
 
     def record_scan(self, began: float) -> None:
-        """Note that the scan that began then was complete."""
+        """Record that the scan that began then was complete."""
         self.record_reply()
         if self.due <= began:
             self.take_turn(began)
@@ -86,11 +85,11 @@ class Pacer:
         self.due = now + min(_FIRST_PAUSE, self._interval)
 
     def record_reply(self) -> None:
-        """Note that a request succeeded."""
+        """Record that a request succeeded."""
         self.failures = self._owed = 0
 
     def repeat_delay(self, *, sent: int = 1, retry_after: float | None = None) -> float | None:
-        """Count a failed request, and give the seconds after which it may be repeated at once.
+        """Count a failed request, and return the seconds after which it may be repeated at once.
 
         Args:
             sent: How many requests it was, logins included.
@@ -98,7 +97,7 @@ class Pacer:
 
         Returns:
             `None` if it may not: only a single request is repeated at once, the first of several failures in a row.
-            A login, say, has retried by itself.
+            A login has already retried by itself.
         """
         self._owed += sent
         if self.failures or self._owed > 1 or self._interval > _LONGEST_QUICK:
@@ -109,7 +108,7 @@ class Pacer:
         return max(self._random.random() * min(_FIRST_PAUSE, self._interval), retry_after or 0.0)
 
     def record_failure(self, now: float, retry_after: float | None = None) -> float:
-        """Nothing is sent before an interval has passed for every request that failed; give the time until which."""
+        """Pause for an interval for each failed request; return the time at which the pause ends."""
         widened = 1 + self._random.random() * min(1.0, 0.5 + self.failures / 8)
         pause = min(self._cost(max(1, self._owed)) * widened, max(self._interval, _LONGEST_PAUSE))
         if retry_after is not None:
@@ -123,10 +122,10 @@ class Pacer:
         return self.quiet_until
 
     def _cost(self, requests: int) -> float:
-        """Return the seconds after so many failed requests by which no hour holds more of them than of scans."""
+        """Return the pause in seconds after failed requests, so that no hour has more of them than of scans."""
         bursts = int(_HOUR / self._interval) // requests
         return max(requests * self._interval, _HOUR / bursts if bursts else _LONGEST_PAUSE)
 
     def backoff(self, failures: int) -> float:
-        """Seconds to wait for what is not the service, after that many failures before this one: full jitter."""
+        """Return the seconds to wait for anything but the service, after that many earlier failures: full jitter."""
         return self._random.random() * min(_LONGEST_BACKOFF, _FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))

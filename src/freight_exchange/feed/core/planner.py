@@ -26,10 +26,10 @@ class ScanPlan:
     """Plan of a scan.
 
     Attributes:
-        tier: How deep it looks.
+        tier: Its depth.
         window: Seconds that it looks back.
-        own_window: Seconds that it would look back if no scan before it had lacked anything.
-        is_silent: Whether what it sees for the first time is no event.
+        own_window: Its window if no earlier scan had lacked anything.
+        is_silent: Whether requests that it sees for the first time make no events.
         is_first: Whether it belongs to the first scan.
     """
 
@@ -48,7 +48,7 @@ class _Rest:
 
 @attrs.frozen
 class _Doubt:
-    """A scan that lacked something: only a second one that looks as far back can tell that it is gone."""
+    """A scan that lacked something: only a second one that looks as far back can prove that it is gone."""
 
     window: int
     began: Reading
@@ -58,7 +58,7 @@ class _Doubt:
 
 
 class Planner:
-    """Plans the scans of one feed.
+    """Planner of the scans of one feed.
 
     Args:
         start: Content of the first scan that is reported.
@@ -82,8 +82,8 @@ class Planner:
 
         Args:
             state: The feed's state.
-            now: What the clocks say.
-            suspects: The watermark to reach back to, so that it is known whether what a deep scan found was late.
+            now: Reading of the clocks.
+            suspects: The watermark to reach back to, which shows whether finds of a deep scan were late.
             deep: Whether a deep scan may be planned only because its turn has come.
         """
         if not state.is_primed:
@@ -108,18 +108,18 @@ class Planner:
         return self._narrow_times.expected()
 
     def record_duration(self, tier: schedule.Tier, seconds: float) -> None:
-        """Note how long a scan took, or how long the next one is expected to take."""
+        """Record how long a scan took, or how long the next one is expected to take."""
         (self._narrow_times if tier is schedule.NARROW else self._deep_times).record(seconds)
 
     def record_success(
         self, tier: schedule.Tier, window: int, own_window: int, began: Reading, *, is_doubtful: bool
     ) -> None:
-        """Note that a scan has read its whole window; `is_doubtful` if it lacked something for the first time.
+        """Record that a scan has read its whole window; `is_doubtful` if it lacked something for the first time.
 
-        What it lacked is looked for again as far back as it would have looked on its own account: were that as far as
-        it did, every scan of a market from which requests vanish would call for another one as deep.
+        The check of what it lacked reaches back by its own window only: otherwise, in a market from which requests
+        vanish, every scan would require another one as deep.
         """
-        # One that failed before, and now does not: the trouble was not in how deep it looks.
+        # It failed before, and now succeeds: its depth was not the cause.
         well = (
             {*self.failing} if tier.name in self.failing else {schedule.NARROW.name, *schedule.completed_tiers(window)}
         )
@@ -129,11 +129,11 @@ class Planner:
             self._doubt = _Doubt(own_window, began) if is_doubtful else None
 
     def record_stall(self, tier: schedule.Tier) -> None:
-        """Note that a scan of this tier has met trouble, and will go on where it is."""
+        """Record that a scan of this tier has stalled, and will continue where it is."""
         self.failing.add(tier.name)
 
     def record_failure(self, tier: schedule.Tier, time: float) -> None:
-        """Note that a scan of this tier failed, at that time on the feed's clock.
+        """Record that a scan of this tier failed, at that time on the feed's clock.
 
         A deep tier rests, longer from one failure to the next, while the others have their turn.
         """
@@ -145,14 +145,14 @@ class Planner:
         self._rests[tier.name] = _Rest(time + seconds, seconds)
 
     def recent_plan(self, state: State, now: Reading) -> ScanPlan:
-        """Return the scan of what was updated recent_updates, which is the baseline of the narrow scans to come."""
-        return self._since_cover(state, now, is_silent=True, is_first=True)
+        """Return the scan of recent updates, which are the baseline of later narrow scans."""
+        return self._since_watermark(state, now, is_silent=True, is_first=True)
 
     def _unprimed(self, state: State, now: Reading, *, deep: bool) -> ScanPlan:
         if not state.is_entered:
             return self._listing()
         if state.stage == "settling" or not deep or not is_recent(state.watermark, now):
-            return self._since_cover(state, now)
+            return self._since_watermark(state, now)
         return self._listing() if state.stage == "listing" else self._within_start(state, now)
 
     def _listing(self) -> ScanPlan:
@@ -166,8 +166,10 @@ class Planner:
         window = window_for(age, 0.0, expected)
         return ScanPlan(schedule.tier_within(age), window, window, is_first=True)
 
-    def _since_cover(self, state: State, now: Reading, *, is_silent: bool = False, is_first: bool = False) -> ScanPlan:
-        """Return a scan of exactly what was updated since the cover, however long that was ago."""
+    def _since_watermark(
+        self, state: State, now: Reading, *, is_silent: bool = False, is_first: bool = False
+    ) -> ScanPlan:
+        """Return a scan of exactly the updates since the watermark, however old it is."""
         age, expected = state.watermark.most(now), self._narrow_times.expected()
         tier = schedule.tier_within(age)
         if tier is not schedule.NARROW:

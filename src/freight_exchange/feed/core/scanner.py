@@ -1,9 +1,9 @@
-"""One scan of a window: which page to ask for next, and when all of it was seen. Pure.
+"""One scan of a window: the next page to request, and the end of the scan. Pure.
 
-One page is the only snapshot that the service gives. A listing of several is walked up and down until nothing that was
-there all the time can have been missed (`paging.walk`). What a watcher needs beyond that is here: an error in place of
-a page ends the listing only if a second walk meets it as well, a page that fails for a passing reason is asked for
-again, and a service that refuses large pages, or fails to give them, is asked for smaller ones.
+Only a single page is a snapshot. A listing of several is walked up and down until nothing that was there all the time
+can be missing (`paging.window_walk`). This module adds what a watcher needs: an error in place of a page ends the
+listing only if a second walk meets it as well, a page that fails for a transient reason is repeated, and a service that
+refuses large pages, or fails at them, is asked for smaller ones.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner"]
 
 OPERATION: Final = "feed"
 PAGE_SIZE: Final = 1000
-"""Rows asked for in a page: the more a page holds, the more often it is the whole window."""
+"""Rows requested in a page: the more a page holds, the more often it is the whole window."""
 
 MODEST_PAGE: Final = 100
 _ATTEMPTS: Final = 3
 _ATTEMPTS_IN_THE_MIDDLE: Final = 6
-"""After which a later page is taken to be too large where it stands, though the first ones came: what was read is read
-again then, which an outage of a minute or two is not worth."""
+"""Failures after which a later page counts as too large, though the first ones came. The listing is then read again, so
+an outage of a minute or two must not be enough."""
 _WALKS: Final = 4
 
 _index = attrgetter("index")
@@ -38,12 +38,12 @@ T = TypeVar("T")
 
 
 class Scanner(Generic[T]):
-    """One scan: `number` and `size` say which page it waits for, until it has `ended`.
+    """One scan: `number` and `size` name the page that it waits for, until it has `ended`.
 
     Attributes:
         sizes: What is known of the service's page sizes; the scan adds to it.
-        number: The page to ask for.
-        attempts: How often it was asked for and failed.
+        number: The page to request.
+        attempts: Failed requests of that page.
         pages: How many pages have come.
         rows: How many rows were on them.
         ended: Whether nothing that was listed all the time can have been missed.
@@ -86,12 +86,12 @@ class Scanner(Generic[T]):
         return self._walk.unexplained
 
     def excuse(self, recent: frozenset[int]) -> None:
-        """Take note of what was updated since the scan began: it moves the listing, and need not have been seen."""
+        """Record what was updated since the scan began: it moves the listing, and need not have been seen."""
         self._walk.excuse(recent)
         self._conclude()
 
     def take(self, page: Rows[T]) -> None:
-        """Take in the page that was asked for.
+        """Accept the requested page.
 
         Raises:
             FeedProtocolError: The listing changed during every one of many passes: its content is unknown.
@@ -110,7 +110,8 @@ class Scanner(Generic[T]):
         self._conclude()
 
     def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
-        """Decide after an error in place of the page: ask again after a pause, go on with another page, or give up."""
+        """Decide after an error in place of the page: repeat it after a pause, continue with another page, or give
+        up."""
         if is_from_login(error):
             self.attempts += 1
             return "again" if is_transient(error) and self.attempts < _ATTEMPTS else "lost"
@@ -130,7 +131,7 @@ class Scanner(Generic[T]):
         if is_transient(error) and self.attempts < _ATTEMPTS:
             return "again"
         if self._may_be_too_much(error):
-            # A size that is learned of nothing but trouble: the next scan asks for large pages again.
+            # The size was learned from failures only: the next scan requests large pages again.
             self._page_size = MODEST_PAGE
             self._agreed = None
             self._start_walk()

@@ -30,7 +30,7 @@ class Tier:
     """One depth of scanning.
 
     Attributes:
-        name: As hooks and the status call it.
+        name: Name in hooks and in the status.
         window: Seconds that it looks back at least.
         every: Seconds from one to the next.
     """
@@ -46,7 +46,7 @@ DEEP: Final = (DEEPEST, Tier("six hours", 6 * 3600, _HOUR), Tier("half an hour",
 """The deep scans, the deepest first. Each takes the place of a narrow one."""
 
 DISTRUSTFUL: Final = DEEP[:2]
-"""The deep scans that find out anew how many rows a page holds; they are few enough to ask for a page more."""
+"""The deep scans that measure again how many rows a page holds; they are few enough to request a page more."""
 
 
 def due_tier(last: Mapping[str, float], now: float, resting: AbstractSet[str] = frozenset()) -> Tier:

@@ -117,7 +117,7 @@ class State:
             fields = {_EARLIER_KEYS.get(key, key): value for key, value in kept.items()}
             watermark, schema, doubt = fields.pop("watermark"), fields.pop("schema"), fields.pop("absence_doubt", None)
             if fields.pop("primed", False):
-                # Earlier versions knew no other stages.
+                # Earlier versions had no other stages.
                 fields["stage"] = "primed"
             # Earlier versions kept one lag, the sum of all.
             sum_of_lags = fields.pop("clock_lag", None)

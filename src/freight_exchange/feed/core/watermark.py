@@ -1,8 +1,7 @@
 """Watermark and windows: no update falls between two scans. Pure.
 
-The service lists what was updated in the last so many seconds, and names no times. What is covered is therefore all
-that was updated before the moment at which the last complete scan began, less the time that the service may take to
-show an update.
+The service lists what was updated in the last so many seconds, without times. So a complete scan covers all updates
+before its start, less the time that the service may take to show an update.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed
 __all__ = ["LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for"]
 
 LONGEST_ALLOWANCE: Final = 1800.0
-"""Seconds up to which the allowance grows by itself, where deep scans find what narrow ones should have found."""
+"""Seconds up to which the allowance grows by itself, if deep scans find what narrow ones should have found."""
 
 SCAN_TIME: Final = 5.0
 """Seconds that a scan is expected to take, until it is known."""
@@ -63,7 +62,7 @@ def window_for(elapsed: float, allowance: float, scan_time: float) -> int:
 
 
 def is_covered(window: int, elapsed: float, allowance: float) -> bool:
-    """Return whether a scan, whose last page came at this age of the watermark, left nothing out.
+    """Return whether a scan whose last page came at this age of the watermark omitted nothing.
 
     The window slides on while the pages are read: one that was wide enough at the first may not be at the last.
     """
@@ -71,7 +70,7 @@ def is_covered(window: int, elapsed: float, allowance: float) -> bool:
 
 
 class ScanTimes:
-    """Durations of scans, by experience."""
+    """Durations of earlier scans."""
 
     def __init__(self) -> None:
         self._seconds: deque[float] = deque(maxlen=_SCANS_REMEMBERED)

@@ -1,1 +1,1 @@
-"""Scans of a feed: what they ask of the service, and what is written down of the replies."""
+"""Scans of a feed: their requests to the service, and the commits of the replies."""

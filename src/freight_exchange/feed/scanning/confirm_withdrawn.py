@@ -32,7 +32,7 @@ _EVEN_IF_LATE: Final = 2
 
 
 class WithdrawalCheck:
-    """Looks up requests that scans have lacked.
+    """Check of requests that scans have lacked, by look-ups.
 
     They count only after one that finds a request that the last scan listed: a service whose look-ups fail may answer
     all of them as if there was nothing.
@@ -65,7 +65,7 @@ class WithdrawalCheck:
         return due if self._lookups and is_in_time else math.inf
 
     def note_scan(self, scan: ActiveScan) -> bool:
-        """Note what a complete scan lacked; return whether another one has to lack it as well."""
+        """Record what a complete scan lacked; return whether another one must lack it as well."""
         state = self._journal.state
         long_ago = state.watermark.time_at(self._clock.read()) - state.allowance
         self._lookups.update(scan.missing, scan.indexes, long_ago=long_ago)
@@ -77,7 +77,7 @@ class WithdrawalCheck:
         return any(row.missed_scans < SCANS_THAT_MISS for row in scan.missing)
 
     async def look_up(self) -> None:
-        """Look up what complete scans lacked, until a scan is due; what the service does not know is withdrawn."""
+        """Look up what complete scans lacked, until a scan is due; what the service denies is withdrawn."""
         while self.due <= anyio.current_time():
             # A reader who leaves before each answer must not hold up the scans.
             self._even_if_late -= 1
@@ -109,7 +109,7 @@ class WithdrawalCheck:
         row = self._lookups.next_row()
         try:
             if row.index <= 0:
-                # It can be listed, and cannot be asked for.
+                # It is listed, but this index cannot be looked up.
                 await self._journal.record_silence(row)
             elif (record := await self._source.find(row.index)) is not None:
                 await self._journal.record_find(record, self._clock.read())
@@ -119,7 +119,7 @@ class WithdrawalCheck:
             raise
         except READ_ERRORS as error:
             if isinstance(error, NotFoundError) and not is_from_login(error):
-                # It does not say of what: a gateway's own page, perhaps, while the service behind it is away.
+                # A bare 404: perhaps a gateway's own page, while the service behind it is down.
                 self._pacer.record_reply()
                 if not self._lookups.record_denial(row.index):
                     return
@@ -131,7 +131,7 @@ class WithdrawalCheck:
             elif self._lookups.record_failure(row.index):
                 await self._journal.record_silence(row)
             else:
-                # Trouble may refuse a question as well, and pass.
+                # A transient failure may refuse a look-up as well.
                 return
         else:
             self._pacer.record_reply()

@@ -33,18 +33,18 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
 _ONE_MOMENT: Final = 10.0
-"""Seconds within which two looks count as one moment: shippers update requests between looks that are further apart."""
+"""Seconds within which two scans count as simultaneous; between later ones shippers may update requests."""
 
 
 class PageFetcher:
-    """Fetches the pages that scans wait for.
+    """Fetcher of the pages that scans wait for.
 
     Args:
         source: The service.
         journal: Journal of the feed.
         clock: Clock of the machine.
         pacer: Pace of the feed.
-        expected: Gives the seconds that a narrow scan is expected to take.
+        expected: Returns the seconds that a narrow scan is expected to take.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class PageFetcher:
         self._expected = expected
 
     async def take(self, scan: ActiveScan) -> None:
-        """Ask for the page that comes next, and commit it. After a cancellation, the next call goes on with it.
+        """Fetch the next page, and commit it. After a cancellation, the next call continues with it.
 
         Raises:
-            FreightExchangeError: The page does not come, or says nothing; what came before it is written down.
+            FreightExchangeError: The page does not come, or proves nothing; earlier pages are committed.
         """
         restless = None
         # A caller that was cancelled during a commit comes back to a page that is committed.
@@ -78,7 +78,7 @@ class PageFetcher:
             raise restless
 
     async def _next_page(self, scan: ActiveScan) -> FreightExchangeError | None:
-        """Ask for the next page, which is then unwritten; an error that ends the scan once it is written."""
+        """Fetch the next page, which is then unwritten; return an error that ends the scan once it is written."""
         scanner, sent = scan.scanner, self._clock.read()
         if not scanner.pages:
             scan.began = sent
@@ -86,7 +86,7 @@ class PageFetcher:
         if page is not None or scanner.ended:
             scan.unwritten = (page, sent, self._clock.read())
         if page is not None and page.failure is not None:
-            # Its rows count; the page does not, and is asked for again.
+            # Its rows count; the page does not, and is requested again.
             return None if await goes_on(self._pacer, scanner, page.failure) else page.failure
         try:
             if page is not None:
@@ -96,9 +96,9 @@ class PageFetcher:
         return None
 
     async def _next_recent(self, scan: ActiveScan) -> None:
-        """Ask for a page of what was updated since the scan began: only what was there before must not slip past it.
+        """Fetch a page of the updates since the scan began: only requests from before it must not be missed.
 
-        Once a page adds nothing, the scanner is told. Should that end the scan, the end is to be written down.
+        Once a page adds nothing, the scanner receives them. If that ends the scan, its end must be committed.
         """
         sent, (recent, number) = self._clock.read(), scan.recent
         found = await self._recent(scan, number)
@@ -113,7 +113,7 @@ class PageFetcher:
     async def _recent(self, scan: ActiveScan, number: int) -> frozenset[int]:
         """Return what a page of recent updates lists; nothing if that fails.
 
-        It is asked for right after another page, which a limit of rate may refuse: one refusal must not cost a round
+        It is requested right after another page, which a rate limit may refuse: one refusal must not cost a round
         through the whole listing.
         """
         while (window := self._window_since(scan.began)) < scan.window:
@@ -130,7 +130,7 @@ class PageFetcher:
                     break
                 pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
                 if not is_transient(error) or pause is None:
-                    _logger.debug("recent updates cannot be read: %s; the scan goes on without them", error)
+                    _logger.debug("recent updates cannot be read: %s; the scan continues without them", error)
                     self._pacer.record_failure(anyio.current_time(), retry_delay(error))
                     break
                 await anyio.sleep(pause)

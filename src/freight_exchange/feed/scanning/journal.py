@@ -1,6 +1,6 @@
 """Journal of a feed: each page, its events and the advance of the watermark in one transaction.
 
-The decisions are in `core`; here they meet the store.
+The decisions are in `core`; this module commits them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "UnclearError"]
 
 _RELEARN_AFTER: Final = 600.0
-"""Seconds for which look-ups that find something do not have page sizes learned anew once more."""
+"""Seconds after such a find in which further ones do not cause page sizes to be learned anew."""
 _REMEMBERED: Final = WIDEST + 86_400.0
 _NEVER: Final = -1e18
 _DISTRUSTED: Final = 3600.0
@@ -52,17 +52,17 @@ _DISTRUSTED: Final = 3600.0
 
 
 class UnclearError(Exception):
-    """A page of a deep scan contains updates or a change of the schema; only a narrow scan can tell them apart."""
+    """A page of a deep scan contains updates or a change of the schema; only a narrow scan can distinguish them."""
 
 
 class Journal:
-    """Writes down what scans find.
+    """Journal of what scans find.
 
     Args:
         store: The store.
         run: Runs the store's calls.
         start: Content of the first scan that is reported.
-        allowance: Seconds that the service may take to show an update, as the user knows it.
+        allowance: Seconds that the service may take to show an update, as the user set it.
         now: Reading of the clocks.
 
     Attributes:
@@ -88,7 +88,7 @@ class Journal:
 
     @property
     def suspects(self) -> Watermark | None:
-        """The watermark from before the last deep scan, until a narrow scan tells what that found late."""
+        """The watermark from before the last deep scan, until a narrow scan shows what that found late."""
         return None if self._rules.suspects is None else self._rules.suspects[1]
 
     async def record_page(
@@ -99,7 +99,7 @@ class Journal:
         Args:
             scan: The scan.
             page: The page, or `None` if an error ended the listing.
-            sent, received: When it was asked for, and when it was received.
+            sent, received: When it was requested, and when it was received.
 
         Raises:
             UnclearError: `scan.recent_updates` is missing. Nothing was written.
@@ -190,7 +190,7 @@ class Journal:
             self.sizes = self.sizes.afresh()
 
     async def record_silence(self, row: TrackedRequest) -> None:
-        """Commit that the service does not tell what became of a request: its absence proves nothing."""
+        """Commit that look-ups of a request give no answer: its absence proves nothing."""
 
         def decide(found: ReadSet) -> Commit:
             row_now = found.requests.get(row.index, row)
@@ -199,7 +199,7 @@ class Journal:
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
     async def record_clock(self) -> None:
-        """Commit the state of a feed that reads nothing: its clock goes on from there in the next run."""
+        """Commit the state of a feed that reads nothing: its clock continues from there in the next run."""
         if self._store.state is None:
             await self._run(lambda: self._store.commit(lambda _: Commit(state=self.state.dump())))
 
@@ -209,7 +209,7 @@ class Journal:
         return bool(await self._run(lambda: self._store.prune(before=time - _REMEMBERED)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
-        """Note, after a complete scan, what the next narrow one can tell of its finds."""
+        """Record, after a complete scan, which finds the next narrow one can check."""
         is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
         self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
 
@@ -221,7 +221,7 @@ class Journal:
     def _judge_absence(
         self, scan: ActiveScan, absent: Sequence[TrackedRequest], received: Reading, query: AbsenceQuery | None
     ) -> AbsenceDoubt | None:
-        """Note what a scan lacks, and why that proves nothing, if it does not; return the doubt from now on."""
+        """Record what a scan lacks, and why that proves nothing, if so; return the doubt from now on."""
         doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
         if query is not None:
             doubt = absence.next_doubt(doubt, window=scan.window, at=ended, listed=len(scan.known), absent=len(absent))
@@ -285,5 +285,5 @@ class Journal:
 
 
 def _lacks_more(scan: ActiveScan, doubt: AbsenceDoubt | None) -> bool:
-    """Return whether requests are missing for the first time: they may be beyond a page that passed for the last."""
+    """Return whether requests are missing for the first time: they may be beyond a page that seemed to be the last."""
     return any(row.missed_scans == 1 for row in scan.missing) or (scan.doubt is not None and doubt is None)

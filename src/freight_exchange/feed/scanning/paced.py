@@ -24,7 +24,7 @@ _SHORTEST_SLEEP: Final = 0.001
 
 
 async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Awaitable[Rows[T]]]) -> Rows[T] | None:
-    """Fetch the page that the scanner waits for; return `None` if it goes on after an error in its place."""
+    """Fetch the page that the scanner waits for; return `None` if it continues after an error in its place."""
     try:
         page = await fetch()
     except LoginRejectedError:
@@ -39,11 +39,11 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
 
 
 async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
-    """Return whether the scan goes on after an error in the place of a page, once it may."""
+    """Return whether the scan continues after an error in the place of a page, and wait until it may."""
     number = scanner.number
     outcome = scanner.fail(error)
     if outcome == "on" and number:
-        # There is no such page: the refusal is a reply, and no trouble.
+        # There is no such page: the refusal is a reply, not a failure.
         pacer.record_reply()
         return True
     pause = pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
@@ -54,7 +54,7 @@ async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError
 
 
 def quiet_for(pacer: Pacer) -> float:
-    """Return the seconds until the next request may be sent, during trouble; else 0."""
+    """Return the seconds until the next request may be sent, during failures; else 0."""
     return max(0.0, pacer.quiet_until - anyio.current_time())
 
 

@@ -1,6 +1,6 @@
-"""The loop of a feed: one scan after another, at a steady pace, through transient trouble.
+"""The loop of a feed: one scan after another, at a steady pace, through transient errors.
 
-`core` decides which page to ask for, how far back and when. The journal commits what the pages contain.
+`core` decides which page to request, how far back and when. The journal commits what the pages contain.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _ATTEMPTS_OF_A_PAGE: Final = 12
 _MOST_DEPARTURES: Final = 3
-"""Readers who leave one after another before a page comes, until it counts as trouble."""
+"""Readers in a row who leave before a page comes, until that counts as a failure."""
 
 
 class Poller:
-    """Runs one scan whenever `scan` is called and one is due.
+    """Poller of one feed: runs a scan when `scan` is called and one is due.
 
     Args:
         source: The service.
@@ -109,10 +109,10 @@ class Poller:
         whenever a narrow scan is due, which finds news sooner. They take turns.
 
         Raises:
-            LoginRejectedError: The service rejected the email or password. Other trouble is retried.
+            LoginRejectedError: The service rejected the email or password. Other errors are retried.
             StoreError: Finds cannot be committed; the next scan looks for them again.
         """
-        # What a reader who left was not told.
+        # Changes that were not sent because the last reader left.
         await self._reports.send_changes()
         scan = self._queue.current()
         if scan is None and (due := self._withdrawals.due) < math.inf:
@@ -128,7 +128,7 @@ class Poller:
             if scan is self._queue.deep and not is_extra:
                 self._pacer.take_turn(scan.started)
         elif scan.scanner.attempts and self._queue.keeps_up():
-            # A page that failed is asked for in the place of a narrow scan: in trouble there are no more requests.
+            # A failed page is requested in the place of a narrow scan: failures must not add requests.
             await until_due(self._pacer)
             self._pacer.take_turn(anyio.current_time())
         await self._proceed(scan)
@@ -148,7 +148,7 @@ class Poller:
         return queue.narrow
 
     async def _proceed(self, scan: ActiveScan) -> None:
-        """Run a scan, or go on with it, until it has ended or pauses."""
+        """Run a scan, or continue it, until it has ended or pauses."""
         with self._instruments.scan(ScanInfo(feed=self._name, tier=scan.tier.name, window=scan.window)):
             await self._run(scan)
 
@@ -174,7 +174,7 @@ class Poller:
         self._queue.end(scan)
         self.progress.show(scan)
         now = anyio.current_time()
-        # The outcome is noted first: neither a hook that raises nor a reader who leaves now must undo the pace.
+        # The outcome is recorded first: neither a hook that raises nor a reader who leaves now must undo the pace.
         if error is None:
             is_doubtful = self._withdrawals.note_scan(scan)
             self.progress.note_success(scan, now, is_covering=is_covering, is_doubtful=is_doubtful)
@@ -192,7 +192,7 @@ class Poller:
         await self._reports.send_changes()
         if error is None:
             if not scan.event_count:
-                # Events are handed out before what is missing is looked up.
+                # Events are delivered before missing requests are looked up.
                 await self._look_up()
             await self._prune()
 
@@ -214,7 +214,7 @@ class Poller:
     async def _read(self, scan: ActiveScan) -> bool | None:
         """Read pages; return whether the scan covers everything up to its start, or `None` if it pauses.
 
-        What its pages contain counts in any case. A later call goes on with a scan that was cancelled here.
+        What its pages contain counts in any case. A later call continues a scan that was cancelled here.
         """
         events_before = scan.event_count
         await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
@@ -248,12 +248,13 @@ class Poller:
     async def _prune(self) -> None:
         time = self._journal.state.watermark.time
         if time - self._pruned >= _BETWEEN_PRUNINGS:
-            # Where much is due it is done in parts, so that no reader waits long: another with the next scan.
+            # Much work is done in parts, so that no reader waits long: another part with the next scan.
             is_more_due = await self._journal.prune(time)
             self._pruned = -math.inf if is_more_due else time
 
     def _note_departure(self, scan: ActiveScan, began: float, *, page_came: bool) -> None:
-        """Note a reader who left: one who always leaves before a page comes receives nothing, and asks each time."""
+        """Record a reader who left: one who always leaves before a page comes receives nothing, at a request each
+        time."""
         now = anyio.current_time()
         if page_came or now <= scan.due:
             scan.departures = 0 if page_came else scan.departures
@@ -271,7 +272,7 @@ class Poller:
         )
 
     def _is_kept(self, scan: ActiveScan, error: FreightExchangeError) -> bool:
-        """Return whether a scan goes on with the page that failed, so that what a deep one has read is not lost."""
+        """Return whether a scan continues with the page that failed, so that what a deep one has read is not lost."""
         scanner = scan.scanner
         is_stuck = 0 < scanner.attempts < _ATTEMPTS_OF_A_PAGE
         return (scan is self._queue.deep or scan.is_first) and scanner.pages > 0 and is_stuck and is_transient(error)

@@ -34,7 +34,7 @@ class Progress:
     Args:
         journal: Journal of the feed.
         clock: Clock of the machine.
-        pacer, planner, queue: Pace, plans and turns, which learn from outcomes.
+        pacer, planner, queue: Pace, plans and turns, which outcomes adjust.
         reports: Reports to hooks and log.
 
     Attributes:
@@ -64,7 +64,7 @@ class Progress:
 
     @property
     def quiet_for(self) -> float:
-        """Seconds until the next request may be sent, during trouble; else 0."""
+        """Seconds until the next request may be sent, during failures; else 0."""
         return quiet_for(self._pacer)
 
     def show(self, scan: ActiveScan) -> None:
@@ -74,22 +74,22 @@ class Progress:
             self.window, self.pages = scan.window, scan.scanner.pages
 
     def resume(self) -> None:
-        """Note that a scan pauses after pages that came: trouble is over."""
+        """Record that a scan pauses after pages that came: failures are over."""
         if self.phase == "backing-off":
             self.phase = self._phase_without_trouble("catching-up")
 
     def stop(self) -> None:
-        """Note the end of the feed."""
+        """Record the end of the feed."""
         self.phase = "stopped"
 
     def note_stall(self, scan: ActiveScan, error: FreightExchangeError) -> None:
-        """Note that a page failed, and that its scan will go on there."""
+        """Record that a page failed, and that its scan will continue there."""
         scan.due = self._pacer.record_failure(anyio.current_time(), retry_delay(error))
         self._planner.record_stall(scan.tier)
         self.note_trouble(error, is_backing_off=not self._queue.keeps_up())
 
     def note_success(self, scan: ActiveScan, ended: float, *, is_covering: bool, is_doubtful: bool) -> None:
-        """Note that a scan has read its whole window.
+        """Record that a scan has read its whole window.
 
         Args:
             scan: The scan.
@@ -98,7 +98,7 @@ class Progress:
             is_doubtful: Whether it lacked something for the first time.
         """
         self._queue.record_success(scan)
-        # A listing of nothing at all is no proof that one of few is gone: a wider one has to lack it as well.
+        # An empty listing is no proof that one of few requests is gone: a wider one must lack it as well.
         own = scan.own_window if scan.indexes else max(scan.own_window, schedule.tier_above(scan.window).window)
         own = max(own, math.ceil(min(WIDEST, max(0.0, scan.recheck_window))))
         self._planner.record_success(scan.tier, scan.window, own, scan.began, is_doubtful=is_doubtful)
@@ -130,7 +130,7 @@ class Progress:
         self._pacer.record_scan(scan.started)
 
     def note_failure(self, scan: ActiveScan, ended: float, error: FreightExchangeError) -> None:
-        """Note that a scan has failed, by the loop's clock at `ended`; raise the error if waiting does not help."""
+        """Record that a scan has failed, at `ended` on the loop's clock; raise the error if waiting does not help."""
         state = self._journal.state
         if not state.is_entered and not is_transient(error):
             # A wrong address must not look like an outage.
@@ -142,7 +142,7 @@ class Progress:
         self.note_trouble(error)
 
     def note_trouble(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
-        """Note trouble after its pause is known."""
+        """Record a failure after its pause is known."""
         if is_backing_off and self._journal.state.is_entered:
             self.phase = "backing-off"
         self._reports.note_trouble(error, self.quiet_for)

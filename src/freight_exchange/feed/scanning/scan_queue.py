@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["PAGES_BEFORE_ENTRY", "ScanQueue"]
 
 PAGES_BEFORE_ENTRY: Final = 2
-"""Pages of the first scan that are read before a feed is entered: the second tells whether the first one was all."""
+"""Pages of the first scan that are read before a feed is entered: the second shows whether the first one was all."""
 _LONGEST_ABSENCE: Final = 120.0
-"""The most seconds that a reader who left in the middle of a scan makes the next ones expect."""
+"""Limit in seconds of the expected scan time after readers who left in the middle of a scan."""
 
 
 class ScanQueue:
@@ -63,7 +63,7 @@ class ScanQueue:
         return anyio.current_time() >= self._pacer.due and self.keeps_up()
 
     def current(self) -> ActiveScan | None:
-        """Return the scan to go on with: one whose reader left, or a deep one that paused and whose turn it is."""
+        """Return the scan to continue: one whose reader left, or a deep one that paused and whose turn it is."""
         if self.narrow is not None:
             state = self._journal.state
             if is_covered(self.narrow.window, state.watermark.most(self._clock.read()), state.allowance):
@@ -75,7 +75,7 @@ class ScanQueue:
         if self.deep is None or not self._is_narrow_first(self.deep):
             return self.deep
         if self.deep.unwritten is not None:
-            # Committed after the narrow scan, it would turn back what that finds.
+            # Committed after the narrow scan, it would undo what that finds.
             self.deep = None
         return None
 
@@ -108,12 +108,12 @@ class ScanQueue:
         self.deep = None if scan is self.deep else self.deep
 
     def record_success(self, scan: ActiveScan) -> None:
-        """Note that a scan has read its whole window."""
+        """Record that a scan has read its whole window."""
         self._deep_failed = False
         self._page_sizes.pop(scan.tier.name, None)
 
     def record_failure(self, scan: ActiveScan, error: FreightExchangeError) -> None:
-        """Note that a scan has failed."""
+        """Record that a scan has failed."""
         self._deep_failed = scan.is_first or scan.tier is not schedule.NARROW
         if not scan.scanner.pages and (smaller := size_after(error, scan.scanner.size)) is not None:
             # Perhaps the service fails at pages of that size: the next scan of this tier asks for fewer rows, a later
@@ -130,8 +130,8 @@ class ScanQueue:
 
     def _start(self, plan: ScanPlan) -> ActiveScan:
         state = self._journal.state
-        # These scans trust nothing: a service that lowers the size of its pages would hide what is beyond. Until the
-        # first scan is complete, no later one distinguishes what a narrow scan lacks from what was there before.
+        # These scans assume no page size: a service that lowers it would hide what is beyond. Until the first scan is
+        # complete, no later one distinguishes what a narrow scan lacks from what was there before.
         trusts_nothing = plan.tier in schedule.DISTRUSTFUL or not state.is_primed
         return ActiveScan(
             number=state.scan + 1,

@@ -179,7 +179,7 @@ class RetryRules:
         self.extra_attempt_used = self.extra_attempt_used or self.rule is Rule.ONCE
         number = request.progress.sends
         request.progress.reset()
-        _logger.info("%s; trying again in %.2f s (call %s)", error, state.upcoming_sleep, request.call_id)
+        _logger.info("%s; retrying in %.2f s (call %s)", error, state.upcoming_sleep, request.call_id)
         if self._hooks:
             await self._hooks.emit(
                 RetryEvent(

@@ -198,7 +198,7 @@ def test_history_of_filtered_request(path: Path) -> None:
     anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
     reported = [BotFile(path).explain(index).explanation for index in (oslo, bergen)]
     assert [one.verdict for one in reported] == ["handed-out", "excluded"]
-    assert "was left out by the filter of that time: the last event was 'new'" in reported[1].sentence
+    assert "was excluded by the filter of that time: the last event was 'new'" in reported[1].sentence
 
 
 def test_killed_holder_holds_nothing(path: Path) -> None:

@@ -17,7 +17,7 @@ from freight_exchange import wire
 from freight_exchange.errors import DecodeError
 from freight_exchange.feed.core.changes.diff import DIGEST, differences, digest, present
 from freight_exchange.feed.core.changes.observation import Observation, Schema
-from freight_exchange.feed.core.changes.schema_drift import Change, change_of_shape, is_only_the_shape
+from freight_exchange.feed.core.changes.schema_drift import Change, is_only_schema_change, schema_change
 from freight_exchange.feed.core.changes.unsteady_fields import with_unsteady
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.events import Event, RequestEvent, RequestKind, Unreadable
@@ -37,13 +37,13 @@ class Classification:
     """Classification of a page.
 
     Attributes:
-        tracked: What is known now of the requests on it.
+        tracked: The new state of the requests on it.
         events: New events.
         changed: The indexes of requests that are new or updated.
         schema: The last known change of the schema.
         excused: The indexes of requests in which nothing changed but the schema.
-        flips: Indexes and fields of requests in which nothing changed but that this field came or went; without an
-            index, the field came or went in nearly all of them.
+        flips: Index and field of each request whose only change is that this field came or went; no index if it did so
+            in nearly all of them.
     """
 
     tracked: Sequence[TrackedRequest]
@@ -60,7 +60,7 @@ def classify(
     known: Mapping[int, TrackedRequest],
     observation: Observation,
 ) -> Classification:
-    """Classify a page: its records, and what on it could not be read, by what is known of both."""
+    """Classify the records and the unreadable rows of a page, by what is known of both."""
     states = _states(_with_steady_fields(record, known.get(record.index), observation) for record in records)
     digests = {index: b"".join(sorted(several)) for index, several in states.items()}
     # Their order is unknown: all states that are not known already are reported.
@@ -72,9 +72,9 @@ def classify(
     }
     now = {index: several[-1] for index, several in fresh.items()}
     last = {index: several[-1] for index, several in changes.items()}
-    # Another release may show for the first time what requests lacked before.
+    # Another release of the service may show fields that requests lacked before.
     steady = {index: change for index, change in last.items() if not change.is_only_of(observation.unsteady_extras)}
-    schema, event = change_of_shape(now, steady, known, observation)
+    schema, event = schema_change(now, steady, known, observation)
     tracked: list[TrackedRequest] = []
     events: list[tuple[str, int | None, Event]] = []
     if event is not None:
@@ -95,10 +95,10 @@ def classify(
             previous = None if before.record is None else recall(before.record)
             reported = _events_of("updated", previous, several, observation, returned=not before.digest)
         else:
-            # Where nothing differs another version of this package wrote the digest.
+            # If nothing differs, another version of this package wrote the digest.
             differing = [change for change in changes[index] if change.fields]
             differing = [change for change in differing if not change.is_only_of(observation.unsteady_extras)]
-            real = [change for change in differing if not is_only_the_shape(change, before, schema, observation)]
+            real = [change for change in differing if not is_only_schema_change(change, before, schema, observation)]
             if len(real) < len(differing):
                 excused.add(index)
             reported = _events_of(
@@ -150,7 +150,7 @@ def _counts_as_unseen(before: TrackedRequest, observation: Observation) -> bool:
 
 
 def _with_steady_fields(record: RateRequest, before: TrackedRequest | None, observation: Observation) -> RateRequest:
-    """Return the record with what an older release of the service may have left out."""
+    """Return the record with the fields that an older release of the service may have omitted."""
     unsteady = observation.unsteady(record.index)
     if before is None or before.record is None or not unsteady - present(record):
         return record
@@ -170,7 +170,7 @@ def _flipped_fields(change: Change) -> frozenset[str]:
 
 
 def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:
-    """By index, the states in which a page shows each request, as it lists them: one, unless the service errs."""
+    """Return the states in which a page shows each request, by index: one, unless the service errs."""
     states: dict[int, dict[bytes, RateRequest]] = {}
     for record in records:
         states.setdefault(record.index, {}).setdefault(digest(record), record)
@@ -178,7 +178,7 @@ def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest
 
 
 def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -> Sequence[RateRequest]:
-    """Of several states those that were not among the last ones; there is always one."""
+    """Return the states that were not among the last ones, or the last one."""
     several = tuple(states.values())
     if len(several) == 1 or before is None:
         return several
@@ -187,7 +187,7 @@ def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | No
     if fresh or before.record is None:
         return fresh or several[-1:]
     known = recall(before.record)
-    # Where there are fewer than there were, what was told last stays true as long as it is one of them.
+    # If there are fewer states than before, the one reported last still holds while it is among them.
     return [next((record for record in several if not differences(known, record)), several[-1])]
 
 
@@ -222,7 +222,7 @@ def _tracked(
     *,
     turn: bool,
 ) -> TrackedRequest:
-    """Update what is tracked of a request; at a mere `turn` of a field only the window proves when it was updated."""
+    """Update the tracked state of a request; if only a field came or went (`turn`), the window dates the update."""
     proven = observation.begin
     is_inferred = observation.covered - proven > _AS_WIDE_AS_NEEDED
     if is_inferred and not turn and _is_recent(before, digest, observation):
@@ -241,7 +241,7 @@ def _tracked(
 
 
 def _is_recent(before: TrackedRequest | None, digest: bytes, observation: Observation) -> bool:
-    """Return whether the state of a request proves an update since the cover.
+    """Return whether the state of a request proves an update since the watermark.
 
     A withdrawn request that returns may have been hidden, and not updated.
     """

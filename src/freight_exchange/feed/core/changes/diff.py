@@ -22,7 +22,7 @@ DIGEST: Final = 8
 FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field.name != "extra")
 """The fields of a request that the service's document names."""
 
-# The ambient context would round a long number, and two that differ in their last digits would be one.
+# The ambient context would round a long number, and two that differ in their last digits would be equal.
 _EXACT: Final = Context(prec=1000)
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 
@@ -30,9 +30,9 @@ _values = attrgetter(*FIELDS, "extra")
 
 
 def digest(request: RateRequest) -> bytes:
-    """Return a few bytes that are equal for equal states, however numbers and words are written."""
+    """Return a short digest, equal for equal states however numbers and words are written."""
     fields = [value if value.__class__ in _PLAIN else _canonical(value) for value in _values(request)]
-    # Written by `repr`, which tells apart what is not equal, as fast as it can be.
+    # `repr` is the fastest text that differs for unequal values.
     return hashlib.blake2b(repr(fields).encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 

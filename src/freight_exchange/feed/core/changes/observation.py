@@ -19,9 +19,9 @@ class Schema:
     """Last known change of the service's schema.
 
     Attributes:
-        fields: Those of its last change.
-        at: When that was noticed, on the feed's clock.
-        extras: Fields beside those of the service's document that any request had since.
+        fields: Fields that the last change added or removed.
+        at: When that was detected, on the feed's clock.
+        extras: Undocumented fields that any request had since.
     """
 
     fields: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class RecentUpdates:
 
 
 RECENT_UNKNOWN: Final = RecentUpdates(None)
-"""No narrow scan tells what was updated recently: what differs may be an update."""
+"""No narrow scan shows what was updated recently: any difference may be an update."""
 
 
 @attrs.frozen(kw_only=True)
@@ -52,20 +52,20 @@ class Observation:
 
     Attributes:
         scan: The scan's number.
-        sent: When the page was asked for.
+        sent: When the page was requested.
         window: Seconds that it looked back from then.
-        is_silent: Whether what is seen for the first time is no event.
-        version: The version of what is seen for the first time and is no event.
-        baseline_is_new: Whether what was only baseline until now counts as seen for the first time.
-        undecided_since: What is undecided counts as seen for the first time if a scan saw it first after this time.
+        is_silent: Whether requests seen for the first time make no events.
+        version: The version of requests seen for the first time that make no event.
+        baseline_is_new: Whether a request of the baseline counts as seen for the first time.
+        undecided_since: An undecided request counts as seen for the first time if a scan first saw it after this time.
         covered: Up to when updates would have been seen before: what differs now was updated later, unless the service
             shows it late; a look-up confirms what follows from that.
-        unseen_is_recent: Whether what is seen for the first time was updated later as well.
-        between: When what is seen now came to be seen: after the cover, if there was one, and before the reply.
-        schema: What is known of the service's shape.
-        recent_updates: What a narrow look at the same time listed; `None` before one was made, where one can be.
-        unsteady: Gives by index the fields that come and go from reply to reply.
-        unsteady_extras: Those beside the service's document that come and go for all requests.
+        unseen_is_recent: Whether requests seen for the first time were updated later as well.
+        between: Bounds of the time at which the present state appeared: the watermark, if there was one, and the reply.
+        schema: Last known change of the service's schema.
+        recent_updates: What a narrow scan at the same time listed; `None` until one is made, if one can be.
+        unsteady: Returns, for an index, the fields that come and go from reply to reply.
+        unsteady_extras: Undocumented fields that come and go for all requests.
     """
 
     scan: int

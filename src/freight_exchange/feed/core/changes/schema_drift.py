@@ -14,7 +14,7 @@ from freight_exchange.feed.events import SchemaChanged
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["Change", "change_of_shape", "is_only_the_shape"]
+__all__ = ["Change", "is_only_schema_change", "schema_change"]
 
 _FEW: Final = 3
 _NEARLY_ALL: Final = 0.8
@@ -25,11 +25,11 @@ _NONE: Final = frozenset[str]()
 
 @attrs.frozen
 class Change:
-    """A known request that differs from what was known of it.
+    """A known request that differs from its last state.
 
     Attributes:
-        previous: What that was.
-        record: What it is now.
+        previous: The last state.
+        record: The present state.
         fields: The fields that differ.
         had, has: The fields that it had, and those that it has.
     """
@@ -49,7 +49,7 @@ class Change:
         return bool(fields) and fields & (self.had ^ self.has) >= {*self.fields}
 
 
-def change_of_shape(
+def schema_change(
     now: Mapping[int, RateRequest],
     changed: Mapping[int, Change],
     known: Mapping[int, TrackedRequest],
@@ -57,9 +57,8 @@ def change_of_shape(
 ) -> tuple[Schema, SchemaChanged | None]:
     """Find a change of the schema: nearly all known requests of the page gained or lost the same field.
 
-    Requests that their shippers have updated do not count. Of those that they may have updated
-    counts only what no shipper can do: a field beside the service's document that no request had before, or that none
-    has any more.
+    Requests that their shippers have updated do not count. Of requests that they may have updated, only changes count
+    that no shipper can make: an undocumented field that no request had before, or that none has any more.
     """
     before = observation.schema
     extras = before.extras.union(*(record.extra for record in now.values() if record.extra))
@@ -92,11 +91,11 @@ def change_of_shape(
     event = SchemaChanged(
         added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=observation.between[1]
     )
-    # What no request has any more is new again should it come back.
+    # A field that no request has any more is new again if it comes back.
     return Schema(fields=fields, at=observation.sent, extras=schema.extras.difference(removed)), event
 
 
-def is_only_the_shape(change: Change, before: TrackedRequest, schema: Schema, observation: Observation) -> bool:
+def is_only_schema_change(change: Change, before: TrackedRequest, schema: Schema, observation: Observation) -> bool:
     """Return whether a request differs in nothing but the last change of the schema."""
     unseen_since = before.last_seen < schema.at or schema.at == observation.sent
     doubtful = schema.fields.difference(FIELDS)
@@ -106,10 +105,10 @@ def is_only_the_shape(change: Change, before: TrackedRequest, schema: Schema, ob
 def _excusable(
     before: TrackedRequest, observation: Observation, fields: frozenset[str], *, doubtful: frozenset[str]
 ) -> frozenset[str]:
-    """Those of these fields whose presence in a request may be the service's doing, and none of its shipper's.
+    """Return the fields whose presence the service may have changed, and not the shipper.
 
-    All where the request is known not to have been updated since it was last seen, and none where it is known that it
-    was: a window begins only after that. Where neither is known, those that are `doubtful`.
+    All of them if the request is known not to be updated since it was last seen; none if it is known to be, as when a
+    window begins only after that; else the `doubtful` ones.
     """
     if before.last_seen < observation.sent - observation.window:
         return _NONE

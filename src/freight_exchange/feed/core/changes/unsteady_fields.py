@@ -1,7 +1,7 @@
 """Fields of a request that come and go from reply to reply, as two releases of a service behind one address send them.
 
-Which release answers says nothing of the request: once a field has come and gone several times within hours, a reply
-without it leaves its value as it was.
+The releases differ, not the request: once a field has come and gone several times within hours, a reply without it
+keeps its last value.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _TURNS: Final = 3
 """Times that a field came or went, and nothing else changed, until it counts as unsteady."""
 
 _WITHIN: Final = 6 * 3600.0
-"""Seconds after which such a turn is forgotten, unless the field is unsteady by then."""
+"""Seconds after which such a turn no longer counts, unless the field is unsteady by then."""
 
 _FEW: Final = 3
 _NONE: Final = frozenset[str]()
 
 _MOST: Final = 10_000
-"""Fields of requests that are remembered; what is forgotten is found out again."""
+"""Limit of fields that are kept in memory; a dropped one is detected again."""
 
 
 class UnsteadyFields:
-    """The unsteady fields of each request, as this run of the program has found them out."""
+    """The unsteady fields of each request, as detected since the process began."""
 
     def __init__(self) -> None:
         self._turns: dict[tuple[int | None, str], tuple[int, float]] = {}
@@ -39,7 +39,7 @@ class UnsteadyFields:
 
     @property
     def common(self) -> frozenset[str]:
-        """The fields beside the service's document that are unsteady for all requests."""
+        """The undocumented fields that are unsteady for all requests."""
         return self._common
 
     def fields_of(self, index: int) -> frozenset[str]:
@@ -47,7 +47,7 @@ class UnsteadyFields:
         return self._fields.get(index, _NONE) | self._common
 
     def record(self, turned: Iterable[tuple[int | None, str]], now: float) -> None:
-        """Take note of requests in which nothing changed but that this field came or went.
+        """Record requests whose only change is that this field came or went.
 
         Without a request, the field came or went in nearly all of them at once.
         """
