@@ -54,6 +54,15 @@ class Seat(Protocol):
         """The replica that last had the term, in words."""
         ...
 
+    @property
+    def is_restored(self) -> bool:
+        """Loss of commits by the database since a process has seen it, such as by a restored backup, until `trust`."""
+        ...
+
+    def trust(self) -> None:
+        """Record that the offers that the database may have forgotten were looked for."""
+        ...
+
     def state(self) -> str | None:
         """Return the feed's state as it was last committed, by any replica."""
         ...

@@ -34,6 +34,11 @@ class Snapshot(Protocol):
         """The living processes that have a seat, in words; empty in a file, whose only one is the holder."""
         ...
 
+    @property
+    def is_restored(self) -> bool:
+        """Loss of commits by the database, for which the bot has not made up yet."""
+        ...
+
     def count_unacknowledged(self) -> int:
         """Count the events that are not acknowledged."""
         ...

@@ -52,6 +52,7 @@ class ExistingBids:
         self._first_read = anyio.Event()
         self._certain = anyio.Event()
         self._certain_at = 0.0
+        self._is_restored = False
 
     async def read(self, *, settle: float) -> None:
         """Read them at startup, repeated until it succeeds.
@@ -73,6 +74,10 @@ class ExistingBids:
                 len(self._unknown),
             )
 
+    def distrust(self) -> None:
+        """Expect bids on any request before they are read: the store has lost commits."""
+        self._is_restored = True
+
     def allow(self, request: int) -> None:
         """Permit an offer on a request beside a bid that later readings found: a person decided so."""
         self._allowed.add(request)
@@ -89,12 +94,12 @@ class ExistingBids:
             RetryLater: It is not known yet.
         """
         await _wait_for(self._first_read)
-        if not is_newer:
+        if not is_newer or self._is_restored:
             if (remaining := self._certain_at - anyio.current_time()) > 0:
                 raise RetryLater(
                     remaining,
-                    f"the store is new, and a bid of an earlier run may not be listed yet: offers on requests from"
-                    f" before the first scan wait {remaining:.0f} s for that",
+                    f"the store is {'restored' if self._is_restored else 'new'}, and a bid of an earlier run may not be"
+                    f" listed yet: offers on requests from before the first scan wait {remaining:.0f} s for that",
                 )
             await _wait_for(self._certain)
         if request in self._unknown:

@@ -17,6 +17,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot.offers.existing_bids import ExistingBids, unknown_bid_error
+from freight_exchange.bot.offers.first_reading import FirstReading, Memory
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.own_updates import is_only_own_change, matches_reply, may_be_own_update, offer_fields
 from freight_exchange.bot.offers.record import (
@@ -85,10 +86,11 @@ class Ledger:
         self.resolver = InDoubtResolver(exchange, self._repository, metrics, settle=settle)
         self._sender = OfferSender(exchange, unit_of_work, self._repository, self.resolver, tasks, metrics)
 
-    async def start(self, adoption: Adoption) -> None:
+    async def start(self, adoption: Adoption, memory: Memory) -> None:
         """Resolve the offers that earlier runs left in doubt, and read the existing bids."""
         await self.adopt(adoption)
-        self._tasks.start_soon(self._read_existing_bids)
+        settle = self._settle.total_seconds()
+        self._tasks.start_soon(FirstReading(self._existing_bids, self._repository, memory, settle=settle))
 
     async def adopt(self, adoption: Adoption) -> None:
         """Resolve the offers that processes left in doubt at their end."""
@@ -257,11 +259,6 @@ class Ledger:
         finally:
             if not lock.statistics().tasks_waiting and not lock.locked():
                 self._locks.pop(request, None)
-
-    async def _read_existing_bids(self) -> None:
-        settle = 0.0 if await self._repository.has_read_bids() else self._settle.total_seconds()
-        await self._existing_bids.read(settle=settle)
-        await self._repository.mark_bids_read()
 
     async def _recorded_result(self, known: OfferRecord, draft: OfferRecord, pending: PendingSend | None) -> Bid:
         """Return the result of an offer that must not be sent again."""

@@ -80,6 +80,7 @@ class BotFile:
                 account=feed.binding.account,
                 holder=feed.holder,
                 replicas=feed.replicas,
+                is_restored=feed.is_restored,
                 covered_until=covered,
                 unacknowledged=feed.count_unacknowledged(),
                 deliveries={state: counts.get(state, 0) for state in get_args(DeliveryState)},

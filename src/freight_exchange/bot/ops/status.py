@@ -136,6 +136,8 @@ class FileStatus:
         base_url, account: Service and account that the file belongs to.
         holder: Process that holds the file, or scans for a fleet, its host, and since when; `None` if there is none.
         replicas: Processes of a fleet.
+        is_restored: Whether the database has lost commits, and the bot still looks for offers that it may have
+            forgotten.
         covered_until: Watermark, UTC: nothing from before it was missed. `None` before the first complete scan.
         unacknowledged: Events that are no deliveries yet.
         deliveries: Number in each state: `ready`, `claimed`, `done`, `dead`.
@@ -149,6 +151,7 @@ class FileStatus:
     account: str
     holder: str | None
     replicas: Sequence[str]
+    is_restored: bool
     covered_until: datetime | None
     unacknowledged: int
     deliveries: Mapping[str, int]

@@ -110,6 +110,15 @@ class Membership:
         self._call_thread = self._call_thread or anyio.CapacityLimiter(1)
         return await anyio.to_thread.run_sync(alone, limiter=self._call_thread)
 
+    @property
+    def is_restored(self) -> bool:
+        """Loss of commits by the store since a process has seen it."""
+        return self._joined().is_restored
+
+    async def trust(self) -> None:
+        """Record that the offers that the store may have forgotten were looked for."""
+        await self.run(self._joined().trust)
+
     async def feed_state(self) -> str | None:
         """Return the feed's state, as the replica with the term last committed it."""
         return await self.run(self._joined().state)

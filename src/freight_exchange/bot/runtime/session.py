@@ -237,7 +237,7 @@ class BotSession:
                 await dispatcher.recover(adoption)
                 if has_term:
                     await term.introduce_selections()
-                await ledger.start(adoption)
+                await ledger.start(adoption, self.membership)
                 await answers.adopt(adoption)
                 if has_term:
                     await term.introduce_handlers()

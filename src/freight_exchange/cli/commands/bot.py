@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["bot"]
 
 _STATUS_FIELDS = (
-    "name", "base_url", "account", "holder", "replicas", "covered_until", "unacknowledged", "deliveries", "offers",
-    "parked",
+    "name", "base_url", "account", "holder", "replicas", "is_restored", "covered_until", "unacknowledged", "deliveries",
+    "offers", "parked",
 )  # fmt: skip
 
 
@@ -184,6 +184,10 @@ def status(store: str, name: str | None, as_json: bool) -> None:
             ("account", report.account),
             ("held by", report.holder or "no process: the bot is not running"),
             ("replicas", "\n".join(report.replicas) or None),
+            (
+                "restored",
+                "the database has lost commits; forgotten offers are looked for" if report.is_restored else None,
+            ),
             ("covered until", covered),
             ("events", f"{report.unacknowledged} unacknowledged"),
             ("deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from freight_exchange.errors import FencedError
 from freight_exchange.store.holder import Holder
+from freight_exchange.store.postgres.history import FLUSHED, History
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -28,9 +29,10 @@ _JOIN: Final = """
     RETURNING id, binding
 """
 # Not a key column: the heartbeat waits for no transaction of this replica.
-_BEAT: Final = """
+_BEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
     WHERE id = %(replica)s AND epoch = 0 AND NOT has_left
+    RETURNING {FLUSHED}::text
 """
 _FENCE: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0 FOR KEY SHARE"
 # A replica that is inside a transaction is left for the next time: its lock ends with the transaction.
@@ -99,20 +101,39 @@ class Replica:
         binding: What it belongs to.
         id, binding_id: Rows.
         lease: Seconds for which a heartbeat renews its lease.
+        is_restored: Whether the database may have lost commits, which nothing has made up for yet.
     """
 
-    def __init__(self, binding: Binding, id: int, binding_id: int, lease: float) -> None:
+    def __init__(
+        self,
+        binding: Binding,
+        id: int,
+        binding_id: int,
+        lease: float,
+        history: History | None = None,
+        *,
+        is_restored: bool = False,
+    ) -> None:
         self.binding = binding
         self.id = id
         self.binding_id = binding_id
         self.lease = lease
+        self.is_restored = is_restored
+        self._history = history or History()
         self._values: dict[str, object] = {"replica": id, "binding": binding_id, "lease": lease}
 
     @classmethod
     def join(
-        cls, connection: DatabaseConnection, binding: Binding, *, handlers: Collection[str], version: str, lease: float
+        cls,
+        connection: DatabaseConnection,
+        binding: Binding,
+        history: History,
+        *,
+        handlers: Collection[str],
+        version: str,
+        lease: float,
     ) -> Self:
-        """Add a replica."""
+        """Add a replica of a process that has seen this history of the database."""
         with connection.transaction():
             values = {
                 "base_url": binding.base_url,
@@ -124,7 +145,8 @@ class Replica:
                 "lease": lease,
             }
             id, binding_id = connection.row(_JOIN, values)
-        return cls(binding, id, binding_id, lease)
+            is_restored = history.check(connection, binding_id)
+        return cls(binding, id, binding_id, lease, history, is_restored=is_restored)
 
     def fence(self, connection: DatabaseConnection) -> None:
         """Lock the row until the end of the transaction, so that nothing is taken over before.
@@ -141,8 +163,10 @@ class Replica:
         Raises:
             FencedError: The work was taken over.
         """
-        if not connection.execute(_BEAT, self._values).rowcount:
+        row = connection.row(_BEAT, self._values)
+        if row is None:
             raise self._fenced(connection)
+        (self._history.flushed,) = row
         return bool(connection.row(_HAS_LEFTOVERS, self._values)[0])
 
     def end_lapsed(self, connection: DatabaseConnection) -> None:

@@ -127,7 +127,12 @@ _TABLES: Final = (
         WHERE state IN ('sending', 'unknown') AND key LIKE 'offer:%'""",
 )
 
-_MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES,)
+_HISTORY: Final = (
+    """ALTER TABLE freight_exchange.binding ADD COLUMN cluster text,
+        ADD COLUMN is_restored boolean NOT NULL DEFAULT false""",
+)
+
+_MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES, _HISTORY)
 """The statements that make each version from the one before it, the first from an empty schema."""
 
 _AHEAD: Final = 1

@@ -9,6 +9,7 @@ from typing import Final
 from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import work_sql
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.history import trust
 from freight_exchange.store.postgres.replica import CHANNEL, Replica
 from freight_exchange.store.postgres.term import PostgresTerm
 from freight_exchange.store.postgres.work import PostgresWork
@@ -55,6 +56,13 @@ class PostgresSeat:
     @property
     def lease(self) -> float:
         return self.replica.lease
+
+    @property
+    def is_restored(self) -> bool:
+        return self.replica.is_restored
+
+    def trust(self) -> None:
+        trust(self._work_connection, self.replica.binding_id)
 
     def state(self) -> str | None:
         return self.replica.state(self._work_connection)

@@ -17,7 +17,7 @@ from freight_exchange.store.work import DeliveryState
 __all__ = ["PostgresSnapshot", "snapshots"]
 
 _BINDINGS: Final = """
-    SELECT binding.id, base_url, account, name, state, (
+    SELECT binding.id, base_url, account, name, state, is_restored, (
         SELECT holder FROM freight_exchange.replica
         WHERE replica.id = term_replica AND NOT has_left AND lease_until > clock_timestamp()
     )
@@ -62,7 +62,7 @@ class PostgresSnapshot(PostgresTerm):
     """State of one bot or feed. Its transaction is read-only."""
 
     def __init__(self, connection: DatabaseConnection, row: tuple[Any, ...]) -> None:
-        id, base_url, account, name, state, self.holder = row
+        id, base_url, account, name, state, self.is_restored, self.holder = row
         self.binding = Binding(base_url, account, name)
         super().__init__(connection, Replica(self.binding, 0, id, 0.0), 0, state, on_release=lambda: None)
 

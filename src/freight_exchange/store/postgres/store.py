@@ -11,6 +11,7 @@ from typing import Final
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.history import History
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.term import PostgresTerm
@@ -45,6 +46,7 @@ class PostgresStore:
         self._connect: Final = partial(DatabaseConnection, address)
         self.address: Final = self._connect().address
         self._lease: Final = lease.total_seconds()
+        self._history: Final = History()
         self._access: Final = threading.Lock()
         self._seats: Final[dict[int, PostgresSeat | PostgresTerm]] = {}
         self._is_closed = False
@@ -100,7 +102,7 @@ class PostgresStore:
         connection = self._connect()
         try:
             schema.prepare(connection)
-            replica = Replica.join(connection, binding, handlers=handlers, version=version, lease=lease)
+            replica = Replica.join(connection, binding, self._history, handlers=handlers, version=version, lease=lease)
         except BaseException:
             connection.close()
             raise

@@ -25,6 +25,7 @@ class SQLiteSeat:
 
     lease: Final = None
     holder: Final = "this process"
+    is_restored: Final = False
 
     def __init__(self, database: DatabaseConnection, work: SQLiteFeed) -> None:
         self.work: Final = work
@@ -56,6 +57,9 @@ class SQLiteSeat:
     def wait(self, seconds: float) -> bool:
         time.sleep(seconds)
         return False
+
+    def trust(self) -> None:
+        pass
 
     def leave(self) -> None:
         self.work.release()

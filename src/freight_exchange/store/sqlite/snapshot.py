@@ -36,6 +36,7 @@ class SQLiteSnapshot:
     """State of one feed of a file."""
 
     replicas: Sequence[str] = ()
+    is_restored = False
 
     def __init__(self, connection: sqlite3.Connection, row: FeedRow) -> None:
         self.binding = row.binding

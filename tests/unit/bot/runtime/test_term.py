@@ -26,6 +26,7 @@ class OneOfTwo(MemoryStore):
         super().__init__()
         self.is_free = True
         self.is_away = False
+        self.is_restored = False
 
     def join(self, binding: Any, **options: Any) -> Any:
         self.check()
@@ -46,6 +47,13 @@ class _Seat:
     def work(self) -> Any:
         self._store.check()
         return self._seat.work
+
+    @property
+    def is_restored(self) -> bool:
+        return self._store.is_restored
+
+    def trust(self) -> None:
+        self._store.is_restored = False
 
     def take_term(self) -> Any:
         return self._seat.take_term() if self._store.is_free else None
@@ -125,3 +133,22 @@ async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) ->
     store.is_away = True
     with pytest.raises(StoreAwayError):
         await offering_bot(store).serve(exchange=sandbox.client())
+
+
+async def test_store_that_was_restored_is_not_trusted_before_the_own_bids_were_read(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An offer of which the store has lost the record may be listed late, also on a request that it has never seen."""
+    store = OneOfTwo()
+    async with sandbox.running(offering_bot(store)) as trial:
+        await trial.idle()
+    store.is_restored = True
+    bot = offering_bot(store, settle=timedelta(seconds=30))
+    async with sandbox.running(bot):
+        await anyio.sleep(1)
+        index = sandbox.publish()
+        await anyio.sleep(20)
+        assert amounts_on(sandbox, index) == []
+        await eventually(lambda: amounts_on(sandbox, index), within=timedelta(seconds=60))
+        assert not store.is_restored
+    assert "the database may have lost its last commits" in caplog.text

@@ -225,6 +225,26 @@ class TestNewerVersion:
         assert not old.has_newer()
 
 
+class TestRestoredDatabase:
+    def test_is_recognised_by_its_cluster(self, store: PostgresStore) -> None:
+        assert not join(store).is_restored
+        assert not join(store).is_restored
+        execute("UPDATE freight_exchange.binding SET cluster = 'another/00000001'")
+        seat = join(store)
+        assert seat.is_restored
+        assert join(store).is_restored, "until its offers were looked for"
+        seat.trust()
+        assert not join(store).is_restored
+
+    def test_is_recognised_by_a_process_that_has_seen_later_commits(self, store: PostgresStore) -> None:
+        seat = join(store)
+        seat.beat()
+        assert not join(store).is_restored
+        seat.beat()
+        store._history.flushed = "FFFFFFFF/0"
+        assert join(store).is_restored
+
+
 def test_notification_wakes_other_replicas(store: PostgresStore) -> None:
     first, second = join(store), join(store)
     assert not second.wait(0.0)

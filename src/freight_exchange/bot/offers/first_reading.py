@@ -1,0 +1,59 @@
+"""First reading of the own bids, once a bot has its seat in the store."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.offers.existing_bids import ExistingBids
+    from freight_exchange.bot.offers.repository import OfferRepository
+
+__all__ = ["FirstReading", "Memory"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+
+class Memory(Protocol):
+    """Memory of the store, which may have been restored from a backup."""
+
+    @property
+    def is_restored(self) -> bool:
+        """Loss of commits since a process has seen the store."""
+        ...
+
+    async def trust(self) -> None:
+        """Record that the offers that the store may have forgotten were looked for."""
+        ...
+
+
+class FirstReading:
+    """First reading of the own bids. It takes longer where the store may have forgotten offers.
+
+    Args:
+        bids: The own bids.
+        repository: Has whether an earlier run has read them.
+        memory: Memory of the store.
+        settle: Seconds that the service may take to list an offer.
+    """
+
+    def __init__(self, bids: ExistingBids, repository: OfferRepository, memory: Memory, *, settle: float) -> None:
+        self._bids = bids
+        self._repository = repository
+        self._memory = memory
+        self._settle = settle
+        if memory.is_restored:
+            bids.distrust()
+            _logger.critical(
+                "the database may have lost its last commits: it was restored or moved, or a standby was promoted; no"
+                " offer is made for %.0f s, until the own bids were read",
+                settle,
+            )
+
+    async def __call__(self) -> None:
+        """Read them, repeated until it succeeds."""
+        is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
+        await self._bids.read(settle=0.0 if is_repeated else self._settle)
+        await self._repository.mark_bids_read()
+        if self._memory.is_restored:
+            await self._memory.trust()
