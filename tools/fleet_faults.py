@@ -38,8 +38,8 @@ SUBMIT: Final = "quote/submitoffer"
 REPLICAS: Final = 3
 PUBLISH_INTERVAL: Final = 0.7
 FIRST_FAULT: Final = 6.0
-BETWEEN_FAULTS: Final = (1.0, 4.0)
-AFTER_DELAYED: Final = 10.0
+BETWEEN_FAULTS: Final = (0.5, 2.0)
+ARMED: Final = 6.0
 LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
 END_TIMEOUT: Final = 600.0
 
@@ -55,7 +55,7 @@ class Trial:
         self._faults: Counter[str] = Counter()
         self._prices: dict[int, Any] = {}
         self._random = Random(options.seed)
-        self._next_fault = 0.0
+        self._next_fault = self._armed_until = 0.0
         self._nursery: asyncio.subprocess.Process
         order = {
             "seed": options.seed,
@@ -100,9 +100,13 @@ class Trial:
                 self._publish()
                 next_request = now + PUBLISH_INTERVAL
             well = [replica for replica in self._replicas if replica.is_well]
-            if now >= self._next_fault and well:
+            is_critical = any(now < replica.critical_until for replica in self._replicas)
+            self._pause(is_paused=is_critical or now < self._armed_until)
+            if is_critical or now < self._armed_until:
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
-                await self._make_fault(self._random.choice(well), now)
+            elif now >= self._next_fault and well:
+                self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
+                await self._make_fault(self._random.choice(well), now, is_calm=len(well) == REPLICAS)
             for replica in self._replicas:
                 await replica.attend(now, self._point_of)
             await asyncio.sleep(0.05)
@@ -112,7 +116,7 @@ class Trial:
         index = self._sandbox.publish(self._sandbox.shipper, time.time(), Cargo(quantity=quantity))
         self._prices[index] = price_of(quantity)
 
-    async def _make_fault(self, replica: FaultedReplica, now: float) -> None:
+    async def _make_fault(self, replica: FaultedReplica, now: float, *, is_calm: bool) -> None:
         kinds: dict[str, tuple[int, Callable[[], object]]] = {
             "SIGKILL at random": (2, replica.kill),
             "SIGSTOP at random": (2, replica.freeze),
@@ -123,7 +127,7 @@ class Trial:
             "exchange stalls": (2, lambda: replica.disturb(replica.service.stall, now)),
             "exchange drips": (1, lambda: replica.disturb(replica.service.drip, now)),
             "exchange resets": (1, replica.service.reset),
-            "offer delayed, sender ended": (4, lambda: replica.delay_offer(self._count_delayed)),
+            "offer delayed, sender ended": (6 if is_calm else 0, lambda: self._delay_offer(replica)),
             "reply lost": (4, self._lose_reply),
         }
         (kind,) = self._random.choices([*kinds], [weight for weight, _ in kinds.values()])
@@ -134,10 +138,21 @@ class Trial:
         if kind not in ("reply lost", "offer delayed, sender ended"):
             self._faults[kind] += 1
 
+    def _delay_offer(self, replica: FaultedReplica) -> None:
+        self._armed_until = time.monotonic() + ARMED
+        replica.delay_offer(self._count_delayed)
+
     def _count_delayed(self) -> None:
+        self._armed_until = 0.0
         self._faults["offer delayed, sender ended"] += 1
-        # The others need some peace to send the offer again, which they must not.
-        self._next_fault = max(self._next_fault, time.monotonic() + AFTER_DELAYED)
+
+    def _pause(self, *, is_paused: bool) -> None:
+        """Have replicas make no faults of their own."""
+        pause = self._directory / "notes.pause"
+        if is_paused:
+            pause.touch()
+        else:
+            pause.unlink(missing_ok=True)
 
     def _lose_reply(self) -> None:
         self._sandbox.faults.add(*FAULTS[self._random.choice(LOST)](path=SUBMIT))
@@ -145,7 +160,7 @@ class Trial:
     async def _settle(self) -> None:
         """Heal everything, and wait until nothing is left to do."""
         self._sandbox.faults.clear()
-        (self._directory / "notes.over").touch()
+        self._pause(is_paused=True)
         until = time.monotonic() + END_TIMEOUT
         while time.monotonic() < until:
             for replica in self._replicas:

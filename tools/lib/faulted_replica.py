@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
@@ -18,7 +19,7 @@ _SUBMIT: Final = b"quote/submitoffer"
 # From less than a lease to more than a take-over takes.
 _FREEZES: Final = (1, 3, 6, 9.5, 20, 40, 60)
 _FREEZE_WEIGHTS: Final = (3, 3, 3, 3, 1, 1, 1)
-_CUT_OFF_FREEZES: Final = (9.5, 40)
+_CUT_OFF_FREEZES: Final = (6, 9.5, 36)
 _CUT_OFF: Final = 3.0
 """Seconds for which a replica that wakes sees nothing of the database, so that it does not know of its take-over."""
 _DELAY: Final = (11.0, 17.0)
@@ -35,6 +36,10 @@ class FaultedReplica:
         fork: Starts its process from an order, and returns the process id.
         order: What all its processes are told.
         random: Decides how long faults take.
+
+    Attributes:
+        critical_until: The end of a fault that needs peace: another replica must come to send the same offer again, if
+            nothing keeps it from that.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class FaultedReplica:
         self._random = random
         self._pid = self._starts = 0
         self._starts_at = self._wakes_at = self._flows_at = 0.0
+        self.critical_until = 0.0
 
     async def start(self) -> None:
         """Start its process."""
@@ -86,7 +92,7 @@ class FaultedReplica:
                 await self.start()
         elif state == "T":
             if not self._wakes_at:
-                self._wakes_at = now + self._freeze_at(point_of(self._pid))
+                self._wakes_at = now + self._freeze_at(point_of(self._pid), now)
             if now >= self._wakes_at:
                 self.wake()
                 if self._flows_at:
@@ -114,13 +120,14 @@ class FaultedReplica:
 
     def delay_offer(self, on_caught: Callable[[], None]) -> None:
         """Kill or freeze it as soon as its next offer has left, and deliver the offer some seconds later."""
-        end = self._random.choice((self.kill, self.freeze))
+        end, delay = self._random.choice((self.kill, self.freeze)), self._random.uniform(*_DELAY)
 
         def caught() -> None:
             end()
+            self.critical_until = time.monotonic() + delay
             on_caught()
 
-        self.service.delay(_SUBMIT, self._random.uniform(*_DELAY), caught)
+        self.service.delay(_SUBMIT, delay, caught)
 
     def flow(self) -> None:
         """Let its connections flow."""
@@ -134,15 +141,19 @@ class FaultedReplica:
         self.database.close()
         self.service.close()
 
-    def _freeze_at(self, point: str) -> float:
+    def _freeze_at(self, point: str, now: float) -> float:
+        """Return how long it stays frozen, by the point at which it froze."""
+        freeze = self._random.choices(_FREEZES, _FREEZE_WEIGHTS)[0]
         if point == "within send":
-            return self._random.uniform(*_DELAY)
-        if point in ("after sending", "before send") and self._random.random() < 0.5:
+            freeze = self._random.uniform(*_DELAY)
+        elif point in ("after sending", "before send") and self._random.random() < 0.5:
             self.database.stall()
-            freeze = self._random.choice(_CUT_OFF_FREEZES)
             self._flows_at = float("inf")
+            freeze = self._random.choice(_CUT_OFF_FREEZES)
+        elif point not in ("before intent", "before sending"):
             return freeze
-        return self._random.choices(_FREEZES, _FREEZE_WEIGHTS)[0]
+        self.critical_until = now + freeze + 1
+        return freeze
 
     @property
     def _state(self) -> str:

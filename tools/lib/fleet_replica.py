@@ -39,7 +39,7 @@ IN_OFFERS: Final = frozenset(("after sending", "before send", "within send", "af
 _FAULTS_AT: Final = {
     **{f"{side} {step}": 0.01 for side in ("before", "after") for step in ("intent", "confirmed", "settle")},
     **dict.fromkeys(("before intent", "before sending"), 0.02),
-    **dict.fromkeys(IN_OFFERS, 0.025),
+    **dict.fromkeys(IN_OFFERS, 0.04),
 }
 """Share of the visits of each point at which a replica kills or freezes itself."""
 
@@ -62,10 +62,10 @@ class _Faults:
     def __init__(self, seed: int, notes: str) -> None:
         self._random = Random(seed)
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self._over = Path(f"{notes}.over")
+        self._pause = Path(f"{notes}.pause")
 
     def visit(self, point: str) -> None:
-        if self._random.random() < _FAULTS_AT.get(point, 0.0) and not self._over.exists():
+        if self._random.random() < _FAULTS_AT.get(point, 0.0) and not self._pause.exists():
             number = self._random.choice((signal.SIGKILL, signal.SIGSTOP))
             os.write(self._notes, f"{number.name},{point},{os.getpid()}\n".encode())
             os.kill(os.getpid(), number)

@@ -100,7 +100,7 @@ MUTATIONS: Final = (
     one(
         "ledger: a new store believes the first listing",
         "bot/offers/existing_bids.py",
-        "        if not is_newer:\n",
+        "        if not is_newer or self._is_restored:\n",
         "        if False:\n",
         "tests/unit/bot/offers/test_existing_bids.py",
     ),

@@ -31,7 +31,7 @@ _TRUST: Final = "UPDATE freight_exchange.binding SET is_restored = false WHERE i
 
 
 class History:
-    """What this process has seen of a database.
+    """Knowledge of a database that this process has seen.
 
     Attributes:
         flushed: The end of what survives a crash, when it was last read.

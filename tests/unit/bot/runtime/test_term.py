@@ -138,7 +138,7 @@ async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) ->
 async def test_store_that_was_restored_is_not_trusted_before_the_own_bids_were_read(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An offer of which the store has lost the record may be listed late, also on a request that it has never seen."""
+    """An offer that the store has forgotten may be listed late, also on a request that it has never seen."""
     store = OneOfTwo()
     async with sandbox.running(offering_bot(store)) as trial:
         await trial.idle()
