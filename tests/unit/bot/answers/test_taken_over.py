@@ -20,7 +20,8 @@ from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.feed.feed import Feed
 from freight_exchange.platform import clock
 from freight_exchange.store import MemoryStore
-from freight_exchange.store.work import SEND_WINDOW, Adoption, WorkStore
+from freight_exchange.store.seat import Adoption
+from freight_exchange.store.work import SEND_WINDOW, WorkStore
 from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time

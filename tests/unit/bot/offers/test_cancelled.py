@@ -223,7 +223,7 @@ class TestRepeatedTimeouts:
             await eventually(lambda: trial.status.dead, within=timedelta(hours=3))
             (dead,) = await bot.dead_letters()
             assert (dead.request, trial.status.in_doubt) == (index, 0)
-            assert "before it was sent" in (dead.error or "")
+            assert "before its offer" in (dead.error or "")
         assert 3 < len(calls) < 100
         assert amounts_on(sandbox, index) == []
 

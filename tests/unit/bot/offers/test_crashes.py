@@ -32,7 +32,7 @@ DOUBTFUL = {"before unknown", "after unknown", "before resolved", "after resolve
 REFUSED = {"before rejected", "after rejected"}
 NO_CURRENCY = 99
 UNSENT = {"before withdrawn", "after withdrawn"}
-SELECTED = {"before selected", "after selected", "before told", "after told"}
+SELECTED = {"before selected", "after selected", "before reported", "after reported"}
 
 
 def reporting_bot(store: Store, selected: list[int], currency: int) -> Bot:
