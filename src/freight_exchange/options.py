@@ -70,7 +70,7 @@ ADDRESSES: dict[str, tuple[str, ...]] = {
 
 
 def seconds(value: Seconds, name: str) -> float:
-    """Return a duration in seconds; `ConfigurationError` unless it is positive and finite."""
+    """Return a duration in seconds; raise `ConfigurationError` if it is not positive and finite."""
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")

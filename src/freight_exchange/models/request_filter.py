@@ -151,9 +151,9 @@ class RequestFilter:
         return f"RequestFilter({shown})"
 
 
-def _is_among(said: str, wanted: AbstractSet[str]) -> bool:
-    folded = fold(said)
-    return not folded or folded in wanted
+def _is_among(text: str, accepted: AbstractSet[str]) -> bool:
+    folded = fold(text)
+    return not folded or folded in accepted
 
 
 def _kilograms(request: RateRequest) -> Decimal | None:

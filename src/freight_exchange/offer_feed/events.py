@@ -33,7 +33,7 @@ class OfferEvent(Acknowledgeable):
         answer: `approved` or `declined`, for an answered offer.
         answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have it,
             and outside of a bot.
-        observed_between: Bounds of its time: the begin of the last scan that did not see it, or `None` without one; and
+        observed_between: Bounds of its time: the start of the last scan that did not see it, or `None` without one; and
             when it was seen. UTC, by the clock of this machine.
     """
 

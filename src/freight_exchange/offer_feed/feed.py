@@ -34,13 +34,13 @@ __all__ = ["OfferFeed"]
 class OfferFeed(EventStream[OfferFeedEvent]):
     """Events of offers on own requests: `async for event in feed`. Made by `exchange.watch_offers()`.
 
-    Entering it reads the whole listing once, unless an earlier run has, and retries through transient trouble; a wrong
-    URL, an invalid certificate or a rejected login is raised. Pulling the next event acknowledges the one in hand,
-    durably; leaving the loop does not, and it comes again, after a restart too. Scans run only while an event is
-    awaited.
+    Entering it reads the whole listing once, unless an earlier run has, and retries transient errors; a wrong URL, an
+    invalid certificate or a rejected login is raised. Pulling the next event acknowledges the one in hand, durably;
+    leaving the loop does not: the event is delivered again, after a restart too. Scans run only while an event is
+        awaited.
 
     An offer is reported as gone once two complete scans in a row lack it and a look-up of its request does too. If
-    scans lack most of what they should contain, that is trouble first, and counts only after an hour.
+    scans lack most of what they should contain, nothing counts as gone for an hour.
     """
 
     def __init__(

@@ -41,12 +41,12 @@ _DIGEST: Final = 8
 
 
 class OfferJournal:
-    """Writes down what scans find.
+    """Journal of what scans find.
 
     Args:
         store: The store.
         run: Runs the store's calls.
-        is_silent: Whether offers of the first scan are no events.
+        is_silent: Whether offers of the first scan make no events.
         now: Reading of the clocks.
 
     Attributes:
@@ -65,7 +65,7 @@ class OfferJournal:
         self._missed: dict[OfferKey, int] = {}
 
     async def load(self) -> None:
-        """Read what earlier runs knew."""
+        """Read the own requests that earlier runs have recorded."""
 
         def read() -> None:
             def remember(found: ReadSet) -> Commit:
@@ -94,7 +94,7 @@ class OfferJournal:
         await self._record((listing,), (), received, gone=gone)
 
     async def record_denial(self, index: int, keys: Iterable[OfferKey], received: Reading) -> None:
-        """Commit that the service does not know a request, so that these offers on it are gone."""
+        """Commit that the service denies a request, so that these offers on it are gone."""
         gone = {offer for request, offer in keys if request == index}
 
         def write() -> None:
@@ -184,7 +184,7 @@ class OfferJournal:
     def _commit(
         self, found: Sequence[ListingChange], unreadable: Sequence[Unreadable], received: Reading, state: OfferFeedState
     ) -> int:
-        """Commit, and only then remember: a caller that is cancelled meanwhile finds both done."""
+        """Commit, and then update the memory: a caller that is cancelled meanwhile finds both done."""
         time = self.state.watermark.time_at(received)
         rows = [self._row(change.known, time) for change in found]
         events = [_stored(change.known, event) for change in found for event in change.events]

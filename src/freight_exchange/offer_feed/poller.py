@@ -1,4 +1,4 @@
-"""The loop of a feed of offers: one complete scan after another, at a steady pace, through transient trouble."""
+"""The loop of a feed of offers: one complete scan after another, at a steady pace, through transient errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DENIALS: Final = 3
 
 
 class OfferPoller:
-    """Runs one scan whenever `scan` is called and one is due.
+    """Poller of one feed of offers: runs a scan when `scan` is called and one is due.
 
     Args:
         source: The service.
@@ -87,11 +87,11 @@ class OfferPoller:
 
     @property
     def quiet_for(self) -> float:
-        """Seconds until the next request may be sent, during trouble; else 0."""
+        """Seconds until the next request may be sent, during failures; else 0."""
         return quiet_for(self._pacer)
 
     def stop(self) -> None:
-        """Note that the feed is left."""
+        """Record the end of the feed."""
         self.phase = "stopped"
 
     async def prime(self) -> None:
@@ -108,7 +108,7 @@ class OfferPoller:
         """Wait until a scan is due, and run it.
 
         Raises:
-            LoginRejectedError: The service rejected the email or password. Other trouble is retried.
+            LoginRejectedError: The service rejected the email or password. Other errors are retried.
             StoreError: Finds cannot be committed; the next scan looks for them again.
         """
         await self._reports.send_changes()
@@ -118,7 +118,7 @@ class OfferPoller:
 
     async def _run(self) -> None:
         scan, started = OfferScan(Scanner[Listing](self._sizes), self._clock.read()), anyio.current_time()
-        # Taken before anything is sent: a reader who leaves in the middle does not make the feed ask again at once.
+        # Taken before anything is sent: a reader who leaves in the middle does not cause another request at once.
         self._pacer.take_turn(started)
         error: FreightExchangeError | None = None
         try:

@@ -19,14 +19,14 @@ class OfferFeedStatus(Serializable):
     Attributes:
         state: `priming`, until the first scan is complete; `catching-up`, after a restart; `live`; `backing-off`, while
             scans fail or lack most of what they should contain; `stopped`.
-        cover_age: Time since the begin of the last complete scan; `None` before the first. A feed is alive while this
+        cover_age: Time since the start of the last complete scan; `None` before the first. A feed is alive while this
             is young.
         last_success: When the last complete scan of this run began, UTC.
         pages: Pages of the last scan.
         requests: Own requests that are known.
         offers: Offers on them that are not gone.
         unacknowledged: Events that wait to be delivered or acknowledged.
-        retry_in: How long nothing is sent, after a failure: an interval or more, and what `Retry-After` asked for.
+        retry_in: Time until the next request after a failure: an interval or more, and what `Retry-After` asked for.
     """
 
     state: Phase

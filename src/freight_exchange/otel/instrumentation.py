@@ -66,7 +66,7 @@ class OpenTelemetry(Instrumentation):
                 pass
 
     def _record_attempt(self, event: Attempt | Retry) -> None:
-        # By its id and not as the current span: an attempt goes on in a task of the client.
+        # By its id and not as the current span: an attempt continues in a task of the client.
         span = self._calls.get(event.call_id)
         if span is None:
             return
@@ -123,7 +123,7 @@ class OpenTelemetry(Instrumentation):
                 raise
 
     def found(self, feed: str, events: Sequence[int]) -> None:
-        """Remember the last scan of the feed as the parent of the handlers of these events."""
+        """Keep the last scan of the feed as the parent of the handlers of these events."""
         scan = self._last_scan.get(feed)
         if scan is None or not scan.is_valid:
             return

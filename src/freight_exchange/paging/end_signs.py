@@ -49,12 +49,12 @@ class EndSigns:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the signs of the pass before a restart."""
+        """Discard the signs of the pass before a restart."""
         self._failed_at = -1
         self.clear()
 
     def clear(self) -> None:
-        """Forget the signs before a page with new rows."""
+        """Discard the signs before a page with new rows."""
         self.count = self._empty = 0
         self.undecided = False
 
@@ -67,7 +67,7 @@ class EndSigns:
     def hides_runs(self) -> bool:
         """`True` if so many pages in a row were hidden whole that rows may follow any number of empty ones.
 
-        A pass that does not look past the end claims nothing, and so does not ask.
+        A pass that does not look past the end proves nothing, and does not need this.
         """
         return self.further > 0 and self._gap > _LONGEST_GAP
 

@@ -1,4 +1,4 @@
-"""Page sizes that the service accepts, refuses or cuts, and the size that a reading wants."""
+"""Page sizes that the service accepts, refuses or cuts, and the wanted size of a reading."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class PageSizes:
 
 
 class WantedSize:
-    """Page size that a reading wants, reduced while the service refuses it."""
+    """Wanted page size of a reading, reduced while the service refuses it."""
 
     def __init__(self, operation: str, sizes: PageSizes, page_size: int, start: int) -> None:
         self._operation = operation

@@ -150,7 +150,7 @@ class Sweep(Generic[T]):
                 self.ended = True
                 return
             self._proven = max(self._proven, self._climb.longest)
-            if not self._climb.uncertain and (telling_size := self._telling_size()) < self._climb.size:
+            if not self._climb.uncertain and (telling_size := self._revealing_size()) < self._climb.size:
                 self._page_size = telling_size
                 self._climb = self._next_climb()
                 return
@@ -159,7 +159,7 @@ class Sweep(Generic[T]):
                 return
         self._end_round(self._recheck)
 
-    def _telling_size(self) -> int:
+    def _revealing_size(self) -> int:
         """Return the page size for another pass, if cut pages may have hidden rows from this one."""
         climb = self._climb
         if climb.found.end > self._start + 1:

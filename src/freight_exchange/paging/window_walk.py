@@ -104,7 +104,7 @@ class WindowWalk(Generic[T]):
         self._quiet_before = 0
         self._suspected = 0
         self._length = 0
-        self._trial: OffsetProbe | None = None
+        self._probe: OffsetProbe | None = None
         self._first_size = sizes.to_ask(operation, page_size)
         self.unexplained: frozenset[Hashable] = frozenset()
         self.ended = False
@@ -130,8 +130,8 @@ class WindowWalk(Generic[T]):
     def take(self, rows: RawPage[T]) -> None:
         """Process the requested page."""
         keys, now = keys_of(rows, self._identity), self._round
-        if self._trial is not None:
-            self._go_on_trying(self._trial, keys)
+        if self._probe is not None:
+            self._continue_probe(self._probe, keys)
             return
         page = frozenset(keys)
         if page == now.page_before and page and not now.descending:
@@ -167,8 +167,8 @@ class WindowWalk(Generic[T]):
         """Treat a refusal of a page beyond the end as the end; return `False` for other errors."""
         if self.number == 0 or error.status not in REFUSALS:
             return False
-        if self._trial is not None:
-            self._end_trial()
+        if self._probe is not None:
+            self._end_probe()
         elif self._round.descending:
             self._round.moved = True
             self._step_down()
@@ -230,22 +230,22 @@ class WindowWalk(Generic[T]):
             self.number += 1
             return
         self.number -= 1
-        self._trial = OffsetProbe.of(now.first) if self.number == 1 else None
-        if self._trial is None:
+        self._probe = OffsetProbe.of(now.first) if self.number == 1 else None
+        if self._probe is None:
             self._reach_end([])
         else:
-            self._place, self.size = (1, self.size), self._trial.SIZE
+            self._place, self.size = (1, self.size), self._probe.SIZE
 
-    def _go_on_trying(self, trial: OffsetProbe, keys: list[Hashable]) -> None:
-        trial.take(keys)
-        self.number = trial.number
-        if trial.offset_ignored:
+    def _continue_probe(self, probe: OffsetProbe, keys: list[Hashable]) -> None:
+        probe.take(keys)
+        self.number = probe.number
+        if probe.offset_ignored:
             self.offset_ignored = self.ended = True
-        elif trial.ended:
-            self._end_trial()
+        elif probe.ended:
+            self._end_probe()
 
-    def _end_trial(self) -> None:
-        self._trial = None
+    def _end_probe(self) -> None:
+        self._probe = None
         self.number, self.size = self._place
         self._reach_end([])
 

@@ -1,4 +1,4 @@
-"""URLs of databases, told from the paths of files."""
+"""URLs of databases, distinguished from paths of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of task groups: flattened, told apart from cancellations, and reported early."""
+"""Errors of task groups: flattened, separated from cancellations, and reported early."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _UNIONS: Final = (Union, types.UnionType)
 
 
 def unstructure(record: Serializable) -> dict[str, Any]:
-    """Convert a record to a dictionary; `ValidationError` for another object."""
+    """Convert a record to a dictionary; raise `ValidationError` for another object."""
     name_of(type(record))
     converted: dict[str, Any] = _CONVERTER.unstructure(record)
     return converted

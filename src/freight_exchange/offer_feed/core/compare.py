@@ -28,7 +28,7 @@ class ListingChange:
     """Result of a comparison.
 
     Attributes:
-        known: What is known of the request now.
+        known: The known state of the request from now on.
         events: Events, in the order of the listing.
     """
 
@@ -49,9 +49,9 @@ def compare(
     Args:
         listing: The request.
         known: What was known of it.
-        between: Bounds of the time of what differs.
-        is_first_scan: Whether offers that were answered before they were first seen are no events.
-        is_silent: Whether offers that are seen for the first time are no events.
+        between: Bounds of the time of the differences.
+        is_first_scan: Whether offers that were answered before they were first seen make no events.
+        is_silent: Whether offers that are seen for the first time make no events.
     """
     offers = {} if known is None else dict(known.offers)
     events: list[OfferEvent] = []

@@ -138,7 +138,7 @@ class BoardController:
             while self.revision == after:
                 await self._changed.wait()
 
-    # Actions of the board. Each raises `Refusal` where the exchange refuses it.
+    # Actions of the board. Each raises `Refusal` if the exchange refuses it.
 
     def publish(self, values: Mapping[str, Any]) -> None:
         """Publish a rate request as the shipper, with the fields of the service document, 4.3."""

@@ -91,7 +91,7 @@ SUGGESTED_FAULTS: Final = (
     SuggestedFault(
         "reset_after_send",
         "An offer gets lost on its way",
-        "The exchange never gets it. A careless bot believes that it has offered.",
+        "The exchange never gets it. A careless bot counts it as made.",
         "submit",
     ),
     SuggestedFault(

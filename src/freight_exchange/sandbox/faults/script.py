@@ -120,5 +120,5 @@ class FaultScript:
         return None
 
     def note(self, fault: Fault, call: int, processed: bool) -> None:
-        """Record a strike. `processed` tells whether the call took effect."""
+        """Record a strike. `processed` is whether the call took effect."""
         self.fired.append(Fired(fault.name, call, processed))

@@ -29,7 +29,7 @@ class Cut(enum.Enum):
     STALL = "stall"  # no reply, ever; the connection stays open
     STALL_MID_REPLY = "stall_mid_reply"  # head and half of the body, then silence
     DRIP = "drip"  # the whole reply, byte by byte, `seconds` between two bytes
-    TRUNCATED_LENGTH = "truncated_length"  # Content-Length says more than what comes before FIN
+    TRUNCATED_LENGTH = "truncated_length"  # Content-Length is more than what comes before FIN
     TRUNCATED_CHUNKS = "truncated_chunks"  # chunked, FIN before the last chunk
     GARBAGE_STATUS = "garbage_status"  # a status line that is not HTTP
     HEADER_FLOOD = "header_flood"  # headers without end

@@ -95,12 +95,12 @@ class Profile:
     company_index: Literal["absent", "int", "string"] = _knob("absent", "a company's `index` in the login's reply")
     word_case: Literal["documented", "upper", "lower"] = _knob("documented", "status, type and packaging words")
     unknown_words: Literal["none", "status", "requesttype", "packaging"] = _knob(
-        "none", "a word that the document does not know in every other record"
+        "none", "an undocumented word in every other record"
     )
     date_form: Literal["plain", "zero", "empty", "nonsense", "null"] = _knob(
         "plain", "date-times: 0000-00-00 00:00:00, empty, nonsense or null instead"
     )
-    extra_keys: bool = _knob(False, "keys that the document does not know in every record")
+    extra_keys: bool = _knob(False, "undocumented keys in every record")
     optional_fields: Literal["present", "absent", "null"] = _knob("present", "fields that may be missing")
     poison: Literal["none", "string", "null", "hollow", "bad_index"] = _knob(
         "none", "the second record of a collection is broken"
@@ -131,8 +131,8 @@ class Profile:
         "a clamp of rows_clamp (or 2) and of ten times as many rows: lowered, or raised, after three pages; by the"
         " hour; from page to page",
     )
-    rows_limit: int | None = _knob(None, "the most rows that may be asked for: more is refused", 20)
-    over_limit: Literal["400", "422", "500"] = _knob("400", "the status where more than rows_limit is asked for")
+    rows_limit: int | None = _knob(None, "the most rows that may be requested: more is refused", 20)
+    over_limit: Literal["400", "422", "500"] = _knob("400", "the status where more than rows_limit is requested")
     rights: Literal["before_paging", "after_paging"] = _knob(
         "before_paging",
         "when the rows that the caller may not see are left out: after_paging leaves short and empty pages",

@@ -74,7 +74,7 @@ def _record(context: RequestContext, request: Request) -> Json:
 
 
 def _forwarder(context: RequestContext, request: Request) -> Account | None:
-    """Return the account whose offer is selected, the only forwarder whom the shipper learns."""
+    """Return the account whose offer is selected, the only forwarder whom the shipper sees."""
     selected = context.database.offers.get(request.selected) if request.selected is not None else None
     return context.database.accounts[selected.account] if selected is not None else None
 
