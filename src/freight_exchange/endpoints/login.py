@@ -23,18 +23,18 @@ async def log_in(
     executor: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
 ) -> Grant:
     """Obtain a token; `welcome` receives the user. The redactor receives the secrets before any error is raised."""
-    executor.redactor.learn(password)
+    executor.redactor.add(password)
 
     def read(response: Response) -> Grant:
         login = wire.login(wire.parse(response.content))
         token = Secret(login.token)
-        executor.redactor.learn_token(token)
-        said = wire.masked_user(login.said, executor.redactor.value)
-        welcome(wire.user(said))
+        executor.redactor.add_token(token)
+        raw = wire.masked_user(login.raw, executor.redactor.value)
+        welcome(wire.user(raw))
         lifetime = login.lifetime
         if login.expires_at is not None:
             lifetime = login.expires_at - clock.wall_time()
-        return Grant(token=token, lifetime=lifetime, user=said)
+        return Grant(token=token, lifetime=lifetime, user=raw)
 
     return await executor.call(
         RequestKind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())

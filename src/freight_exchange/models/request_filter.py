@@ -129,8 +129,8 @@ class RequestFilter:
         """
         for field, wanted in self._wanted:
             read, passes = _RULES[field]
-            said = read(request)
-            if said is not None and not passes(said, wanted):
+            value = read(request)
+            if value is not None and not passes(value, wanted):
                 return field
         if self.where is not None and not verdict(self.where(request)):
             return "where"

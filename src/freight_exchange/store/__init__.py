@@ -1,6 +1,6 @@
 """The durable state of feeds and of the bots on them.
 
-`protocol` has what a feed asks of a store, `work` and `seat` what a bot asks of it besides. `memory`, `sqlite` and
+`protocol` is the interface for feeds, `work` and `seat` are that for bots. `memory`, `sqlite` and
 `postgres` are the stores; `store_lock` keeps a store's file to one process at a time.
 """
 

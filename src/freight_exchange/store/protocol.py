@@ -108,7 +108,7 @@ class StoredEvent:
         index, kind, payload: As in `NewEvent`. The payload is empty once the event is acknowledged and all of its
             deliveries are done.
         is_acknowledged: It was acknowledged.
-        is_filtered: It was acknowledged without being handed out.
+        is_filtered: It was acknowledged without being delivered.
     """
 
     id: int
@@ -139,7 +139,7 @@ class ReadSet:
     """The rows on which a commit is decided.
 
     Attributes:
-        requests: The requests asked for that are known, by index.
+        requests: The requested ones that are known, by index.
         absent: The result of the `AbsenceQuery`, if there was one.
     """
 
@@ -207,7 +207,7 @@ class FeedStore(Protocol):
         """Acknowledge events and drop their payloads. Unknown and acknowledged ones are ignored.
 
         Args:
-            ids: Events that were handed out.
+            ids: Events that were delivered.
             at: The time on the feed's clock.
             filtered: Events that the feed's filter excluded.
         """

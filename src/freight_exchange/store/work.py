@@ -22,7 +22,7 @@ NO_LIMIT: Final = 2**31
 """A `limit` that returns everything."""
 
 OPEN_STATES: Final = ("sending", "unknown")
-"""States of an effect whose outcome is open. The replica that wrote such a state has to find out."""
+"""States of an effect whose outcome is open. The replica that wrote such a state must resolve it."""
 
 SEND_WINDOW: Final = 10.0
 """Seconds from before an effect is recorded as `sending` to the last moment at which it may begin."""

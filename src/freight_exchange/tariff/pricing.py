@@ -70,7 +70,7 @@ def quote(request: Shipment, rules: Iterable[Rule], *, weight_per: cargo.Per, on
 def _choose(request: Shipment, serving: Sequence[Rule]) -> Mapping[str, Sequence[Rule]]:
     """Return the most precise rules of each charge, freight first."""
     if request.hazardous is None and any(rule.hazardous is not None for rule in serving):
-        raise _NoQuoteError("the request does not say whether the goods are hazardous, and the tariff depends on it")
+        raise _NoQuoteError("the request does not state whether the goods are hazardous, and the tariff depends on it")
     charges: dict[str, list[Rule]] = {}
     for rule in sorted(serving, key=lambda rule: (rule.surcharge, rule.line)):
         if rule.hazardous is None or rule.hazardous == request.hazardous:

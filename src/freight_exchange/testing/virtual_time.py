@@ -50,7 +50,7 @@ class _JumpingSelector(selectors.BaseSelector):
         # One file is always registered: the loop's waker, to which only threads and signals write.
         if len(self._files.get_map()) > 1:
             return self._files.select(None)
-        # An idle pool thread looks like a busy one: only a timeout tells them apart.
+        # An idle pool thread looks like a busy one: only a timeout distinguishes them.
         if threading.active_count() > 1 and (ready := self._files.select(_THREAD_TIMEOUT)):
             return ready
         raise VirtualDeadlockError(_deadlock_message())

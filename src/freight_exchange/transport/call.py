@@ -53,7 +53,7 @@ class RequestMeter:
         self._extra += max(0, progress.sends - 1) + progress.replays
 
     def take_extra(self) -> int:
-        """Return how many were sent beyond one for each call, since this was last asked."""
+        """Return how many were sent beyond one for each call, since this was last called."""
         extra, self._extra = self._extra, 0
         return extra
 
@@ -74,7 +74,7 @@ class Limits:
 class CallExecutor:
     """Entry to a chain of middleware.
 
-    Every error that it raises on purpose is settled: it says whether the call may have taken effect, carries the
+    Every error that it raises on purpose is settled: it states whether the call may have taken effect, carries the
     call's circumstances, and must not be retried above.
     """
 
@@ -99,7 +99,7 @@ class CallExecutor:
     ) -> T:
         """Send a request until it succeeds, its retries are over or its deadline has passed.
 
-        `started` is when the deadline began to run, if that was earlier: the call had to find something out first.
+        `started` is when the deadline began to run, if that was earlier: some calls look something up first.
         `call_id` is the id that the caller chose.
         """
         started = anyio.current_time() if started is None else started

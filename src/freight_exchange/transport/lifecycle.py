@@ -91,7 +91,7 @@ class Engine(NamedTuple):
 
 
 _CLOSE_TIMEOUT = 5.0
-"""Seconds to wait for closing, which takes milliseconds and goes on in the background."""
+"""Seconds to wait for closing, which takes milliseconds and continues in the background."""
 
 
 class _State(enum.Enum):
@@ -116,7 +116,7 @@ class Connection:
 
     @property
     def engine(self) -> Engine:
-        """The open engine; `ConfigurationError` if there is none, or it belongs to another loop."""
+        """The open engine; raises `ConfigurationError` if there is none, or it belongs to another loop."""
         engine = self._engine
         if engine is None:
             raise ConfigurationError(f"this client {self._state.value}")
@@ -136,7 +136,7 @@ class Connection:
             if settings.proxy is not None:
                 # A proxy may repeat its password in its answer, and httpcore logs that.
                 for secret in own_pools.proxy_secrets(settings.proxy):
-                    settings.redactor.learn(secret)
+                    settings.redactor.add(secret)
             pools = self._pools = own_pools.own_pools(
                 base_url=settings.base_url,
                 proxy=settings.proxy,
@@ -200,8 +200,8 @@ def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLo
 
     def adopt(login: CachedLogin, password: Secret) -> None:
         # A reply may repeat the secrets of another process's login.
-        settings.redactor.learn(password)
-        settings.redactor.learn_token(login.token)
+        settings.redactor.add(password)
+        settings.redactor.add_token(login.token)
         settings.welcome(wire.user(login.user))
 
     # Half of a login's time is for waiting, and the other half for a login of this process.

@@ -72,7 +72,7 @@ class Progress:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the attempt: none was made yet, or its reply proves that it had no effect."""
+        """Discard the attempt: none was made yet, or its reply proves that it had no effect."""
         self._handed = self._connecting = self._sending = self._unconnected = False
         self.reply: Response | None = None
         """The reply to the attempt, once it is complete."""
@@ -83,7 +83,7 @@ class Progress:
         """Record that the network gets the request; return the number of times, from 1.
 
         Raises:
-            AbandonedError: The limit has passed. A transport that does not trace is told nothing else.
+            AbandonedError: The limit has passed. A transport that does not trace gets no other signal.
         """
         if self._limit is not None and self._limit.is_over:
             raise AbandonedError
@@ -109,8 +109,8 @@ class Progress:
             # A transport with other names for its sending, or none, may send from here on.
             self._connecting = False
         elif event.endswith(UNCONNECTED):
-            # Until the transport gives up, it may still turn to another way, and one that does not trace. Abandoned, it
-            # is cancelled right here, and turns to nothing else.
+            # Until the transport gives up, it may try another way, even one without a trace. If it is abandoned, it is
+            # cancelled right here, and tries nothing else.
             self._connecting, self._unconnected = self._connecting and self._abandoned, True
 
     def abandon(self) -> None:

@@ -78,7 +78,7 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
         if login and name not in _LOGIN_HEADERS:
             continue
         value = raw_value.decode("latin-1")
-        # A secret that the end cuts in two would not be found: a value this long is none that anybody reads.
+        # A secret that the end cuts in two would not be found: a value this long is of no use anyway.
         found[name] = " ".join(value.split()) if len(value) <= _LONGEST_READ else f"({len(value)} characters)"
         if len(found) == _MOST_HEADERS:
             break
@@ -124,7 +124,7 @@ def _quotation(quoted: str, redactor: Redactor) -> str:
 
 
 def _path(path: str, redactor: Redactor) -> str:
-    """Mask the steps of a path that this package does not know: they come from the reply."""
+    """Mask the unknown steps of a path: they come from the reply."""
     if len(path) > LONGEST:
         return redactor.text(path)
     steps = path.split(".")

@@ -1,6 +1,6 @@
 """Retry matrix: what follows a failed attempt, and after which delay. Pure.
 
-The error says what happened; the kind of request says what repeating it would do; the table joins the two.
+The error gives the cause, and the kind of request the effect of repeating it; the table joins the two.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LONGEST_WAIT = 120.0
 """Seconds: the longest `Retry-After` that is waited for."""
 
 THROTTLED_BASE = 1.0
-"""Seconds: the shortest back-off after a status 429 that does not say how long."""
+"""Seconds: the shortest back-off after a status 429 without a `Retry-After`."""
 
 
 TRANSIENT_COST = 14

@@ -66,11 +66,11 @@ class Redactor:
     def __repr__(self) -> str:
         return "Redactor()"
 
-    def learn(self, secret: Secret) -> None:
+    def add(self, secret: Secret) -> None:
         self._fixed.add(secret)
         self._known = None
 
-    def learn_token(self, token: Secret) -> None:
+    def add_token(self, token: Secret) -> None:
         self._tokens.append(token)
         self._known = None
 

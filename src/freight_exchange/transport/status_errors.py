@@ -40,7 +40,7 @@ _TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
 UNTIL_CHANGED = "; no other login is tried until the credentials change, or reset_login() allows it"
 
 _REJECTED = frozenset({200, 400, 401, 403, 422})
-"""Statuses at which a login's reply can say that the credentials are wrong."""
+"""Statuses at which a login's reply can report wrong credentials."""
 
 
 def unauthorized(response: Response) -> bool:

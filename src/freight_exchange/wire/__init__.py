@@ -32,7 +32,7 @@ from freight_exchange.wire.encoder import (
     route,
     route_filters,
 )
-from freight_exchange.wire.failure import says_no_records
+from freight_exchange.wire.failure import reports_no_records
 from freight_exchange.wire.json import dump, parse
 from freight_exchange.wire.login import (
     Login,
@@ -79,12 +79,12 @@ __all__ = [
     "recall_bid",
     "rejection",
     "repeats",
+    "reports_no_records",
     "request_draft",
     "response",
     "route",
     "route_filters",
     "rows",
-    "says_no_records",
     "sentence",
     "sentence_of_text",
     "unauthorized",

@@ -63,7 +63,7 @@ class Rows(NamedTuple, Generic[T]):
 
 
 class UndescribedError(DecodeError):
-    """Broken record beyond the first `MOST_DESCRIBED` of a reply, known by its index alone.
+    """Broken record beyond the first `MOST_DESCRIBED` of a reply, identified by its index alone.
 
     A reply may hold a hundred thousand, so that each takes little time and memory.
     """
@@ -107,7 +107,7 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
 
     Raises:
         DecodeError: The reply is no such listing. One with other keys and without the collection is not an
-            empty listing: taken for one, it would make a watcher deaf.
+            empty listing: taken for one, it would hide all requests from a watcher.
     """
     found = _rows(data, kind)
     if flaws := repeats(data, kind.collection):
@@ -138,7 +138,7 @@ def one(data: object, kind: Kind[T]) -> T:
     """Return the only record in the reply to a write or a look-up, without its flawed parts.
 
     Raises:
-        DecodeError: There is none, more than one, it cannot be read, or the reply speaks of an error as well.
+        DecodeError: There is none, more than one, it cannot be read, or the reply reports an error as well.
     """
     if reports_failure(_less_refusal(data, kind.collection)):
         raise DecodeError(f"an error where {kind.collection!r} is due", raw=excerpt(data))
@@ -262,8 +262,8 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
 
 def _is_record(held: Raw) -> bool:
     """Return whether a single record stands in place of its collection."""
-    said = any(key in held and not isinstance(held[key], (dict, list, type(None))) for key in fields.INDEX)
-    return said and all(place(key) < 0 for key in held)
+    has_index = any(key in held and not isinstance(held[key], (dict, list, type(None))) for key in fields.INDEX)
+    return has_index and all(place(key) < 0 for key in held)
 
 
 def _described(fault: Unreadable, path: str, raw: object, place: int) -> DecodeError:

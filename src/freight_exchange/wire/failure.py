@@ -11,7 +11,7 @@ from typing import Final
 
 from freight_exchange.wire import fields
 
-__all__ = ["reports_failure", "says_no_records"]
+__all__ = ["reports_failure", "reports_no_records"]
 
 _ANY_LISTING: Final = frozenset(
     {"no records found", "no record found", "no records were found", "no results found", "no data found"}
@@ -31,8 +31,8 @@ _FALSE_WORDS: Final = frozenset({"false", "0", "no"})
 _FAILURE_WORDS: Final = frozenset({"false", "error", "fail", "failed", "failure"})
 
 
-def says_no_records(sentence: str, collection: str) -> bool:
-    """Return whether a sentence says that the requested collection has no records, and nothing else."""
+def reports_no_records(sentence: str, collection: str) -> bool:
+    """Return whether a sentence reports that the requested collection has no records, and nothing else."""
     if len(sentence) > _LONGEST:
         return False
     words = " ".join(re.findall(r"\w+", sentence.casefold()))
@@ -57,7 +57,7 @@ def reports_failure(data: object, listed: str | None = None) -> bool:
             sentences = [value]
         else:
             continue
-        if listed is None or not any(isinstance(text, str) and says_no_records(text, listed) for text in sentences):
+        if listed is None or not any(isinstance(text, str) and reports_no_records(text, listed) for text in sentences):
             return True
     return False
 

@@ -34,14 +34,14 @@ class Login:
 
     Attributes:
         user: The account.
-        said: JSON of the account without its secrets, which `user()` reads.
+        raw: JSON of the account without its secrets, which `user()` reads.
         token: The bearer token, opaque.
         lifetime: Seconds until the token expires, or `None` if the reply gives a date or nothing.
         expires_at: The date when it expires, in seconds since 1970, or `None`.
     """
 
     user: User
-    said: Mapping[str, object]
+    raw: Mapping[str, object]
     token: str
     lifetime: float | None = None
     expires_at: float | None = None
@@ -62,28 +62,28 @@ def login(data: object) -> Login:
     raise DecodeError(reason, path=path)
 
 
-def user(said: object) -> User:
+def user(raw: object) -> User:
     """Decode the user of a login's reply; fields of an unexpected type go to `extra`.
 
     Raises:
         DecodeError: It is not a JSON object.
     """
-    if not isinstance(said, dict):
+    if not isinstance(raw, dict):
         raise DecodeError("no object", path=fields.USER)
-    return shapes.USER.structure(said)
+    return shapes.USER.structure(raw)
 
 
-def masked_user(said: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
+def masked_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
     """Mask the JSON of a user, where a reply may repeat the token or the password: its avatar's URL and unknown fields.
 
     The fields of the person and the company stay: a short password may be a part of a name.
     """
-    return _masked(said, _PERSONAL, mask)
+    return _masked(raw, _PERSONAL, mask)
 
 
-def _masked(said: Mapping[str, object], known: frozenset[str], mask: Callable[[object], object]) -> dict[str, object]:
+def _masked(raw: Mapping[str, object], known: frozenset[str], mask: Callable[[object], object]) -> dict[str, object]:
     masked: dict[str, object] = {}
-    for key, value in said.items():
+    for key, value in raw.items():
         if known is _PERSONAL and key == fields.USER_COMPANY and isinstance(value, dict):
             masked[key] = _masked(value, _COMPANY, mask)
         elif key in known and not isinstance(value, dict | list):
@@ -110,7 +110,7 @@ def unauthorized(data: object, *, success: bool) -> bool:
     """
     if not isinstance(data, dict) or fields.UNAUTHORIZED not in data:
         return False
-    if success and (not data[fields.UNAUTHORIZED] or isinstance(data, RepeatedKeys) or _says_done(data)):
+    if success and (not data[fields.UNAUTHORIZED] or isinstance(data, RepeatedKeys) or _reports_success(data)):
         # If a key repeats, the dropped value may have been the result.
         return False
     return not any(_is_result(key, value) for key, value in data.items() if key != fields.UNAUTHORIZED)
@@ -120,7 +120,7 @@ def _is_result(key: str, value: object) -> bool:
     return (isinstance(value, dict | list) and bool(value)) or key in fields.OFFER_ID
 
 
-def _says_done(data: dict[str, object]) -> bool:
+def _reports_success(data: dict[str, object]) -> bool:
     """Return whether a reply reports success, or has the identifier of a new record."""
     return any(
         key == "id" or (key.casefold() in fields.SUCCESSES and value in (True, "true", "1"))
@@ -138,10 +138,10 @@ def sentence(data: object) -> str | None:
 
 def sentence_of_text(text: str) -> str | None:
     """Return the text of a refusal that is not JSON, if it is short and plain, not HTML."""
-    said = " ".join(text.split())
-    if not said or len(said) > _LONGEST_SENTENCE or not said.isprintable() or _HTML.search(said):
+    words = " ".join(text.split())
+    if not words or len(words) > _LONGEST_SENTENCE or not words.isprintable() or _HTML.search(words):
         return None
-    return said
+    return words
 
 
 def _login(data: object) -> Login | tuple[str, str]:
@@ -156,11 +156,11 @@ def _login(data: object) -> Login | tuple[str, str]:
     if not token.isascii() or not token.isprintable() or " " in token:
         return f"{fields.USER}.{fields.TOKEN}", "no token that a header can carry"
     lifetime = _lifetime(holder) if any(holder.get(key) is not None for key in fields.LIFETIME) else _lifetime(data)
-    said = cast("dict[str, object]", _without_secrets(holder))
+    raw = cast("dict[str, object]", _without_secrets(holder))
     is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
     return Login(
-        user=user(said),
-        said=said,
+        user=user(raw),
+        raw=raw,
         token=token,
         lifetime=None if is_date else lifetime,
         expires_at=lifetime if is_date else None,
@@ -195,9 +195,9 @@ def _lifetime(holder: dict[str, object]) -> float | None:
 def _sentences(data: object, depth: int = 0) -> Iterator[str]:
     """Yield the sentences in a value, the most likely first."""
     if isinstance(data, str):
-        said = " ".join(data.split())
-        if said:
-            yield said
+        sentence = " ".join(data.split())
+        if sentence:
+            yield sentence
     elif depth > _DEEPEST_SENTENCE:
         return
     elif isinstance(data, list):
@@ -226,7 +226,7 @@ def _unnamed(data: dict[str, object], depth: int) -> Iterator[str]:
     record = any(isinstance(value, (int, Decimal)) and not isinstance(value, bool) for value in others.values())
     for key, value in others.items():
         if (isinstance(value, str) and not record) or (isinstance(value, list) and _is_text(value)):
-            yield from (f"{key}: {said}" for said in _sentences(value, depth))
+            yield from (f"{key}: {sentence}" for sentence in _sentences(value, depth))
 
 
 def _is_text(items: list[object]) -> bool:

@@ -44,24 +44,24 @@ def recall(content: bytes) -> RateRequest:
 
 def keep_bid(bid: Bid) -> bytes:
     """Encode a bid in the wire's format, its offer, contact and company beside it."""
-    said: dict[str, object] = {"bid": CONVERTER.unstructure(bid)}
+    wire_form: dict[str, object] = {"bid": CONVERTER.unstructure(bid)}
     for name in _PARTS:
         part: Record | None = getattr(bid, name)
         if part is not None:
-            said[name] = CONVERTER.unstructure(part)
+            wire_form[name] = CONVERTER.unstructure(part)
     if bid.offer is not None and bid.offer.rates is not None:
         unsaid: Any = bid.offer.extra.get(fields.RATES, {})
-        said["offer"] = {**CONVERTER.unstructure(bid.offer), fields.RATES: {**bid.offer.rates, **unsaid}}
-    return _text(said).encode()
+        wire_form["offer"] = {**CONVERTER.unstructure(bid.offer), fields.RATES: {**bid.offer.rates, **unsaid}}
+    return _text(wire_form).encode()
 
 
 def recall_bid(content: bytes) -> Bid:
     """Decode a stored bid."""
-    said: Any = _parsed(content)
+    wire_form: Any = _parsed(content)
     parts: dict[str, Any] = {
-        name: CONVERTER.structure(said[name], model) for name, model in _PARTS.items() if name in said
+        name: CONVERTER.structure(wire_form[name], model) for name, model in _PARTS.items() if name in wire_form
     }
-    bid: Bid = attrs.evolve(CONVERTER.structure(said["bid"], Bid), **parts)
+    bid: Bid = attrs.evolve(CONVERTER.structure(wire_form["bid"], Bid), **parts)
     return bid
 
 

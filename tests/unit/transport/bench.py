@@ -95,7 +95,7 @@ class Bench:
         self.requests: list[Request] = []
         self.events: list[Event] = []
         self.redactor = Redactor()
-        self.redactor.learn_token(Secret(CANARY))
+        self.redactor.add_token(Secret(CANARY))
         self.budget = RetryBudget(tokens)
         every_hook = Hooks((*hooks, self.events.append))
         self.caller = executor(self.send, self.budget, self.redactor, every_hook, chance=lambda: chance)

@@ -21,7 +21,7 @@ CANARY = "c4nary-pa55"
 def knowing(*secrets: str) -> Redactor:
     redactor = Redactor()
     for secret in secrets:
-        redactor.learn(Secret(secret))
+        redactor.add(Secret(secret))
     return redactor
 
 
@@ -70,7 +70,7 @@ class TestText:
 
     def test_a_secret_within_another_leaves_no_part_of_it(self) -> None:
         redactor = knowing("pass")
-        redactor.learn_token(Secret("head.pass.tail"))
+        redactor.add_token(Secret("head.pass.tail"))
         assert redactor.text("head.pass.tail, pass") == f"{MASK}, {MASK}"
 
     def test_no_secret_and_an_empty_one_change_nothing(self) -> None:
@@ -147,7 +147,7 @@ class TestText:
     def test_tokens_rotate_and_the_last_four_are_known(self) -> None:
         redactor = knowing(CANARY)
         for number in range(6):
-            redactor.learn_token(Secret(f"token-{number}"))
+            redactor.add_token(Secret(f"token-{number}"))
         assert redactor.text("token-0 token-1") == "token-0 token-1"
         assert redactor.text("token-2 token-3 token-4 token-5") == " ".join([MASK] * 4)
         assert redactor.text(CANARY) == MASK

@@ -16,7 +16,7 @@ TOKEN = "c4nary-t0ken-of-some-length"
 
 def shown(headers: dict[str, str], *, login: bool = False) -> dict[str, str]:
     redactor = Redactor()
-    redactor.learn_token(Secret(TOKEN))
+    redactor.add_token(Secret(TOKEN))
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
     return dict(reply_headers(pairs, redactor, login=login))
 

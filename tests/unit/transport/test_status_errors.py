@@ -89,7 +89,7 @@ def test_the_key_unauthorized_is_a_refused_token_at_200_and_any_4xx(status: int)
 )
 def test_a_redirect_says_where_to(location: str | None, said: str) -> None:
     redactor = Redactor()
-    redactor.learn(Secret("c4nary"))
+    redactor.add(Secret("c4nary"))
     headers = [] if location is None else [(b"Location", location.encode())]
     error = error_of(Response(status=307, content=b"", headers=headers), redactor, retry_after=None)
     assert error is not None
@@ -175,7 +175,7 @@ class TestWhatErrorsCarry:
     @pytest.mark.parametrize("padding", [0, 250, 290, 1990, 3990])
     def test_no_secret_whole_or_half(self, status: int, padding: int) -> None:
         redactor = Redactor()
-        redactor.learn_token(Secret(CANARY))
+        redactor.add_token(Secret(CANARY))
         said = "." * padding + CANARY + "." * 3000
         for body in ({"message": said}, {said: said}, [said], said.encode(), (said * 3).encode()):
             error = judged(reply(status, body), redactor)
@@ -252,7 +252,7 @@ class TestLogin:
     @pytest.mark.parametrize("padding", [0, 250, 290])
     def test_an_echoed_password_is_masked(self, padding: int) -> None:
         redactor = Redactor()
-        redactor.learn(Secret(CANARY))
+        redactor.add(Secret(CANARY))
         said = "." * padding + CANARY
         for body in ({"message": f"{said} is wrong"}, {"message": "wrong", "input": {"password": CANARY, "x": said}}):
             error = judged_login(reply(200, body), redactor)

@@ -93,21 +93,21 @@ OTHER = [
 
 @pytest.mark.parametrize("sentence", SAID)
 def test_known_sentences_say_that_a_listing_is_empty(sentence: str) -> None:
-    assert wire.says_no_records(sentence, wire.REQUESTS.collection)
+    assert wire.reports_no_records(sentence, wire.REQUESTS.collection)
 
 
 @pytest.mark.parametrize("sentence", OTHER)
 def test_any_other_sentence_may_be_a_gateways(sentence: str) -> None:
-    assert not wire.says_no_records(sentence, wire.REQUESTS.collection)
+    assert not wire.reports_no_records(sentence, wire.REQUESTS.collection)
 
 
 @pytest.mark.parametrize("kind", [wire.OFFERS, wire.BIDS, wire.ROUTES, wire.CARRIERS, wire.CURRENCIES])
 def test_each_collection_by_its_own_name(kind: wire.Kind[object]) -> None:
-    assert wire.says_no_records("No records found.", kind.collection)
-    assert wire.says_no_records(f"No {kind.collection} found.", kind.collection)
-    assert not wire.says_no_records("No rate requests found.", kind.collection)
+    assert wire.reports_no_records("No records found.", kind.collection)
+    assert wire.reports_no_records(f"No {kind.collection} found.", kind.collection)
+    assert not wire.reports_no_records("No rate requests found.", kind.collection)
 
 
 def test_no_sentence_of_a_reply_without_a_name() -> None:
-    assert wire.says_no_records("No records found.", "bid")
-    assert not wire.says_no_records("No bids found.", "bid")
+    assert wire.reports_no_records("No records found.", "bid")
+    assert not wire.reports_no_records("No bids found.", "bid")

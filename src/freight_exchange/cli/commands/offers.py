@@ -154,7 +154,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
 @json_option
 @click.pass_obj
 def approve(options: GlobalOptions, /, offer: int, yes: bool, as_json: bool) -> None:
-    """Accept OFFER, and learn whose it is.
+    """Accept OFFER, and see whose it is.
 
     OFFER is the number of the offer. The service gives you and the forwarder each other's contact.
 

@@ -290,4 +290,4 @@ def _means_no_records(error: NotFoundError, collection: str) -> bool:
     """Return whether a 404 means that a listing is empty; a bare 404 means a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
-    return wire.says_no_records(wire.sentence(error.body) or "", collection)
+    return wire.reports_no_records(wire.sentence(error.body) or "", collection)

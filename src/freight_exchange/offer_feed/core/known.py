@@ -59,13 +59,13 @@ class KnownListing:
             StoreError: They are damaged, or another version of this package wrote them.
         """
         try:
-            said: dict[str, Any] = json.loads(record)
+            stored: dict[str, Any] = json.loads(record)
             known = [
                 KnownOffer(offer=from_dict(entry["offer"], Offer), version=entry["version"], is_gone=entry["gone"])
-                for entry in said["offers"]
+                for entry in stored["offers"]
             ]
             offers = {entry.offer.id: entry for entry in known if entry.offer.id is not None}
-            return cls(listing=from_dict(said["listing"], Listing), offers=offers)
+            return cls(listing=from_dict(stored["listing"], Listing), offers=offers)
         except _NOT_OURS as error:
             raise StoreError(f"an own request in the store {UNREADABLE}") from error
 

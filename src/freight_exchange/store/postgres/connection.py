@@ -1,4 +1,4 @@
-"""A connection to a database that makes itself again after it was lost, and waits for no reply for ever."""
+"""A connection to a database, which reconnects after a loss and limits the wait for each reply."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DatabaseConnection:
     """A connection, used by one thread at a time, and opened by the first call.
 
     Args:
-        address: Where the database is, in the words of libpq.
+        address: The database, as a connection string of libpq.
 
     Attributes:
         address: Description of it for messages, without the password.

@@ -75,7 +75,7 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
 
 def _copy(source: sqlite3.Connection, database: DatabaseConnection) -> Mapping[str, int]:
     if database.row("SELECT EXISTS (SELECT FROM freight_exchange.event)")[0]:
-        # Offers and their deliveries know events by number.
+        # Offers and their deliveries refer to events by number.
         raise StoreError(f"{database.address} has events already: copy the file into an empty database")
     counts = dict.fromkeys(("feed", *_READ), 0)
     for feed, name, base_url, account, state in source.execute("SELECT id, name, base_url, account, state FROM feed"):
@@ -117,7 +117,7 @@ def _verify(database: DatabaseConnection, table: str, binding: int, rows: Sequen
     query = f"SELECT {columns} FROM freight_exchange.{table} WHERE binding = %s ORDER BY {_ORDER[table]}"
     copied = database.rows(query, (binding,))
     if len(copied) != len(rows) or _digest(copied) != _digest(rows):
-        raise StoreError(f"the copy of the table {table} in {database.address} differs: nothing was kept of it")
+        raise StoreError(f"the copy of the table {table} in {database.address} differs: nothing of it was kept")
 
 
 def _digest(rows: Iterable[tuple[Any, ...]]) -> str:

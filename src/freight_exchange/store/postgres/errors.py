@@ -56,7 +56,7 @@ def translate_errors(address: str) -> Iterator[None]:
     except psycopg.OperationalError as error:
         raise StoreAwayError(f"{address} is away: {_first_line(error)}") from error
     except (psycopg.DataError, UnicodeEncodeError) as error:
-        raise StoreError(f"{address} cannot keep a value that it was given: {_first_line(error)}") from error
+        raise StoreError(f"{address} cannot store a value: {_first_line(error)}") from error
     except psycopg.Error as error:
         raise StoreError(f"{address} failed: {_first_line(error)}") from error
 

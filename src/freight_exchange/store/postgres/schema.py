@@ -152,7 +152,7 @@ def read_version(connection: DatabaseConnection) -> int:
     Raises:
         StoreError: The schema belongs to another program, or to a newer version.
     """
-    # Read from the catalog's own tables: functions may know only what was there at the begin of the transaction.
+    # Read from the catalog's own tables: functions may see only what existed at the start of the transaction.
     names = {name for (name,) in connection.rows(_TABLE_NAMES)}
     if "migration" not in names:
         if names:

@@ -21,8 +21,8 @@ from freight_exchange.transport.http.backend import SEND_TIMEOUT
 __all__ = ["PostgresSeat"]
 
 _ADOPTION_WAIT: Final = 1.01 * (SEND_WINDOW + SEND_TIMEOUT)
-"""Seconds for which a replica that was taken over may begin to send, and its kernel go on; clocks differ by less than a
-hundredth."""
+"""Seconds for which a replica that was taken over may begin to send, and its kernel continue; clocks differ by less
+than a hundredth."""
 
 
 class PostgresSeat:

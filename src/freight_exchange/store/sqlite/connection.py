@@ -100,7 +100,7 @@ class DatabaseConnection:
         return connection
 
     def note_wal(self) -> None:
-        """Remember which log the file has; call it after a write, since the first one makes the log."""
+        """Record which log the file has; call it after a write, since the first one makes the log."""
         if self._file is not None and self._wal is None:
             self._wal = wal_path(Path(self.path)).stat()
 

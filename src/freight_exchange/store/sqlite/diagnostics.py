@@ -114,8 +114,8 @@ def check_path(path: Path) -> bool:
         # SQLite would make a new database of such a file, and drop the log with the last commits.
         remains = f"cut off at {size} bytes" if size else "gone or empty"
         raise StoreError(
-            f"the store {path} is {remains}, but its log {wal} is not: put back the very file that it is the log of, "
-            "or move both away, then put a copy back, or begin without its memory"
+            f"the store {path} is {remains}, but its log {wal} is not: put back the file that belongs to this log, or "
+            "move both away, then put a copy back, or start with an empty store"
         )
     # A file with a log or journal may be complete only together with it: SQLite checks that.
     if size and not wal_size and not journal_size:
@@ -141,7 +141,7 @@ def check_wal(path: Path) -> None:
     if offset is not None:
         raise StoreError(
             f"the store {path} is damaged (its log {wal} is broken at byte {offset}, and more was committed behind "
-            "that): move both away, then put a copy back, or begin without its memory"
+            "that): move both away, then put a copy back, or start with an empty store"
         )
 
 
@@ -149,13 +149,13 @@ def _refuse_aliases(path: Path, link_count: int) -> None:
     """Refuse a file with several names: opened by another name, it is locked twice and lacks its log."""
     if link_count > 1:
         raise StoreError(
-            f"the store {path} is one file by {link_count} names (hard links): keep the one that its log and its lock "
-            "lie beside, and remove the others, or make copies of them"
+            f"the store {path} is one file by {link_count} names (hard links): keep the one beside its log and its "
+            "lock, and remove the others, or make copies of them"
         )
     if _is_mounted(path):
         raise StoreError(
             f"the store {path} is mounted as a single file, and its log would stay outside of the mount: mount the "
-            "folder that the file lies in"
+            "file's folder"
         )
 
 

@@ -21,7 +21,7 @@ _PRUNE_BATCH: Final = 10_000
 """Rows pruned in one transaction: about 0.1 s, which bounds how long a commit waits for pruning."""
 
 _FILTERED: Final = b"\0"
-"""The payload of an acknowledged event that was never handed out; any other finished event has none.
+"""The payload of an acknowledged event that was never delivered; any other finished event has none.
 
 A third value of `acknowledged` would drop the event out of the indexes that pruning uses.
 """

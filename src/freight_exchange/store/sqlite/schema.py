@@ -157,8 +157,8 @@ def identify(connection: sqlite3.Connection, path: str) -> int:
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application == MOVED_ID:
         raise StoreError(
-            f"the store {path} was copied into a database: start the bot with the URL of that one; a bot that began"
-            " with the file again would not know of the offers since"
+            f"the store {path} was copied into a database: start the bot with the URL of that one; with the file, a "
+            "bot would repeat the offers made since"
         )
     if application == APPLICATION_ID:
         if version > VERSION:
@@ -177,9 +177,9 @@ def damage_error(path: str, damage: str) -> StoreError:
     """Describe a damaged store, and how to replace it."""
     wal = leftover_wal(path)
     advice = (
-        "put a copy of it back, or move it away to begin without its memory"
+        "put a copy of it back, or move it away to start with an empty store"
         if wal is None
-        else f"move both it and its log {wal} away, then put a copy back, or begin without its memory"
+        else f"move both it and its log {wal} away, then put a copy back, or start with an empty store"
     )
     return StoreError(f"the store {path} is damaged ({damage}): {advice}")
 

@@ -34,7 +34,7 @@ _FIRST_FETCHES = 10
 """Calls after a rejection that each fetch the credentials, so that a secret rotated by hand acts at once."""
 
 _FETCH_INTERVAL = 5.0
-"""Seconds between two later fetches: a rejected client must not ask a secret manager in every call."""
+"""Seconds between two later fetches: a rejected client must not query a secret manager in every call."""
 
 FIRST_HOLD: Final = 30.0
 """Seconds until the next login after one was refused to an account that has logged in before; doubled each time."""

@@ -38,7 +38,7 @@ class CachedLogin:
         base_url: The service that gave the token.
         account: The email that logged in.
         token: The bearer token.
-        lifetime: Seconds from `obtained` until it expires, or `None` where the service did not say.
+        lifetime: Seconds from `obtained` until it expires, or `None` if the service gave none.
         obtained: When the login was sent.
         user: JSON of the user in the login's reply, without its secrets.
     """

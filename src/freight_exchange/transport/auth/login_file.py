@@ -37,7 +37,7 @@ _LINK_ERRNOS: Final = {errno.ELOOP, errno.EMLINK}
 class LoginFile:
     """Token file of one account, and its lock.
 
-    `base_url` and `account` say whose login it must hold; without them, any.
+    It must hold the login of `base_url` and `account`, or any login without them.
     """
 
     def __init__(self, path: Path, base_url: str | None = None, account: str | None = None) -> None:
@@ -86,7 +86,7 @@ class LoginFile:
         return login
 
     def write(self, login: CachedLogin, *, locked: bool) -> None:
-        """Write the login; `locked` says that no other process writes."""
+        """Write the login; `locked` means that no other process writes."""
         try:
             self._check_replaceable()
             self._make_folder()
@@ -172,7 +172,7 @@ def _check(found: os.stat_result) -> None:
         raise InvalidLoginFileError(_NO_FILE)
     if _is_foreign(found):
         raise InvalidLoginFileError(_FOREIGN)
-    # Elsewhere the mode does not say who may read it.
+    # Elsewhere the mode does not show who may read it.
     if hasattr(os, "geteuid") and found.st_mode & _OTHERS:
         raise InvalidLoginFileError(
             f"is open to other users (mode {stat.S_IMODE(found.st_mode):04o}), who may have read its token: the next"

@@ -33,7 +33,7 @@ _logger = logging.getLogger("freight_exchange.auth")
 
 Reason = Literal["first", "clock", "refused"]
 Credentials = Callable[[], Awaitable[tuple[str, "Secret"]]]
-"""Source of the email and password, asked before each login; after a rejection see `LoginBackoff`."""
+"""Source of the email and password, called before each login; after a rejection see `LoginBackoff`."""
 LoginCall = Callable[[str, "Secret"], Awaitable[Grant]]
 """Function that logs in, or finds the token of another process."""
 

@@ -31,7 +31,7 @@ class Grant:
 
     Attributes:
         token: The bearer token; opaque.
-        lifetime: Seconds until it expires, or `None` where the service did not say.
+        lifetime: Seconds until it expires, or `None` if the service gave none.
         user: JSON of the user in the login's reply, for a token file.
         obtained: When the login was sent, if another process or an earlier moment sent it.
         adopted: Whether another process logged in.

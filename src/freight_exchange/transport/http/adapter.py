@@ -160,7 +160,7 @@ class Network:
                     await reply.stream.aclose()
 
     def _trace(self, request: Request) -> Trace | None:
-        """Return the trace that the attempt needs: for a read, only where it closes a connection or knows a proxy."""
+        """Return the trace that the attempt needs: for a read, only if it closes a connection or has a proxy."""
         progress = request.progress if request.kind is not RequestKind.READ else None
         if progress is None and not self._closes and self._proxy is None:
             return None

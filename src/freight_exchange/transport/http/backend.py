@@ -17,7 +17,7 @@ from freight_exchange.transport.http.trace import close
 __all__ = ["SEND_TIMEOUT", "Backend", "Stream"]
 
 SEND_TIMEOUT: Final = 10
-"""Seconds that the kernel goes on sending bytes that the peer does not acknowledge.
+"""Seconds that the kernel continues to send bytes that the peer does not acknowledge.
 
 Without a limit it does so for up to a quarter of an hour, even after the process is dead: an offer could arrive long
 after `reconcile()` has proven its absence. It must stay well under the settle time of that proof, which is 30 seconds.
@@ -71,7 +71,7 @@ class Backend:
 
 
 class Stream:
-    """Connection of the library, which also knows whether bytes were received and are unread."""
+    """Connection of the library, which also shows whether bytes were received and are unread."""
 
     __slots__ = ("_stream", "aclose", "get_extra_info", "received", "write")
 
@@ -109,6 +109,6 @@ class Stream:
         self.set_option(SOL_SOCKET, SO_LINGER, _FINISH)
 
     def set_option(self, level: int, option: int, value: int | bytes) -> None:
-        # Refused by a system that does not know the option, and by a socket that is closed.
+        # Refused by a system that lacks the option, and by a socket that is closed.
         with suppress(OSError):
             self.get_extra_info("socket").setsockopt(level, option, value)

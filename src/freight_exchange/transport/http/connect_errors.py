@@ -1,6 +1,6 @@
-"""Map an HTTP library's exception to what a `TransportError` says: host, port, reason and what to do. Pure.
+"""Map an HTTP library's exception to the text of a `TransportError`: host, port, reason and what to do. Pure.
 
-The libraries (httpx, httpx2, httpcore) have unrelated classes of the same names, so a class is known by its name.
+The libraries (httpx, httpx2, httpcore) have unrelated classes of the same names, so a class is recognised by its name.
 """
 
 from __future__ import annotations

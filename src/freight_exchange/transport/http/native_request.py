@@ -21,12 +21,12 @@ _MAX_URLS = 256
 
 
 class RequestFactory:
-    """Makes the library's requests for one base URL."""
+    """Factory of the library's requests for one base URL."""
 
     __slots__ = ("_base", "_base_url", "_content", "_library", "_own", "_urls")
 
     def __init__(self, library: Any, base_url: str, *, own: bool) -> None:
-        """`own` says that the SDK's own connections send them."""
+        """Make one; `own` means that the SDK's own connections send the requests."""
         self._library = library
         try:
             self._base = library.URL(base_url)

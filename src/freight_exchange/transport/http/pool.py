@@ -2,7 +2,7 @@
 
 httpcore's pool examines every connection on every request, and polls each idle one. The limiter admits no more callers
 than there are connections, so that this pool only has to reuse the most recent one. httpcore makes the connections:
-its pool's `create_connection` knows proxies, and its `network_backend` argument takes the sockets' options.
+its pool's `create_connection` supports proxies, and its `network_backend` argument takes the sockets' options.
 """
 
 from __future__ import annotations

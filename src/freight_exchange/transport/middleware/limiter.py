@@ -47,14 +47,14 @@ class Limiter:
       here and not in the pool: a cancelled one leaves at once, while its task ends in its own time.
     - Writes have a limit of their own. A write that has less time left than writes usually take is refused before its
       first byte: it would end in doubt.
-    - A write whose caller was cancelled goes on, but counts towards that limit for one second only. It keeps its
+    - A write whose caller was cancelled continues, but counts towards that limit for one second only. It keeps its
       connection: there are twice as many for writes as `writes`, or as many as `reads` where both kinds share them.
     """
 
     def __init__(
         self, tasks: BackgroundTasks, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
     ) -> None:
-        """Make the queues; `shared` says that writes use the same connections as reads."""
+        """Make the queues; `shared` means that writes use the same connections as reads."""
         self._tasks = tasks
         self._tracing = Tracing(hooks, redactor)
         self._reads = _Queue(reads, f"one of {reads} connections", "max_connections")

@@ -1,4 +1,4 @@
-"""Outcome of an attempt: the result that a reply holds, or the error that says what became of the call."""
+"""Outcome of an attempt: the result that a reply holds, or the error that describes the outcome of the call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DENIALS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, 
 
 
 class FailedAttemptError(Exception):
-    """Failure of one attempt, which may be repeated: `error` says why it failed."""
+    """Failure of one attempt, which may be repeated: `error` is the reason."""
 
     def __init__(self, error: FreightExchangeError) -> None:
         super().__init__(error)
@@ -44,7 +44,7 @@ class Outcome:
 
     Raises:
         FailedAttemptError: The attempt failed; `Retry` decides what follows.
-        OutcomeUnknownError: The write had begun to leave and has no reply that says what it did.
+        OutcomeUnknownError: The write had begun to leave and has no reply that shows its effect.
     """
 
     __slots__ = ("_redactor",)

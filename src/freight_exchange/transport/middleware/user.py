@@ -42,7 +42,7 @@ def guarded(layer: Middleware) -> Middleware:
             response = await answer if isinstance(answer, Awaitable) else answer
         except Exception as error:
             if in_flight and request.kind is RequestKind.WRITE:
-                raise TransportError(f"the middleware {_name(layer)} failed and left a write on its way") from error
+                raise TransportError(f"the middleware {_name(layer)} failed and left a write in flight") from error
             raise
         finally:
             was_sent = True

@@ -229,7 +229,7 @@ class TestPath:
         mounts.write_bytes(b"\n" + line % b"/" + line % os.fsencode(tmp_path) + line % (escaped + b"-wal"))
         assert read_state(path) is None
         mounts.write_bytes(line % b"/" + line % escaped)
-        assert "mount the folder that the file lies in" in refusal(path)
+        assert "mount the file's folder" in refusal(path)
         mounts.unlink()
         assert read_state(path) is None
 
