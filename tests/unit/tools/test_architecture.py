@@ -59,3 +59,15 @@ def test_page_describes_every_package() -> None:
 
 def test_drawing_is_current() -> None:
     assert DRAWING.read_text() == draw(*read_imports()), "run: python tools/architecture.py"
+
+
+def test_no_way_has_more_than_seven_hops() -> None:
+    ways = WALKS.split("\n## ")[1:]
+    hops = {
+        way.splitlines()[0]: [int(number) for number in re.findall(r"^\| (\d+) \|", way, re.MULTILINE)] for way in ways
+    }
+    assert [*hops] == ["A read", "A write", "A scan", "An offer"]
+    for way in ("A read", "A scan", "An offer"):
+        assert hops[way] == [1, 2, 3, 4, 5, 6, 7]
+    # Only the hops that differ from those of a read.
+    assert {1, 2} < set(hops["A write"]) < {*hops["A read"]}
