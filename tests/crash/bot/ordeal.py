@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from subprocess import PIPE
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import attrs
-from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.crash.bot import witness
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
 from tests.crash.bot.judge import RIVAL, Verdict, judge, told
 from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
+from tests.crash.fork_server import ForkServer, fork_server
 
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
@@ -30,7 +26,6 @@ from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 __all__ = ["Ordeal"]
 
 _PROGRAM: Final = Path(__file__).with_name("program.py")
-_ROOT: Final = Path(__file__).parents[3]
 
 _OFFERS: Final = "quote/submitoffer"
 _SEARCH: Final = "quote/getrequests"
@@ -109,17 +104,17 @@ class Ordeal:
     async def run(self, plan: Sequence[Kill]) -> Outcome:
         began = time.monotonic()
         witness.fresh(self._store)
-        async with serve_tcp(self._exchange) as face, _cradle(self._errors, self._backend) as cradle:
+        async with serve_tcp(self._exchange) as face, fork_server(_PROGRAM, self._errors, self._backend) as server:
             async with anyio.create_task_group() as work:
                 work.start_soon(self._trade)
                 work.start_soon(self._strike)
                 for kill in plan:
                     for _ in range(_MOST_TRIES):
-                        if await self._killed(cradle, face.url, kill):
+                        if await self._killed(server, face.url, kill):
                             break
                 work.cancel_scope.cancel()
             self._exchange.faults.clear()
-            await self._rest(cradle, face.url)
+            await self._rest(server, face.url)
         return Outcome(
             verdict=self._judge(),
             planned=Counter(kill.point for kill in plan if kill.point is not None),
@@ -215,18 +210,18 @@ class Ordeal:
 
     # The bot
 
-    async def _killed(self, cradle: _Cradle, url: str, kill: Kill) -> bool:
+    async def _killed(self, server: ForkServer, url: str, kill: Kill) -> bool:
         """One life, and its end by SIGKILL; whether that was where the plan has it."""
         self._provoke(kill)
-        born = await self._bear(cradle, url, kill)
+        born = await self._start(server, url, kill)
         ended: int | None = None
         with anyio.move_on_after(_LONGEST_LIFE if kill.point is not None else kill.seconds):
-            ended = await cradle.ended()
+            ended = await server.ended()
         hit = (ended is None) == (kill.point is None)
         if ended is None:
             os.kill(born, signal.SIGKILL)
-            ended = await cradle.ended()
-        await cradle.buried()
+            ended = await server.ended()
+        await server.reap()
         if ended != -signal.SIGKILL:
             self._complain(ended)
         self._kills[(kill.point or AT_RANDOM) if hit else TOO_LATE] += 1
@@ -239,31 +234,31 @@ class Ordeal:
                 self._update(entry.request)
         return hit
 
-    async def _rest(self, cradle: _Cradle, url: str) -> None:
+    async def _rest(self, server: ForkServer, url: str) -> None:
         """One life in peace, until there is nothing more to come, and for long enough to do it all again."""
-        born = await self._bear(cradle, url, Kill(None))
+        born = await self._start(server, url, Kill(None))
         ended: int | None = None
         calls: int | None = None
         with anyio.move_on_after(_TIMEOUT):
             while ended is None and (calls is None or self._exchange.audit_log.count < calls + _CALLS_MORE):
                 with anyio.move_on_after(0.2):
-                    ended = await cradle.ended()
+                    ended = await server.ended()
                 if calls is None and self._is_done():
                     calls = self._exchange.audit_log.count
         if ended is None:
             os.kill(born, signal.SIGTERM)
             with anyio.move_on_after(_TIMEOUT):
-                ended = await cradle.ended()
+                ended = await server.ended()
         if ended is None:
             os.kill(born, signal.SIGKILL)
-            ended = await cradle.ended()
-        await cradle.buried()
+            ended = await server.ended()
+        await server.reap()
         if ended != 0:
             self._complain(ended)
 
-    async def _bear(self, cradle: _Cradle, url: str, kill: Kill) -> int:
+    async def _start(self, server: ForkServer, url: str, kill: Kill) -> int:
         self._life += 1
-        return await cradle.bear(
+        return await server.start(
             {
                 "url": url,
                 "store": str(self._store),
@@ -282,56 +277,3 @@ class Ordeal:
     def _complain(self, ended: int) -> None:
         with self._errors.open("a") as errors:
             errors.write(f"life {self._life} ended by itself: {ended}\n")
-
-
-class _Cradle:
-    """The program that bots are born of."""
-
-    def __init__(self, process: anyio.abc.Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._orders = process.stdin
-        self._said = BufferedByteReceiveStream(process.stdout)
-        self._alive: int | None = None
-
-    async def bear(self, orders: dict[str, Any]) -> int:
-        """Start a bot; the number of its process."""
-        await self._orders.send(f"{json.dumps(orders)}\n".encode())
-        self._alive = await self._word("born")
-        return self._alive
-
-    async def ended(self) -> int:
-        """Wait until it ends; by which signal, as a negative number, or with which status."""
-        return await self._word("ended")
-
-    async def buried(self) -> None:
-        """Let its number go to other processes."""
-        self._alive = None
-        await self._orders.send(b"\n")
-
-    def kill_all(self) -> None:
-        """No bot outlives an ordeal that fails."""
-        if self._alive is not None:
-            os.kill(self._alive, signal.SIGKILL)
-
-    async def _word(self, word: str) -> int:
-        line = await self._said.receive_until(b"\n", 100)
-        said, number = line.decode().split()
-        assert said == word, line
-        return int(number)
-
-
-@asynccontextmanager
-async def _cradle(said: Path, backend: str) -> AsyncIterator[_Cradle]:
-    with said.open("ab") as errors:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(_ROOT / "src"), str(_ROOT)))}
-        command = [sys.executable, "-P", "-W", "error", str(_PROGRAM), backend]
-        async with await anyio.open_process(command, stdout=PIPE, stderr=errors, env=environment) as process:
-            assert process.stdin is not None
-            cradle = _Cradle(process)
-            try:
-                yield cradle
-            finally:
-                cradle.kill_all()
-            await process.stdin.aclose()
-            await process.wait()

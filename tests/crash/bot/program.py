@@ -1,19 +1,11 @@
-"""The bot that is killed.
-
-A program of its own: it reads orders, one JSON line each, and for each of them forks a process in which a bot runs.
-Python and the package are thus loaded once, and every bot is a process of its own, with its own sockets and its own
-hold on the store. On its standard output it says who was born, and how each ended.
-"""
+"""The bot that is killed: a program of `fork_server`."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import os
-import signal
 import ssl
-import sys
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -22,29 +14,12 @@ from typing import Any, Final
 import anyio
 from tests.crash.bot.short_pages import trust_short_pages
 from tests.crash.bot.tariff import price
+from tests.crash.fork_server import KillAt, serve_forks
 
 from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
 
-_LOADED_ONCE: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite.store")
-"""What is otherwise loaded when a bot starts."""
-
 _DOLLARS: Final = 840
 _NO_CURRENCY: Final = 99
-
-
-class _Place:
-    """Where the process kills itself: at the n-th visit to one of the named points, or nowhere."""
-
-    def __init__(self, point: str | None, visit: int) -> None:
-        self._point = point
-        self._left = visit
-
-    def __call__(self, point: str) -> None:
-        if point != self._point:
-            return
-        self._left -= 1
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
@@ -115,7 +90,7 @@ def _live(orders: dict[str, Any]) -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if orders["short_pages"]:
         trust_short_pages()
-    place = _Place(orders["point"], orders["visit"])
+    place = KillAt(orders["point"], orders["visit"])
     bot = _bot(orders, place)
     if orders["point"] is None:
         bot.run(backend=orders["backend"])
@@ -123,29 +98,5 @@ def _live(orders: dict[str, Any]) -> None:
         anyio.run(partial(bot.serve, failpoints=place), backend=orders["backend"])
 
 
-async def _nothing() -> None:
-    pass
-
-
-def main() -> None:
-    for name in _LOADED_ONCE:
-        importlib.import_module(name)
-    # So is the backend.
-    anyio.run(_nothing, backend=sys.argv[1])
-    for line in iter(sys.stdin.readline, ""):
-        born = os.fork()
-        if born == 0:
-            _live(json.loads(line))
-            return
-        print(f"born {born}", flush=True)  # noqa: T201
-        # Not reaped before the next is born: so long no other process can have its number, and be killed for it.
-        ended = os.waitid(os.P_PID, born, os.WEXITED | os.WNOWAIT)
-        assert ended is not None
-        by_signal = ended.si_code != os.CLD_EXITED
-        print(f"ended {-ended.si_status if by_signal else ended.si_status}", flush=True)  # noqa: T201
-        sys.stdin.readline()
-        os.waitpid(born, 0)
-
-
 if __name__ == "__main__":
-    main()
+    serve_forks(_live)

@@ -18,7 +18,7 @@ import attrs
 
 from freight_exchange.store.sqlite.schema import prepare
 
-__all__ = ["Book", "Delivered", "Entered", "Step", "fresh", "read", "read_after_death"]
+__all__ = ["Book", "Delivered", "Entered", "Step", "copy_after_death", "fresh", "read", "read_after_death"]
 
 _TRIGGERS: Final = """
     CREATE TABLE past_offer (
@@ -128,7 +128,12 @@ def read(path: Path) -> Book:
 
 
 def read_after_death(path: Path) -> Book:
-    """The book as a dead bot left it. Read from a copy: opening the file would tidy it up before the next bot does."""
+    """The book as a dead bot left it."""
+    return read(copy_after_death(path))
+
+
+def copy_after_death(path: Path) -> Path:
+    """Copy a file that a dead bot left: opening the file itself would tidy it up before the next bot does."""
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
     log = path.with_name(f"{path.name}-wal")
@@ -137,7 +142,7 @@ def read_after_death(path: Path) -> Book:
     else:
         path.with_name("copy.db-wal").unlink(missing_ok=True)
     path.with_name("copy.db-shm").unlink(missing_ok=True)
-    # Once by a plain connection, which may replay the log.
+    # A plain connection may replay the log.
     with closing(sqlite3.connect(copy)) as connection:
         connection.execute("SELECT count(*) FROM feed").fetchone()
-        return read(copy)
+    return copy
