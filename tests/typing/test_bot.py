@@ -168,6 +168,6 @@ async def operating(bot: Bot, exchange: FreightExchange) -> None:
     assert_type(await bot.replay(letters[0].event, letters[0].handler), bool)
     doubts = await bot.doubts()
     assert_type(doubts, Sequence[Doubt])
-    assert_type((doubts[0].amount, doubts[0].since), tuple[Decimal, datetime])
+    assert_type((doubts[0].amount, doubts[0].since), tuple[Decimal | None, datetime])
     assert_type(await bot.resolve(doubts[0].request, taken=True, revision=doubts[0].revision), None)
     assert_type(await bot.acknowledge_gaps(), int)

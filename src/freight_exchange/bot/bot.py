@@ -24,7 +24,7 @@ from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_r
 from freight_exchange.bot.runtime.operator_port import OperatorPort
 from freight_exchange.bot.runtime.options import BotOptions
 from freight_exchange.bot.runtime.shutdown import FailureCallback, FailureLog, ignore_failure, log_failure
-from freight_exchange.bot.runtime.status import read_status
+from freight_exchange.bot.runtime.status import read_doubts, read_status
 from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
@@ -267,25 +267,25 @@ class Bot(Router):
         return found
 
     async def doubts(self) -> Sequence[Doubt]:
-        """Return the offers in doubt, the oldest first."""
-        components = self._components()
-        moment = components.unit_of_work.moment
-        return [Doubt.from_record(record, moment) for record in components.ledger.resolver.records()]
+        """Return the offers and the answers to offers in doubt, each kind by age."""
+        return read_doubts(self._components())
 
-    async def resolve(self, request: int, *, taken: bool, revision: int = 0) -> None:
+    async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
         """Resolve a doubt, or undo a refusal, by what a person sees at the service. Cancelling this does not stop it.
 
         Args:
-            request, revision: The offer.
-            taken: Whether the service has the offer. If not, its handler sends it again at its next call. For an offer
-                in doubt that call follows, after a replay if its delivery is dead. If the delivery is done, or the
-                handler was removed, an error is logged. For a refused offer, `replay` its dead letter.
+            request, revision: The own offer; or, with `offer`, the request of the offer that was answered.
+            taken: Whether the service has it. If not, its handler sends it again at its next call. After a doubt that
+                call follows, after a replay if its delivery is dead. After a refusal, `replay` its dead letter.
+            offer: Identifier of the offer whose approval or decline is meant.
 
         Raises:
-            ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
-            ConfigurationError: The bot does not run, or ended first.
+            ValidationError, ConfigurationError: It is neither in doubt nor refused, or the bot does not run.
         """
-        await self._components().ledger.resolve(request, revision, taken=taken)
+        if offer is None:
+            await self._components().ledger.resolve(request, revision, taken=taken)
+        else:
+            await self._components().answers.resolve(request, offer, taken=taken)
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge the gaps that no handler received, and return their number."""

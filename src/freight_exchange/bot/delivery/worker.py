@@ -156,10 +156,12 @@ class Worker:
             await self._settle(delivery, decision, merged if decision.state == "done" else ())
 
     async def _doubt_pause(self, delivery: Delivery) -> float | None:
-        """Return the seconds to wait for an offer in doubt, if the delivery depends on one."""
+        """Return the seconds to wait for an offer or an answer in doubt, if the delivery depends on one."""
         if delivery.error not in (IN_DOUBT, INTERRUPTED):
             return None
         handler = None if delivery.error == IN_DOUBT else delivery.handler
+        if (pause := self._answers.resolver.retry_pause(delivery.index)) is not None:
+            return pause
         return await self._ledger.resolver.delivery_pause(delivery.index, handler=handler)
 
     async def _await_offers(self, delivery: Delivery, context: Context) -> Exception | None:

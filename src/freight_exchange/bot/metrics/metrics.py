@@ -22,7 +22,7 @@ ENDINGS: Final = ("done", "dropped", "failed", "later", "doubt", "trouble", "rel
 """Endings of an attempt."""
 
 OUTCOMES: Final = ("confirmed", "rejected", "doubtful", "not taken")
-"""Outcomes of an offer. A `doubtful` offer counts again once it is resolved."""
+"""Outcomes of an offer, and of an answer to one. A `doubtful` one counts again once it is resolved."""
 
 _CANCELLATION_GRACE: Final = 5.0
 _MAX_NAMED: Final = 5
@@ -112,6 +112,7 @@ class Metrics:
         deliveries: Ended attempts by handler and ending, one of `ENDINGS`. An attempt for several merged deliveries
             counts once for each.
         offers: Offers by outcome, one of `OUTCOMES`.
+        answers: Answers to offers by outcome, one of `OUTCOMES`.
         in_flight: Deliveries in flight.
         handler_times: Durations of handlers, by handler.
         event_latencies: Times from the scan that found an event to the first call of a handler, by handler.
@@ -121,6 +122,7 @@ class Metrics:
     events: Counter[str] = attrs.field(factory=Counter)
     deliveries: Counter[tuple[str, str]] = attrs.field(factory=Counter)
     offers: Counter[str] = attrs.field(factory=Counter)
+    answers: Counter[str] = attrs.field(factory=Counter)
     in_flight: InFlight = attrs.field(factory=InFlight)
     handler_times: Histograms = attrs.field(factory=lambda: Histograms(HANDLER_BOUNDS))
     event_latencies: Histograms = attrs.field(factory=lambda: Histograms(LATENCY_BOUNDS))

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 import anyio
 import attrs
 
+from freight_exchange.bot.answers.in_doubt import log_absent
+from freight_exchange.bot.answers.record import AnswerRecord, answer_keys, is_answer, manual_answer
+from freight_exchange.bot.answers.repository import redeliver_answer
 from freight_exchange.bot.offers.record import (
     UNSETTLED,
     OfferRecord,
@@ -71,7 +74,9 @@ class BotFile:
             ConfigurationError: The store has no such bot, or several and no name was given.
         """
         with self._open_snapshot() as (feed, state):
-            records = [OfferRecord.from_effect(effect) for effect in feed.effects() if is_offer(effect)]
+            effects = feed.effects()
+            records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
+            answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
             covered = None if state is None or not state.is_primed else _moment(state, state.watermark.time)
             counts = feed.count_deliveries()
             return FileStatus(
@@ -85,7 +90,8 @@ class BotFile:
                 unacknowledged=feed.count_unacknowledged(),
                 deliveries={state: counts.get(state, 0) for state in get_args(DeliveryState)},
                 offers={state: sum(record.state == state for record in records) for state in get_args(State)},
-                parked=sum(record.parked for record in records),
+                answers={state: sum(record.state == state for record in answers) for state in get_args(State)},
+                parked=sum(record.parked for record in records) + sum(record.parked for record in answers),
                 gaps=[*_gaps(feed).values()],
             )
 
@@ -95,10 +101,15 @@ class BotFile:
             return [DeadLetter.from_delivery(dead) for dead in feed.deliveries(state="dead", limit=NO_LIMIT)]
 
     def doubts(self) -> Sequence[Doubt]:
-        """Return the offers in doubt, like `Bot.doubts`, and those that are or were being sent when the bot ended."""
+        """Return what is in doubt, like `Bot.doubts`, and what is or was being sent when the bot ended."""
         with self._open_snapshot() as (feed, state):
-            records = [OfferRecord.from_effect(effect) for effect in feed.effects(*UNSETTLED) if is_offer(effect)]
-            return [] if state is None else [Doubt.from_record(record, partial(_moment, state)) for record in records]
+            if state is None:
+                return []
+            effects, moment = feed.effects(*UNSETTLED), partial(_moment, state)
+            offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
+            answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
+            found = [Doubt.from_record(record, moment) for record in offers]
+            return [*found, *(Doubt.from_answer(record, moment) for record in answers)]
 
     def gaps(self) -> Sequence[Gap]:
         """Return the gaps that were not acknowledged."""
@@ -117,11 +128,13 @@ class BotFile:
             now, (tracked, events) = _now(), feed.history(index)
             time = state.watermark.time_at(now)
             explanation = explain(index, tracked, events, state=state, time=time, wall=now.wall, where=None)
-            offers = [OfferRecord.from_effect(effect) for effect in feed.effects() if is_offer(effect, index)]
+            effects = feed.effects()
+            offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect, index)]
             return Handling(
                 explanation=explanation,
                 deliveries=feed.deliveries_of(index),
                 offers=sorted(offers, key=lambda record: record.revision),
+                answers=[AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect, index)],
             )
 
     def replay(self, event: int, handler: str) -> bool:
@@ -136,7 +149,7 @@ class BotFile:
         with self._open_for_change() as (seat, time):
             return seat.work.replay(event, handler, at=time)
 
-    def resolve(self, request: int, *, taken: bool, revision: int = 0) -> bool:
+    def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> bool:
         """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`.
 
         The file does not list the bot's handlers: the log names the one that must send the offer again.
@@ -149,6 +162,8 @@ class BotFile:
             HeldError: The bot, or another process, holds the file.
             ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
         """
+        if offer is not None:
+            return self._resolve_answer(request, offer, taken=taken)
         with self._open_for_change() as (seat, time):
             work = seat.work
             effect = work.effect(checked_offer_key(request, revision))
@@ -162,6 +177,19 @@ class BotFile:
         if record.state in UNSETTLED and not taken:
             _log_absent(record, is_sent_again=is_sent_again)
         return bool(is_sent_again)
+
+    def _resolve_answer(self, request: int, offer: int, *, taken: bool) -> bool:
+        with self._open_for_change() as (seat, time):
+            work = seat.work
+            effects = [work.effect(key) for key in answer_keys(request, offer)]
+            records = [AnswerRecord.from_effect(effect) for effect in effects if effect is not None]
+            record, changes = manual_answer(records, offer, taken=taken)
+            changed = attrs.evolve(record, at=time, **changes)
+            is_sent_again = taken or (record.state in UNSETTLED and redeliver_answer(work, changed, at=time))
+            work.put_effect(changed.to_effect(), expected_state=record.state)
+        if record.state in UNSETTLED and not taken:
+            log_absent(record, is_sent_again=is_sent_again)
+        return is_sent_again
 
     def acknowledge_gaps(self) -> int:
         """Acknowledge all gaps, like `Bot.acknowledge_gaps`, and return their number.

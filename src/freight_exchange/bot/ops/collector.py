@@ -84,8 +84,10 @@ class _BotMetrics:
         yield _gauge("in_flight", "Deliveries at their handlers.", status.in_flight)
         yield _gauge("waiting", "Deliveries that are due and at no handler yet.", status.waiting)
         yield _gauge("waited_seconds", "Time that the oldest of them has been due.", status.waited.total_seconds())
-        yield _gauge("offers_in_doubt", "Offers whose outcome is being looked up.", status.in_doubt)
-        yield _gauge("offers_parked", "Offers for which a person has to decide.", status.parked)
+        yield _gauge(
+            "offers_in_doubt", "Offers and answers to offers whose outcome is being looked up.", status.in_doubt
+        )
+        yield _gauge("offers_parked", "Offers and answers to offers for which a person has to decide.", status.parked)
         if feed is not None:
             yield _gauge("unacknowledged", "Events that are not yet deliveries.", feed.unacknowledged)
             yield _gauge("gaps", "Gaps that are not acknowledged.", len(feed.gaps))
@@ -96,11 +98,12 @@ class _BotMetrics:
     def _counters(self) -> Iterator[Metric]:
         metrics = self._metrics
         deliveries = {(handler, ending): 0 for handler in self._handlers() for ending in ENDINGS} | metrics.deliveries
-        offers = {(outcome,): count for outcome, count in (dict.fromkeys(OUTCOMES, 0) | metrics.offers).items()}
+        offers, answers = _by_outcome(metrics.offers), _by_outcome(metrics.answers)
         events = {(kind,): count for kind, count in dict(metrics.events).items()}
         yield _counter("events", "Events by kind.", ["kind"], events)
         yield _counter("deliveries", "Ended attempts by handler and ending.", ["handler", "ending"], deliveries)
         yield _counter("offers", "Offers by outcome.", ["outcome"], offers)
+        yield _counter("answers", "Approvals and declines of offers by outcome.", ["outcome"], answers)
 
     def _histograms(self) -> Iterator[Metric]:
         metrics = self._metrics
@@ -150,6 +153,10 @@ def _counter(name: str, help: str, labels: list[str], counts: Mapping[Labels, in
     for values, count in sorted(counts.items()):
         family.add_metric(values, count)
     return family
+
+
+def _by_outcome(counts: Mapping[str, int]) -> Mapping[tuple[str], int]:
+    return {(outcome,): count for outcome, count in (dict.fromkeys(OUTCOMES, 0) | {**counts}).items()}
 
 
 def _histogram(name: str, help: str, labels: list[str], histograms: Mapping[tuple[str, ...], Histogram]) -> Metric:

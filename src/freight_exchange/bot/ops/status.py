@@ -9,6 +9,7 @@ from typing import Literal, Self
 
 import attrs
 
+from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.status import Explanation, FeedStatus
@@ -38,8 +39,9 @@ class BotStatus(Serializable):
         retried: Failures that are tried again.
         dead: Dead letters since the process began.
         offers: Offers since the process began, by outcome: `confirmed`, `rejected`, `doubtful`, `not taken`.
-        in_doubt: Offers in doubt that are being checked.
-        parked: Offers in doubt for which a person must decide.
+        answers: Approvals and declines since the process began, by the same outcomes.
+        in_doubt: Offers and answers in doubt that are being checked.
+        parked: Offers and answers in doubt for which a person must decide.
         address: Host and port of the operator's port; `None` without one, and while the bot waits for it.
     """
 
@@ -58,6 +60,7 @@ class BotStatus(Serializable):
     parked: int
     address: tuple[str, int] | None
     offer_feed: OfferFeedStatus | None = None
+    answers: Mapping[str, int] = attrs.field(factory=dict)
 
 
 @attrs.frozen(kw_only=True)
@@ -95,21 +98,25 @@ class DeadLetter(Serializable):
 
 @attrs.frozen(kw_only=True)
 class Doubt(Serializable):
-    """Offer in doubt: the service may or may not have it.
+    """Offer in doubt, or answer to one: the service may or may not have it.
 
     Attributes:
-        request, revision: Key of the offer.
+        kind: `offer`; or `approval` or `decline`, of another party's offer.
+        request, revision: Key of the offer. The revision of an answer is 0.
+        offer: Identifier of the offer that is answered; `None` for an own offer.
         handler: Id of the handler that made it.
-        amount, currency: Price, and index of its currency.
+        amount, currency: Price, and index of its currency; `None` for an answer to an offer without one.
         parked: Whether a person must decide: `bot.resolve(...)`.
         since: Start of the doubt, UTC.
     """
 
+    kind: Literal["offer", "approval", "decline"] = "offer"
     request: int
     revision: int
+    offer: int | None = None
     handler: str
-    amount: Decimal
-    currency: int
+    amount: Decimal | None
+    currency: int | None
     parked: bool
     since: datetime
 
@@ -119,6 +126,21 @@ class Doubt(Serializable):
         return cls(
             request=record.request,
             revision=record.revision,
+            handler=record.handler,
+            amount=record.amount,
+            currency=record.currency,
+            parked=record.parked,
+            since=moment(record.in_doubt_since),
+        )
+
+    @classmethod
+    def from_answer(cls, record: AnswerRecord, moment: Callable[[float], datetime]) -> Self:
+        """Make it from an answer of the ledger, as `from_record` does."""
+        return cls(
+            kind="approval" if record.approved else "decline",
+            request=record.request,
+            revision=0,
+            offer=record.offer,
             handler=record.handler,
             amount=record.amount,
             currency=record.currency,
@@ -142,7 +164,8 @@ class FileStatus:
         unacknowledged: Events that are no deliveries yet.
         deliveries: Number in each state: `ready`, `claimed`, `done`, `dead`.
         offers: Number in each state: `intent`, `sending`, `unknown`, `confirmed`, `rejected`.
-        parked: Offers for which a person must decide.
+        answers: Number of approvals and declines in each of these states.
+        parked: Offers and answers for which a person must decide.
         gaps: Gaps that were not acknowledged.
     """
 
@@ -156,6 +179,7 @@ class FileStatus:
     unacknowledged: int
     deliveries: Mapping[str, int]
     offers: Mapping[str, int]
+    answers: Mapping[str, int]
     parked: int
     gaps: Sequence[Gap]
 
@@ -168,8 +192,10 @@ class Handling:
         explanation: Explanation by the feed.
         deliveries: Kind of event, handler, state and last error of each delivery.
         offers: Offers on it, with revision, state, amount and the index of the currency.
+        answers: Approval and declines of offers on it, with state, offer and amount.
     """
 
     explanation: Explanation
     deliveries: Sequence[tuple[str, str, DeliveryState, str | None]]
     offers: Sequence[OfferRecord]
+    answers: Sequence[AnswerRecord] = ()

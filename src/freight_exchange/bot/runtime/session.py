@@ -195,7 +195,7 @@ class BotSession:
         ledger = Ledger(
             self._exchange, unit_of_work, starter, self._metrics, handlers=self._handlers.keys(), settle=settle
         )
-        answers = AnswerLedger(self._exchange, unit_of_work, starter, settle=settle)
+        answers = AnswerLedger(self._exchange, unit_of_work, starter, self._metrics, settle=settle)
         async with anyio.create_task_group() as tasks:
             reporting_tasks = FailureReportingGroup(tasks, self._report_failure)
             worker = Worker(
@@ -218,7 +218,7 @@ class BotSession:
                 self.stopping,
                 concurrency=self._options.concurrency,
             )
-            ledger.resolver.wake = dispatcher.wake
+            ledger.resolver.wake = answers.resolver.wake = dispatcher.wake
             self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher)
             term = Term(
                 self.feed,
@@ -252,7 +252,7 @@ class BotSession:
                 await self.stopping.wait()
                 term.end()
                 dispatcher.wake()
-                await self._drain(dispatcher, ledger)
+                await self._drain(dispatcher, ledger, answers)
                 await self._cancel_handlers(dispatcher, tasks)
             except BaseException as error:
                 if (failure := find_failure(error)) is not None:
@@ -277,13 +277,14 @@ class BotSession:
         if self.components is not None:
             self.stop()
 
-    async def _drain(self, dispatcher: Dispatcher, ledger: Ledger) -> None:
+    async def _drain(self, dispatcher: Dispatcher, ledger: Ledger, answers: AnswerLedger) -> None:
         in_flight = self._metrics.in_flight
         if in_flight:
             _logger.info("draining: %d handlers have %s to end", len(in_flight), self._options.drain)
         with anyio.move_on_after(self._options.drain.total_seconds()) as scope:
             await dispatcher.wait_idle()
             await ledger.wait_idle()
+            await answers.wait_idle()
         if scope.cancelled_caught:
             _logger.warning("the drain is over: %d handlers are cancelled, and called again later", len(in_flight))
 

@@ -5,20 +5,25 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from freight_exchange.bot.ops.status import BotStatus
+from freight_exchange.bot.ops.status import BotStatus, Doubt
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from freight_exchange.bot.metrics.metrics import Metrics
+    from freight_exchange.bot.runtime.session import Components
     from freight_exchange.bot.runtime.supervisor import Supervisor
 
-__all__ = ["read_status"]
+__all__ = ["read_doubts", "read_status"]
 
 
 def read_status(supervisor: Supervisor | None, metrics: Metrics) -> BotStatus:
     """Read the status. A bot that never began has no supervisor."""
     session = None if supervisor is None else supervisor.session
     components = None if session is None else session.components
-    doubts = () if components is None else components.ledger.resolver.records()
+    offers = () if components is None else components.ledger.resolver.records()
+    answers = () if components is None else components.answers.doubts()
+    parked = [doubt.parked for doubt in offers] + [doubt.parked for doubt in answers]
     has_ended = supervisor is None or supervisor.has_ended
     dispatcher = None if components is None or has_ended else components.dispatcher
     return BotStatus(
@@ -33,8 +38,16 @@ def read_status(supervisor: Supervisor | None, metrics: Metrics) -> BotStatus:
         retried=metrics.count_ended("failed"),
         dead=metrics.count_ended("dead"),
         offers=dict(metrics.offers),
-        in_doubt=sum(not record.parked for record in doubts),
-        parked=sum(record.parked for record in doubts),
+        answers=dict(metrics.answers),
+        in_doubt=parked.count(False),
+        parked=parked.count(True),
         offer_feed=None if session is None else session.health.offer_feed_status(),
         address=None if supervisor is None else supervisor.address,
     )
+
+
+def read_doubts(components: Components) -> Sequence[Doubt]:
+    """Read the offers and the answers to offers in doubt, each kind by age."""
+    moment = components.unit_of_work.moment
+    offers = [Doubt.from_record(record, moment) for record in components.ledger.resolver.records()]
+    return [*offers, *(Doubt.from_answer(record, moment) for record in components.answers.doubts())]

@@ -37,7 +37,7 @@ __all__ = ["bot"]
 
 _STATUS_FIELDS = (
     "name", "base_url", "account", "holder", "replicas", "is_restored", "covered_until", "unacknowledged", "deliveries",
-    "offers", "parked",
+    "offers", "answers", "parked",
 )  # fmt: skip
 
 
@@ -176,7 +176,9 @@ def status(store: str, name: str | None, as_json: bool) -> None:
         print_json(fields | {"gaps": to_json(report.gaps)})
         return
     covered = "nothing yet" if report.covered_until is None else f"{report.covered_until:%Y-%m-%d %H:%M:%S} UTC"
-    in_doubt = report.offers["sending"] + report.offers["unknown"]
+    offers, answers = report.offers, report.answers
+    in_doubt = offers["sending"] + offers["unknown"]
+    unanswered = answers["sending"] + answers["unknown"]
     print_details(
         [
             ("bot", report.name),
@@ -191,7 +193,13 @@ def status(store: str, name: str | None, as_json: bool) -> None:
             ("covered until", covered),
             ("events", f"{report.unacknowledged} unacknowledged"),
             ("deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())),
-            ("offers", f"{report.offers['confirmed']} taken, {report.offers['rejected']} refused, {in_doubt} in doubt"),
+            ("offers", f"{offers['confirmed']} taken, {offers['rejected']} refused, {in_doubt} in doubt"),
+            (
+                "answers",
+                f"{answers['confirmed']} carried out, {answers['rejected']} refused, {unanswered} in doubt"
+                if any(answers.values())
+                else None,
+            ),
             ("parked", f"{report.parked}: a person has to decide" if report.parked else None),
             ("gaps", f"{len(report.gaps)} not acknowledged" if report.gaps else None),
         ]

@@ -89,14 +89,14 @@ def dead_replay(
 
 @click.group
 def doubts() -> None:
-    """Offers in doubt: the service may or may not have taken them."""
+    """Offers, approvals and declines in doubt: the service may or may not have carried them out."""
 
 
 @doubts.command("list")
 @bot_file_options
 @format_options
 def doubts_list(store: str, name: str | None, output: Output) -> None:
-    """List the offers in doubt, the oldest first.
+    """List the offers in doubt, then the approvals and declines, the oldest first.
 
     The parked ones need your decision; the bot resolves the others.
 
@@ -116,30 +116,38 @@ def doubts_list(store: str, name: str | None, output: Output) -> None:
 @doubts.command("resolve")
 @click.argument("request", type=INDEX)
 @click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its website.")
-@click.option("--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Revision of the offer.")
+@click.option("--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Revision of your offer.")
+@click.option("--offer", type=INDEX, help="The offer whose approval or decline is in doubt, instead of yours.")
 @bot_file_options
 @yes_option
 @json_option
 def doubts_resolve(
-    store: str, name: str | None, request: int, taken: bool | None, revision: int, yes: bool, as_json: bool
+    store: str,
+    name: str | None,
+    request: int,
+    taken: bool | None,
+    revision: int,
+    offer: int | None,
+    yes: bool,
+    as_json: bool,
 ) -> None:
-    """Record whether the service took the offer on REQUEST.
+    """Record whether the service took the offer on REQUEST, or the answer to one.
 
-    Check the service's website first: an offer that was not taken may be made again.
+    Check the service's website first: what was not taken may be sent again.
 
     \b
-    Example:
+    Examples:
       freight-exchange bot doubts resolve 4 --taken --store bot.db
+      freight-exchange bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
     """
     if taken is None:
         raise click.UsageError("give --taken or --not-taken")
     require_confirmation(yes=yes, action="changed")
     effect = "it counts as made" if taken else "it may be made again"
-    confirm(
-        f"The offer on request {request} is {'' if taken else 'not '}there, and {effect}?", yes=yes, action="changed"
-    )
+    what = f"The offer on request {request}" if offer is None else f"The answer to offer {offer} on request {request}"
+    confirm(f"{what} is {'' if taken else 'not '}there, and {effect}?", yes=yes, action="changed")
     try:
-        is_certain = BotFile(store, name=name).resolve(request, taken=taken, revision=revision)
+        is_certain = BotFile(store, name=name).resolve(request, taken=taken, revision=revision, offer=offer)
     except ValidationError as error:
         # The options are valid, so there is no such doubt.
         raise _NoRecordError(str(error)) from error
@@ -147,7 +155,8 @@ def doubts_resolve(
         effect = "the bot may not make it again: replay its dead letter, if there is one, or make it by hand"
     elif not taken:
         effect = "its handler makes it again, if the bot still has it"
-    print_result(f"Noted: {effect}.", {"request": request, "revision": revision, "taken": taken}, as_json=as_json)
+    about = {"revision": revision} if offer is None else {"offer": offer}
+    print_result(f"Noted: {effect}.", {"request": request, **about, "taken": taken}, as_json=as_json)
 
 
 @click.group
@@ -209,6 +218,8 @@ _DEAD_LETTER_COLUMNS: tuple[Column[DeadLetter], ...] = (
 )
 _DOUBT_COLUMNS: tuple[Column[Doubt], ...] = (
     Column("REQUEST", lambda doubt: doubt.request, align_right=True),
+    Column("KIND", lambda doubt: doubt.kind, drop_order=6),
+    Column("OFFER", lambda doubt: doubt.offer, align_right=True, drop_order=7),
     Column("REVISION", lambda doubt: doubt.revision, align_right=True, drop_order=2),
     Column("AMOUNT", lambda doubt: doubt.amount, align_right=True),
     Column("CURRENCY", lambda doubt: doubt.currency, align_right=True, drop_order=4),

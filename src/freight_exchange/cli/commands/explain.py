@@ -29,7 +29,7 @@ _STATES: Final[Mapping[DeliveryState, str]] = {
 @bot_file_options
 @json_option
 def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
-    """Show the deliveries of request INDEX to handlers, or why there is none yet, and the offers made.
+    """Show the deliveries of request INDEX to handlers, or why there is none yet, and its offers and answers.
 
     \b
     Example:
@@ -54,6 +54,15 @@ def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
                     }
                     for offer in report.offers
                 ],
+                "answers": [
+                    {
+                        "kind": "approval" if answer.approved else "decline",
+                        "offer": answer.offer,
+                        "state": answer.state,
+                        "amount": None if answer.amount is None else to_json(answer.amount),
+                    }
+                    for answer in report.answers
+                ],
             }
         )
         return
@@ -64,6 +73,10 @@ def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
         click.echo(f"The handler {format_value(handler)} {_describe(state, error)} ({kind}).")
     for offer in report.offers:
         click.echo(f"The offer of {offer.amount:f}, revision {offer.revision}, is {offer.state}.")
+    for answer in report.answers:
+        amount = "" if answer.amount is None else f" of {answer.amount:f}"
+        kind = "approval" if answer.approved else "decline"
+        click.echo(f"The {kind} of offer {answer.offer}{amount}, by {answer.handler}, is {answer.state}.")
 
 
 def _describe(state: DeliveryState, error: str | None) -> str:

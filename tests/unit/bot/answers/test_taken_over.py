@@ -16,6 +16,7 @@ from tests.unit.store.rows import BINDING, LEASE
 from freight_exchange import FreightExchange, FreightExchangeError, OfferInDoubtError
 from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.answers.record import AnswerRecord
+from freight_exchange.bot.metrics.metrics import Metrics
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.feed.feed import Feed
 from freight_exchange.platform import clock
@@ -39,7 +40,7 @@ class Replica:
         feed = SimpleNamespace(time=anyio.current_time)
         access = SimpleNamespace(inline=True, state=lambda: self.work, run=self._run)
         unit_of_work = UnitOfWork(cast("Feed", feed), lambda point: self.reached(point), cast("Any", access))
-        self.ledger = AnswerLedger(exchange, unit_of_work, tasks, settle=SETTLE)
+        self.ledger = AnswerLedger(exchange, unit_of_work, tasks, Metrics(), settle=SETTLE)
         self.approval = AnswerRecord(request=1, offer=offer, approved=True, handler="award", event=1)
 
     async def _run(self, work: Callable[[], T]) -> T:

@@ -111,7 +111,8 @@ def test_gauges_are_those_of_the_status(status: BotStatus) -> None:
 def test_counters_have_any_label(
     events: dict[str, int], deliveries: dict[tuple[str, str], int], offers: dict[str, int]
 ) -> None:
-    metrics = Metrics(events=Counter(events), deliveries=Counter(deliveries), offers=Counter(offers))
+    counted = Counter(offers)
+    metrics = Metrics(events=Counter(events), deliveries=Counter(deliveries), offers=counted, answers=counted)
     samples = {key: value for key, value in scrape(metrics).items() if key[1] and not key[0].endswith("_bucket")}
     expected = {("events_total", frozenset({("kind", kind)})): count for kind, count in events.items()}
     expected |= {
@@ -119,7 +120,9 @@ def test_counters_have_any_label(
         for (handler, ending), count in deliveries.items()
     }
     expected |= {
-        ("offers_total", frozenset({("outcome", outcome)})): offers.get(outcome, 0) for outcome in {*OUTCOMES, *offers}
+        (name, frozenset({("outcome", outcome)})): offers.get(outcome, 0)
+        for name in ("offers_total", "answers_total")
+        for outcome in {*OUTCOMES, *offers}
     }
     assert samples == expected
 
@@ -142,7 +145,9 @@ def test_series_exist_before_they_count() -> None:
 
 def test_every_outcome_that_is_counted_is_known() -> None:
     package = Path(freight_exchange.bot.__file__).parent
-    places = [re.findall(r"_metrics\.offers\[(.*?)\] \+= 1", file.read_text()) for file in package.rglob("*.py")]
+    places = [
+        re.findall(r"_metrics\.(?:offers|answers)\[(.*?)\] \+= 1", file.read_text()) for file in package.rglob("*.py")
+    ]
     assert {word for place in places for one in place for word in re.findall(r'"(.*?)"', one)} == {*OUTCOMES}
 
 

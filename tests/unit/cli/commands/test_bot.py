@@ -285,3 +285,34 @@ def test_program_exits_with_status_of_bot(shell: Shell) -> None:
     assert [line["level"] for line in lines].count("CRITICAL") == 1
     assert "the bot ends with status 77" in lines[-1]["message"]
     assert lines[-1]["level"] == "CRITICAL"
+
+
+def test_approval_in_doubt_is_shown_and_resolved(shell: Shell) -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    sandbox.exchange.offer(sandbox.forwarder, request, sandbox.now(), amount=900)
+    lost = FAULTS["reset_after_send"](path="quote/approveoffer")
+    sandbox.strike(*lost, *FAULTS["unavailable"](path="quote/offer", times=None, skip=1))
+    bot = Bot(store=SQLiteStore("bot.db", inline=True), interval=timedelta(minutes=10), settle=timedelta(0))
+
+    @bot.on_offer(id="award")
+    async def award(offer: Any, ctx: Any) -> None:
+        await ctx.approve(offer)
+
+    async def main() -> None:
+        async with sandbox.running(bot, account=sandbox.shipper):
+            await anyio.sleep(900)
+
+    anyio.run(main, backend="asyncio", backend_options=virtual_time_options("asyncio"))
+    (doubt,) = shell("bot", "doubts", "list", *STORE, "--json").objects
+    assert (doubt["kind"], doubt["offer"], doubt["amount"], doubt["parked"]) == ("approval", 5001, "900", True)
+    status = shell("bot", "status", *STORE).out
+    assert "answers        0 carried out, 0 refused, 1 in doubt\n" in status
+    assert "parked         1: a person has to decide\n" in status
+    assert "The approval of offer 5001 of 900, by award, is unknown.\n" in shell("explain", "1", *STORE).out
+    resolve = ("bot", "doubts", "resolve", "1", "--offer", "5001", *STORE)
+    resolved = shell(*resolve, "--not-taken", typed="y\n")
+    assert "The answer to offer 5001 on request 1 is not there, and it may be made again?" in resolved.err
+    assert resolved.out == "Noted: its handler makes it again, if the bot still has it.\n"
+    assert shell("bot", "doubts", "list", *STORE).out == ""
+    assert shell(*resolve, "--taken", "--yes").status == Status.NOT_FOUND
