@@ -163,7 +163,7 @@ async def test_a_parked_offer_is_shown_and_resolved(
         await anyio.sleep(3600)
         assert (trial.status.in_doubt, trial.status.parked) == (0, 1)
     await settle(make_bot(), monkeypatch)
-    assert f"show an offer of 1840.50 on request {index}\n" in capsys.readouterr().out
+    assert f"show the offer of 1840.50 on request {index}\n" in capsys.readouterr().out
     async with sandbox.running(make_bot()) as trial:
         await trial.idle()
         assert (trial.status.in_doubt, trial.status.parked, trial.status.dead) == (0, 0, 0)
@@ -201,4 +201,4 @@ async def test_the_operators_port_says_what_the_page_says() -> None:
     (outcomes,) = re.findall(r"^`outcome` is .*", page, re.MULTILINE)
     assert [*dict.fromkeys(re.findall(r"`([a-z ]+)`", outcomes))][1:] == [*OUTCOMES]
     counted = re.findall(r'_total{.*(?:ending|outcome)="(.*?)"', metrics.text)
-    assert sorted(counted) == sorted(ENDINGS + OUTCOMES)
+    assert sorted(counted) == sorted(ENDINGS + 2 * OUTCOMES)

@@ -380,16 +380,16 @@ MUTATIONS: Final = (
     ),
     one(
         "answers: one that another replica sends is looked for",
-        "bot/answers/ledger.py",
-        'if record.state == "sending" or key in self._arriving:',
-        "if key in self._arriving:",
+        "bot/answers/in_doubt.py",
+        "if record is not None and record.state in UNSETTLED:",
+        'if record is not None and record.state == "unknown":',
         "tests/unit/bot/answers/test_taken_over.py",
     ),
     one(
         "answers: an adopted one is looked for at once",
-        "bot/answers/ledger.py",
-        "self._arriving.add(record.key)",
-        "pass",
+        "bot/answers/in_doubt.py",
+        "await anyio.sleep(wait)",
+        "await anyio.sleep(0)",
         "tests/unit/bot/answers/test_taken_over.py",
     ),
     one(

@@ -83,7 +83,7 @@ class AnswerRecord:
 
     @property
     def parked(self) -> bool:
-        """Whether a person should decide: several checks have proven nothing. The bot still looks."""
+        """Need of a person's decision: several checks have proven nothing. The bot goes on checking."""
         return self.checks >= _CHECKS_BEFORE_PARKED
 
     @property
