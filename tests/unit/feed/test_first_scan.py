@@ -265,3 +265,14 @@ async def test_withdrawal_during_the_first_scan_is_reported_after_it(store: Stor
     assert rig.tale == [("new", 3000)]
     await rig.goes_on_for(HOUR)
     assert rig.tale == [("new", 3000), ("withdrawn", 3000)]
+
+
+async def test_page_size_of_the_first_scan_is_known_to_the_narrow_scans_after_it(store: Store) -> None:
+    service = large_market()
+    rig = Rig(service, store=store)
+    await rig.primes()
+    service.pages.clear()
+    for number in range(4):
+        service.publish(number, number + 10, notes="changed")
+        await rig.looks()
+    assert len(service.pages) == 4

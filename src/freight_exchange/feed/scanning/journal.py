@@ -112,7 +112,9 @@ class Journal:
         about = {record.index for record in records}
         about.update(index for error in broken if (index := wire.index_of_raw(error.raw)) is not None)
         scan.indexes |= about
-        sizes = scan.scanner.sizes if is_complete else self.sizes
+        # Beside the first scan a narrow one trusts no size, and learns less than that does.
+        has_learned = is_complete and (state.is_primed or scan.tier is not schedule.NARROW)
+        sizes = scan.scanner.sizes if has_learned else self.sizes
         after, gap, result = self._with_page(state, scan, sizes), tuple[NewEvent, ...](), None
         tracked, known = list[TrackedRequest](), dict[int, TrackedRequest]()
         gap, after = find_gap(after, received)
