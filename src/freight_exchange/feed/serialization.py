@@ -78,8 +78,7 @@ def _unpacked(kind: str, payload: bytes) -> Event:
                 request=wire.recall(said["request"].encode()),
                 previous=None if said["previous"] is None else wire.recall(said["previous"].encode()),
                 changed=tuple(said["changed"]),
-                # Events of earlier versions lack it.
-                returned=said.get("returned", False),
+                returned=said["returned"],
                 observed_between=(None if earliest is None else _moment(earliest), _moment(latest)),
             )
         case "gap":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -41,15 +40,6 @@ def test_a_state_comes_back_as_it_was() -> None:
         clock_lags=(ClockLag(by=7200.0, until=1.0), ClockLag(by=60.0, until=8.0)),
     )
     assert State.load(state.dump()) == state
-
-
-def test_lag_of_an_earlier_version_is_the_only_one() -> None:
-    state = State(watermark=Watermark(12.25, READING), allowance=120.0)
-    fields = json.loads(state.dump())
-    del fields["clock_lags"]
-    for by, lags in ((0.0, ()), (60.0, (ClockLag(by=60.0, until=8.0),))):
-        earlier = json.dumps({**fields, "clock_lag": {"by": by, "until": 8.0}})
-        assert State.load(earlier) == attrs.evolve(state, clock_lags=lags)
 
 
 def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:

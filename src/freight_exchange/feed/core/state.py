@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -16,10 +16,6 @@ from freight_exchange.feed.serialization import NOT_OURS, UNREADABLE
 from freight_exchange.platform.clock import Reading
 
 __all__ = ["AbsenceDoubt", "ClockLag", "State"]
-
-_EARLIER_KEYS: Final = {
-    "cover": "watermark", "rungs": "tiers", "behind": "clock_lag", "lacking": "absence_doubt"
-}  # fmt: skip
 
 
 @attrs.frozen(kw_only=True)
@@ -113,23 +109,15 @@ class State:
             StoreError: It is damaged, or another version of this package wrote it.
         """
         try:
-            kept: dict[str, Any] = json.loads(text)
-            fields = {_EARLIER_KEYS.get(key, key): value for key, value in kept.items()}
-            watermark, schema, doubt = fields.pop("watermark"), fields.pop("schema"), fields.pop("absence_doubt", None)
-            if fields.pop("primed", False):
-                # Earlier versions had no other stages.
-                fields["stage"] = "primed"
-            # Earlier versions kept one lag, the sum of all.
-            sum_of_lags = fields.pop("clock_lag", None)
-            lags = fields.pop("clock_lags", [] if sum_of_lags is None else [sum_of_lags])
+            fields: dict[str, Any] = json.loads(text)
+            watermark, schema = fields.pop("watermark"), fields.pop("schema")
+            lags, doubt = fields.pop("clock_lags"), fields.pop("absence_doubt")
             return cls(
                 **fields,
                 watermark=Watermark(watermark["time"], Reading(**watermark["reading"])),
-                clock_lags=tuple(ClockLag(**lag) for lag in lags if lag["by"]),
+                clock_lags=tuple(ClockLag(**lag) for lag in lags),
                 absence_doubt=None if doubt is None else AbsenceDoubt(**doubt),
-                schema=Schema(
-                    fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema.get("extras", ()))
-                ),
+                schema=Schema(fields=frozenset(schema["fields"]), at=schema["at"], extras=frozenset(schema["extras"])),
             )
         except NOT_OURS as error:
             raise StoreError(f"the feed's state in the store {UNREADABLE}") from error
