@@ -6,7 +6,7 @@ The rules of `protocol` apply here too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Literal, Protocol
 
@@ -168,6 +168,20 @@ class Work(Protocol):
 
     def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
         """Write an effect if its stored state is `expected_state`; `None` expects that it does not exist.
+
+        Returns:
+            Whether it was written.
+        """
+        ...
+
+    def amend_effect(self, effect: Effect, *, replaces: Callable[[Effect], bool]) -> bool:
+        """Write what became of an effect that this replica began, even after its work was taken over.
+
+        It is a fact, not a decision, and needs no lease.
+
+        Args:
+            effect: The effect.
+            replaces: Decides by the stored effect, which stays locked meanwhile.
 
         Returns:
             Whether it was written.

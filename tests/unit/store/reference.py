@@ -222,6 +222,10 @@ class ReferenceFeed:
         self._rows.effects[effect.key] = effect
         return True
 
+    def amend_effect(self, effect: Effect, *, replaces: Callable[[Effect], bool]) -> bool:
+        known = self._rows.effects.get(effect.key)
+        return known is not None and replaces(known) and self.put_effect(effect, expected_state=known.state)
+
     def effects(self, *states: str) -> Sequence[Effect]:
         found = [one for one in self._rows.effects.values() if not states or one.state in states]
         return sorted(found, key=lambda one: (one.at, one.key))

@@ -211,6 +211,11 @@ class Stores(RuleBasedStateMachine):
         self.write(lambda side: side.feed.put_effect(effect, expected_state=expected))
         self.compare(lambda side: side.feed.effect(effect.key))
 
+    @rule(effect=EFFECTS, expected=STATES)
+    def amend_effect(self, effect: Effect, expected: str) -> None:
+        self.write(lambda side: side.feed.amend_effect(effect, replaces=lambda stored: stored.state == expected))
+        self.compare(lambda side: side.feed.effect(effect.key))
+
     @rule(states=st.lists(STATES, max_size=3))
     def effects(self, states: list[str]) -> None:
         self.compare(lambda side: side.feed.effects(*states))

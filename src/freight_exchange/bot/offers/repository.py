@@ -78,6 +78,28 @@ class OfferRepository:
             self._waiting.pop(record.request, None)
         return changed
 
+    async def record_late(self, record: OfferRecord, state: State, **changes: Any) -> bool:
+        """Record the reply to an offer that was taken over while it was being sent.
+
+        Returns:
+            Whether it was recorded: nothing else is known of it yet, and it was not sent again.
+        """
+        changed = attrs.evolve(record, state=state, at=self._unit_of_work.time(), **changes)
+
+        def is_open(effect: Effect) -> bool:
+            stored = OfferRecord.from_effect(effect)
+            is_same_send = stored.state in UNSETTLED and stored.resends == record.resends
+            return is_same_send or stored.state == "intent"
+
+        return await self._unit_of_work.write(
+            state, lambda store: store.amend_effect(changed.to_effect(), replaces=is_open)
+        )
+
+    async def has_bid_of(self, record: OfferRecord) -> bool:
+        """Return whether an offer is known to be taken, and was not sent again."""
+        found = next((other for other in await self.find(record.request) if other.key == record.key), None)
+        return found is not None and (found.state, found.resends) == ("confirmed", record.resends)
+
     async def return_to_handler(self, record: OfferRecord, **changes: Any) -> bool | None:
         """Record that an offer was not taken, and have its handler send it again.
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+import attrs
 
 from freight_exchange.bot.offers.own_updates import changed_by_offer
+from freight_exchange.bot.offers.repository import ChangedElsewhereError
 from freight_exchange.bot.write_outcome import is_service_reply
 from freight_exchange.errors import (
     BadRequestError,
+    FencedError,
     FreightExchangeError,
     NotFoundError,
     OfferInDoubtError,
     OfferRejectedError,
     OutcomeUnknownError,
+    StoreAwayError,
     StoreError,
 )
 from freight_exchange.errors.transient import is_from_login
@@ -29,7 +33,7 @@ from freight_exchange.store.work import SEND_WINDOW
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.offers.in_doubt import InDoubtResolver
-    from freight_exchange.bot.offers.record import OfferRecord
+    from freight_exchange.bot.offers.record import OfferRecord, State
     from freight_exchange.bot.offers.repository import OfferRepository
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
@@ -41,6 +45,9 @@ __all__ = ["OfferSender", "PendingSend", "in_doubt_error", "rejected_error"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _LOOKUP_DEADLINE: Final = 5.0
+_LATE_TRIES: Final = 8
+_LATE_PAUSE: Final = 1.0
+"""Seconds between tries to record a reply while the store is away."""
 
 
 class PendingSend:
@@ -127,7 +134,7 @@ class OfferSender:
                 pending.result = await self._send(record)
             except Exception as error:
                 pending.result = error
-                if isinstance(error, StoreError):
+                if isinstance(error, StoreError) and not isinstance(error, ChangedElsewhereError):
                     raise
             finally:
                 del self._pending[record.request]
@@ -157,7 +164,7 @@ class OfferSender:
             if not is_service_reply(error):
                 await self._mark_in_doubt(record, str(error))
                 raise in_doubt_error(record) from error
-            record = await self._repository.advance(record, "rejected", refusal=error.message, status=error.status)
+            record = await self._record_reply(record, "rejected", refusal=error.message, status=error.status)
             self._metrics.offers["rejected"] += 1
             rejected = rejected_error(record)
             rejected.request_closed = await self._is_closed(record.request)
@@ -176,7 +183,7 @@ class OfferSender:
             raise
         self._unit_of_work.reach("after send")
         changed_fields = changed_by_offer(bid, record.fields_before)
-        await self._repository.advance(record, "confirmed", bid=bid, changed_fields=changed_fields)
+        await self._record_reply(record, "confirmed", bid=bid, changed_fields=changed_fields)
         self._metrics.offers["confirmed"] += 1
         _logger.info("%s was taken: %s", record, record.amount, extra={"request": record.request})
         return bid
@@ -191,6 +198,34 @@ class OfferSender:
         except FreightExchangeError:
             return False
         return found.status not in (None, RequestStatus.AVAILABLE)
+
+    async def _record_reply(self, record: OfferRecord, state: State, **changes: Any) -> OfferRecord:
+        """Record the reply of the service. It is recorded also if the offer was taken over meanwhile: it is a fact."""
+        fields = {"request": record.request}
+        for _ in range(_LATE_TRIES):
+            try:
+                return await self._repository.advance(record, state, **changes)
+            except StoreAwayError as error:
+                _logger.warning("the reply to %s is not recorded yet: %s; trying again", record, error, extra=fields)
+                await anyio.sleep(_LATE_PAUSE)
+            except (FencedError, ChangedElsewhereError) as error:
+                if await self._repository.record_late(record, state, **changes):
+                    _logger.warning(
+                        "%s was answered after another replica had taken it over; the reply is recorded: %s",
+                        record,
+                        state,
+                        extra=fields,
+                    )
+                    return attrs.evolve(record, state=state, **changes)
+                if state == "confirmed" and not await self._repository.has_bid_of(record):
+                    _logger.critical(
+                        "%s was taken, but so late that it counted as absent and was sent again: look at the service's"
+                        " own pages for a second one",
+                        record,
+                        extra=fields,
+                    )
+                raise ChangedElsewhereError(f"{record} was resolved elsewhere before it was answered") from error
+        return await self._repository.advance(record, state, **changes)
 
     async def _withdraw(self, record: OfferRecord, error: FreightExchangeError) -> None:
         await self._repository.advance(record, "intent", step="withdrawn")

@@ -17,12 +17,13 @@ from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.runtime.adoption import adopt_lapsed
+from freight_exchange.bot.runtime.end import await_replies, cancel_handlers, drain
 from freight_exchange.bot.runtime.feeds import make_feeds
 from freight_exchange.bot.runtime.health import Health
 from freight_exchange.bot.runtime.membership import Membership
 from freight_exchange.bot.runtime.term import Term, join
 from freight_exchange.bot.unit_of_work import UnitOfWork
-from freight_exchange.errors import LoginRejectedError
+from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
 from freight_exchange.feed.factory import make_store
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, unwrap_errors
 
@@ -41,7 +42,6 @@ __all__ = ["BotSession", "Components", "Phase"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-_CANCELLATION_GRACE: Final = 0.5
 _STANDBY_POLL_INTERVAL: Final = 0.5
 
 Phase = Literal["starting", "standby", "running", "draining", "stopped"]
@@ -104,7 +104,7 @@ class BotSession:
         self._failpoints = failpoints
         self._on_ready = on_ready
         self._on_failure = on_failure
-        self._has_failed = False
+        self._failure: BaseException | None = None
         store, made_here = make_store(options.store)
         self.membership = Membership(store, handlers=handlers.keys(), closes_store=made_here)
         self.feed, self.offer_feed = make_feeds(exchange, options, handlers.values(), self.membership)
@@ -252,22 +252,24 @@ class BotSession:
                 await self.stopping.wait()
                 term.end()
                 dispatcher.wake()
-                await self._drain(dispatcher, ledger, answers)
-                await self._cancel_handlers(dispatcher, tasks)
+                await drain(dispatcher, ledger, answers, self._metrics.in_flight, self._options.drain)
+                await cancel_handlers(dispatcher, tasks, self._metrics.in_flight)
             except BaseException as error:
                 if (failure := find_failure(error)) is not None:
                     self._report_failure(failure)
-                elif not self.stopping and not self._has_failed:
+                elif not self.stopping and self._failure is None:
                     # The cause of a cancellation is known only after all tasks have ended.
                     self.phase = "draining"
                     self._on_failure(error)
-                await self._cancel_handlers(dispatcher, tasks)
+                await cancel_handlers(dispatcher, tasks, self._metrics.in_flight)
+                if isinstance(self._failure, (FencedError, StoreAwayError)):
+                    await await_replies(ledger, answers)
                 raise
 
     def _report_failure(self, error: BaseException) -> None:
         """Report the first failure; later ones may follow from it."""
-        if not self._has_failed:
-            self._has_failed = True
+        if self._failure is None:
+            self._failure = error
             self.phase = "draining"
             self._on_failure(error)
 
@@ -276,23 +278,3 @@ class BotSession:
         self._on_failure(error)
         if self.components is not None:
             self.stop()
-
-    async def _drain(self, dispatcher: Dispatcher, ledger: Ledger, answers: AnswerLedger) -> None:
-        in_flight = self._metrics.in_flight
-        if in_flight:
-            _logger.info("draining: %d handlers have %s to end", len(in_flight), self._options.drain)
-        with anyio.move_on_after(self._options.drain.total_seconds()) as scope:
-            await dispatcher.wait_idle()
-            await ledger.wait_idle()
-            await answers.wait_idle()
-        if scope.cancelled_caught:
-            _logger.warning("the drain is over: %d handlers are cancelled, and called again later", len(in_flight))
-
-    async def _cancel_handlers(self, dispatcher: Dispatcher, tasks: TaskGroup) -> None:
-        tasks.cancel_scope.cancel()
-        with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
-            await dispatcher.wait_idle()
-        if self._metrics.in_flight:
-            _logger.critical(
-                "handlers ignore their cancellation: %s; the bot waits until they end", str(self._metrics.in_flight)
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,6 +109,17 @@ class PostgresWork:
         query = work_sql.ADD_EFFECT if expected_state is None else work_sql.UPDATE_EFFECT
         with self._write() as connection:
             return connection.execute(query, values).rowcount == 1
+
+    def amend_effect(self, effect: Effect, *, replaces: Callable[[Effect], bool]) -> bool:
+        connection = self._read()
+        with connection.transaction():
+            query = f"{work_sql.EFFECT} AND key = %(key)s FOR NO KEY UPDATE"
+            row = connection.row(query, self._values(key=effect.key))
+            if row is None or not replaces(read_effect(row)):
+                return False
+            values = self._values(key=effect.key, state=effect.state, payload=effect.payload, at=effect.at)
+            connection.execute(work_sql.AMEND_EFFECT, values)
+        return True
 
     def effects(self, *states: str) -> Sequence[Effect]:
         condition = "AND state = ANY(%(states)s)" if states else ""

@@ -136,6 +136,10 @@ UPDATE_EFFECT: Final = """
     UPDATE freight_exchange.effect SET state = %(state)s, payload = %(payload)s, at = %(at)s, owner = %(owner)s
     WHERE binding = %(binding)s AND key = %(key)s AND state = %(expected)s
 """
+AMEND_EFFECT: Final = """
+    UPDATE freight_exchange.effect SET state = %(state)s, payload = %(payload)s, at = %(at)s
+    WHERE binding = %(binding)s AND key = %(key)s
+"""
 
 ADOPT_DELIVERIES: Final = """
     UPDATE freight_exchange.delivery SET owner = %(owner)s

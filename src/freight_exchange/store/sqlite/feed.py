@@ -155,6 +155,13 @@ class SQLiteFeed:
         with self._write() as connection:
             return effect_sql.put_effect(connection, self._feed, effect, expected_state)
 
+    def amend_effect(self, effect: Effect, *, replaces: Callable[[Effect], bool]) -> bool:
+        with self._write() as connection:
+            stored = effect_sql.effect(connection, self._feed, effect.key)
+            if stored is None or not replaces(stored):
+                return False
+            return effect_sql.put_effect(connection, self._feed, effect, stored.state)
+
     def effects(self, *states: str) -> Sequence[Effect]:
         with self._read() as connection:
             return effect_sql.effects(connection, self._feed, states)

@@ -135,6 +135,17 @@ class TestTakeOver:
                 call()
         assert second.work.effects() == []
 
+    def test_does_not_keep_the_replica_from_recording_what_became_of_an_offer(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+        lapse(first)
+        second.adopt()
+        confirmed = effect("offer:1:0", "confirmed")
+        assert not first.work.amend_effect(confirmed, replaces=lambda stored: stored.state == "intent")
+        assert first.work.amend_effect(confirmed, replaces=lambda stored: stored.state == "sending")
+        assert second.work.effect("offer:1:0") == confirmed
+        assert not first.work.amend_effect(effect("offer:2:0"), replaces=lambda stored: True)
+
     def test_waits_for_a_transaction_of_the_replica(self, store: PostgresStore) -> None:
         first, second = join(store), join(store)
         with first.work.transaction():

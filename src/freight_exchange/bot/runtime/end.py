@@ -1,0 +1,54 @@
+"""End of a session: of its handlers, and of the offers that are being sent."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from freight_exchange.bot.answers.ledger import AnswerLedger
+    from freight_exchange.bot.delivery.dispatcher import Dispatcher
+    from freight_exchange.bot.metrics.metrics import InFlight
+    from freight_exchange.bot.offers.ledger import Ledger
+
+__all__ = ["await_replies", "cancel_handlers", "drain"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_CANCELLATION_GRACE: Final = 0.5
+_REPLY_TIMEOUT: Final = 10.0
+
+
+async def drain(
+    dispatcher: Dispatcher, ledger: Ledger, answers: AnswerLedger, in_flight: InFlight, timeout: timedelta
+) -> None:
+    """Wait for the handlers, their offers and their answers to end, for a limited time."""
+    if in_flight:
+        _logger.info("draining: %d handlers have %s to end", len(in_flight), timeout)
+    with anyio.move_on_after(timeout.total_seconds()) as scope:
+        await dispatcher.wait_idle()
+        await ledger.wait_idle()
+        await answers.wait_idle()
+    if scope.cancelled_caught:
+        _logger.warning("the drain is over: %d handlers are cancelled, and called again later", len(in_flight))
+
+
+async def cancel_handlers(dispatcher: Dispatcher, tasks: TaskGroup, in_flight: InFlight) -> None:
+    """Cancel the handlers, and wait a moment for those that clean up."""
+    tasks.cancel_scope.cancel()
+    with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
+        await dispatcher.wait_idle()
+    if in_flight:
+        _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", str(in_flight))
+
+
+async def await_replies(ledger: Ledger, answers: AnswerLedger) -> None:
+    """Wait for replies to writes after the seat was lost: another replica could only look for their effects."""
+    with anyio.move_on_after(_REPLY_TIMEOUT, shield=True):
+        await ledger.wait_idle()
+        await answers.wait_idle()

@@ -1,0 +1,110 @@
+"""Replies to offers that another replica has taken over meanwhile."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+import attrs
+import pytest
+from tests.unit.bot.rig import amounts_on, eventually, messages, offering_bot
+
+from freight_exchange.bot.offers.record import OfferRecord
+from freight_exchange.errors import FencedError, StoreAwayError
+from freight_exchange.store import MemoryStore
+from freight_exchange.testing import Sandbox
+
+pytestmark = pytest.mark.virtual_time
+
+
+class TakenOver(MemoryStore):
+    """Store in which another replica takes an offer over as soon as it was sent.
+
+    Args:
+        changes: Fields of the offer that it changes.
+        error: Raised by the writes of the first replica from then on, twice.
+    """
+
+    def __init__(self, changes: dict[str, Any], error: Exception) -> None:
+        super().__init__()
+        self._changes = changes
+        self._errors = [error] * 2
+        self.is_taken_over = False
+        self.seat: Any
+
+    def join(self, binding: Any, **options: Any) -> Any:
+        self.seat = super().join(binding, **options)
+        return _Proxy(self.seat, work=_Proxy(self.seat.work, put_effect=self._put_effect))
+
+    def _put_effect(self, effect: Any, **options: Any) -> bool:
+        if self.is_taken_over and self._errors:
+            raise self._errors.pop()
+        return bool(self.seat.work.put_effect(effect, **options))
+
+    def visit(self, point: str) -> None:
+        if point == "after send" and not self.is_taken_over:
+            self.is_taken_over = True
+            (record,) = self.offers()
+            changed = attrs.evolve(record, **self._changes)
+            self.seat.work.put_effect(changed.to_effect(), expected_state=record.state)
+
+    def offers(self) -> list[OfferRecord]:
+        return [OfferRecord.from_effect(effect) for effect in self.seat.work.effects_under("offer:")]
+
+
+class _Proxy:
+    def __init__(self, target: Any, **replaced: Any) -> None:
+        self._target = target
+        vars(self).update(replaced)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._target, name)
+
+
+async def run(sandbox: Sandbox, store: TakenOver, until: Callable[[], object]) -> None:
+    bot = offering_bot(store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client(), failpoints=store.visit))
+        await eventually(lambda: store.is_taken_over)
+        await eventually(until)
+        bot.stop()
+
+
+FENCED = FencedError("the lease was over")
+
+
+async def test_reply_is_recorded_while_nothing_else_is_known(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    index, store = sandbox.publish(), TakenOver({"state": "unknown"}, FENCED)
+    await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
+    assert store.offers()[0].bid is not None
+    assert len(amounts_on(sandbox, index)) == 1
+    assert "the offer on request 1 was answered after another replica had taken it over; the reply is recorded" in (
+        caplog.text
+    )
+
+
+async def test_reply_stops_an_offer_that_counts_as_absent(sandbox: Sandbox) -> None:
+    index, store = sandbox.publish(), TakenOver({"state": "intent", "resends": 1}, FENCED)
+    await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
+    assert len(amounts_on(sandbox, index)) == 1
+
+
+async def test_reply_to_an_offer_that_is_sent_again_is_an_alarm(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    sandbox.publish()
+    store = TakenOver({"state": "sending", "resends": 1}, FENCED)
+    await run(sandbox, store, lambda: messages(caplog, logging.CRITICAL))
+    assert store.offers()[0].state == "sending"
+    assert "so late that it counted as absent and was sent again" in caplog.text
+
+
+async def test_reply_is_recorded_once_the_store_is_back(sandbox: Sandbox) -> None:
+    index, store = sandbox.publish(), TakenOver({}, StoreAwayError("the database is away"))
+    await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
+    assert len(amounts_on(sandbox, index)) == 1
