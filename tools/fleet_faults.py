@@ -3,6 +3,8 @@
 `python tools/fleet_faults.py --faults 300 --seed 0` kills, freezes and cuts off replicas, restarts the database, and
 loses or delays offers and their replies, while requests are published. More than a third of the faults falls between
 `sending` and its end. `--without wait`, `limit` or `fences` removes a guard, to see what that lets through.
+`--beside REVISION` is a rolling deploy: replicas with the code of an earlier revision begin, and each start after a
+fault has that code or this one.
 Exits with 1 if anything was missed, offered twice or for the wrong amount, or is not at its end.
 """
 
@@ -12,6 +14,7 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -56,7 +59,10 @@ class Trial:
         self._prices: dict[int, Any] = {}
         self._random = Random(options.seed)
         self._next_fault = self._armed_until = 0.0
-        self._nursery: asyncio.subprocess.Process
+        self._roots = [ROOT] if options.beside is None else [unpacked(options.beside, directory / "before"), ROOT]
+        self._nurseries: list[asyncio.subprocess.Process] = []
+        self._starts = 0
+        self._is_settling = False
         order = {
             "seed": options.seed,
             "notes": str(directory / "notes"),
@@ -69,11 +75,14 @@ class Trial:
 
     async def run(self) -> dict[str, Any]:
         """Run it, and return the figures."""
-        self._nursery = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tools.lib.fleet_replica", cwd=ROOT, stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
-        )  # fmt: skip
         try:
+            for root in self._roots:
+                self._nurseries.append(
+                    await asyncio.create_subprocess_exec(
+                        sys.executable, "-m", "tools.lib.fleet_replica", cwd=root, stdin=asyncio.subprocess.PIPE,
+                        stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"},
+                    )
+                )  # fmt: skip
             for replica in self._replicas:
                 await replica.start()
             await self._make_faults()
@@ -81,15 +90,20 @@ class Trial:
         finally:
             for replica in self._replicas:
                 replica.end()
-            self._nursery.kill()
-            await self._nursery.wait()
+            for nursery in self._nurseries:
+                nursery.kill()
+                await nursery.wait()
         return self._counts()
 
     async def _fork(self, order: dict[str, Any]) -> int:
-        assert self._nursery.stdin is not None
-        assert self._nursery.stdout is not None
-        self._nursery.stdin.write(json.dumps(order).encode() + b"\n")
-        return int(await self._nursery.stdout.readline())
+        self._starts += 1
+        # The code of this revision comes last, and has the last word.
+        which = 0 if self._starts <= REPLICAS else self._random.randrange(len(self._nurseries))
+        nursery = self._nurseries[-1 if self._is_settling else which]
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        nursery.stdin.write(json.dumps(order).encode() + b"\n")
+        return int(await nursery.stdout.readline())
 
     async def _make_faults(self) -> None:
         self._next_fault = time.monotonic() + FIRST_FAULT
@@ -159,6 +173,7 @@ class Trial:
 
     async def _settle(self) -> None:
         """Heal everything, and wait until nothing is left to do."""
+        self._is_settling = True
         self._sandbox.faults.clear()
         self._pause(is_paused=True)
         until = time.monotonic() + END_TIMEOUT
@@ -225,11 +240,20 @@ class Trial:
         }
 
 
+def unpacked(revision: str, directory: Path) -> Path:
+    """Unpack a revision of the tree into a directory, and return it."""
+    directory.mkdir(parents=True)
+    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)
+    return directory
+
+
 async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--without", action="append", default=[], choices=("wait", "limit", "fences"))
+    parser.add_argument("--beside", metavar="REVISION")
     parser.add_argument("--keep", type=Path, help="folder for the logs of the replicas")
     options = parser.parse_args()
     began = time.monotonic()

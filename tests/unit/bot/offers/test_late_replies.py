@@ -64,13 +64,16 @@ class _Proxy:
         return getattr(self._target, name)
 
 
-async def run(sandbox: Sandbox, store: TakenOver, until: Callable[[], object]) -> None:
+async def run(sandbox: Sandbox, store: TakenOver, until: Callable[[], object]) -> OfferRecord:
+    """Run a bot until something holds, and return its offer as it is stored then."""
     bot = offering_bot(store)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=sandbox.client(), failpoints=store.visit))
         await eventually(lambda: store.is_taken_over)
         await eventually(until)
+        (record,) = store.offers()
         bot.stop()
+    return record
 
 
 FENCED = FencedError("the lease was over")
@@ -80,8 +83,8 @@ async def test_reply_is_recorded_while_nothing_else_is_known(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     index, store = sandbox.publish(), TakenOver({"state": "unknown"}, FENCED)
-    await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
-    assert store.offers()[0].bid is not None
+    record = await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
+    assert record.bid is not None
     assert len(amounts_on(sandbox, index)) == 1
     assert "the offer on request 1 was answered after another replica had taken it over; the reply is recorded" in (
         caplog.text
@@ -99,8 +102,8 @@ async def test_reply_to_an_offer_that_is_sent_again_is_an_alarm(
 ) -> None:
     sandbox.publish()
     store = TakenOver({"state": "sending", "resends": 1}, FENCED)
-    await run(sandbox, store, lambda: messages(caplog, logging.CRITICAL))
-    assert store.offers()[0].state == "sending"
+    record = await run(sandbox, store, lambda: messages(caplog, logging.CRITICAL))
+    assert record.state == "sending"
     assert "so late that it counted as absent and was sent again" in caplog.text
 
 
