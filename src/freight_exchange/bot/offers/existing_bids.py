@@ -61,7 +61,8 @@ class ExistingBids:
             settle: Seconds before a second reading. An earlier run whose store is lost may have offered until its end,
                 and the service may list that later. An account without bids needs no second reading.
         """
-        wait = settle if await self._read_once() else 0.0
+        has_bids = await self._read_once()
+        wait = settle if has_bids or self._is_restored else 0.0
         self._certain_at = anyio.current_time() + wait
         self._first_read.set()
         if wait:
