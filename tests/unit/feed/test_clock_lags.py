@@ -7,7 +7,7 @@ import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
 from freight_exchange.feed.core.active_scan import ActiveScan
-from freight_exchange.feed.core.advance import absence_query, with_watermark
+from freight_exchange.feed.core.advance import absence_query, recheck_window, with_watermark
 from freight_exchange.feed.core.scanner import Scanner
 from freight_exchange.feed.core.schedule import DEEP
 from freight_exchange.feed.core.state import ClockLag, State
@@ -73,6 +73,14 @@ def test_lags_beyond_every_window_are_forgotten_and_many_count_as_fewer() -> Non
         state = with_watermark(state, scan(reading(10_300.0 + HOUR * hour, later_by_the_wall=7200.0 * (1 + hour))))
     assert len(state.clock_lags) == 20
     assert sum(lag.by for lag in state.clock_lags) == 40 * 7200.0
+
+
+def test_scan_that_surely_lists_what_may_be_older_looks_back_as_far_as_it_can() -> None:
+    state = attrs.evolve(STATE, clock_lags=(ClockLag(by=500_000.0, until=2000.0),))
+    now = scan(state.watermark.reading)
+    assert recheck_window(state, now, 2000.0) == 8000.0
+    assert recheck_window(state, now, 1999.0) == 432_000.0
+    assert recheck_window(STATE, now, 1999.0) == 8001.0
 
 
 @pytest.mark.virtual_time

@@ -22,7 +22,7 @@ from freight_exchange.store.protocol import AbsenceQuery, NewEvent
 if TYPE_CHECKING:
     from freight_exchange.options import Start
 
-__all__ = ["Advance", "absence_query", "earliest_moment", "find_gap", "moment", "with_watermark"]
+__all__ = ["Advance", "absence_query", "earliest_moment", "find_gap", "moment", "recheck_window", "with_watermark"]
 
 _GAP_MARGIN: Final = 600.0
 _CLOCK_TOLERANCE: Final = 1.0
@@ -105,6 +105,12 @@ def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQ
     # A second more than the window: the service may count in whole ones.
     listed = state.watermark.time_at(received) - scan.window + 1.0
     return AbsenceQuery(scan=scan.number, updated_after=_earliest(listed, _clock_lags(state, received)))
+
+
+def recheck_window(state: State, scan: ActiveScan, since: float) -> float:
+    """Return the seconds, from a scan's beginning, in which a scan surely lists what was updated since that time."""
+    is_lagging = any(since < lag.until for lag in state.clock_lags)
+    return WIDEST if is_lagging else state.watermark.time_at(scan.began) - since
 
 
 def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:

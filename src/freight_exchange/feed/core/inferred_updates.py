@@ -15,6 +15,8 @@ __all__ = ["InferredUpdates"]
 
 _MOST: Final = 10_000
 """Requests that are remembered; of others the inference counts as proof."""
+_NARROW: Final = 60.0
+"""Seconds: a window that reaches back so little further is that of a narrow scan, which proves enough."""
 
 
 class InferredUpdates:
@@ -56,7 +58,7 @@ class InferredUpdates:
             if proven is None and old is not None:
                 proven = old.updated_after
             proven = begin if proven is None else max(proven, begin)
-            if proven < row.updated_after and len(self._proven) < _MOST:
+            if proven + _NARROW < row.updated_after and len(self._proven) < _MOST:
                 self._proven[row.index] = proven
 
     def count_misses(self, rows: Iterable[TrackedRequest], begin: float, most: float) -> list[TrackedRequest]:

@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
 
 import attrs
 
@@ -26,10 +25,6 @@ from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import NewEvent, TrackedRequest
 
 __all__ = ["Classification", "classify", "withdrawal"]
-
-
-_AS_WIDE_AS_NEEDED: Final = 60.0
-"""Seconds: a window that reaches back so little beyond the cover proves enough by itself."""
 
 
 @attrs.frozen
@@ -224,9 +219,8 @@ def _tracked(
 ) -> TrackedRequest:
     """Update the tracked state of a request; if only a field came or went (`turn`), the window dates the update."""
     proven = observation.begin
-    is_inferred = observation.covered - proven > _AS_WIDE_AS_NEEDED
-    if is_inferred and not turn and _is_recent(before, digest, observation):
-        proven = observation.covered
+    if not turn and _is_recent(before, digest, observation):
+        proven = max(proven, observation.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return TrackedRequest(
         index=record.index,
