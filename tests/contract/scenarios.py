@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
 import attrs
@@ -23,9 +24,20 @@ from freight_exchange import (
     RouteDraft,
     ValidationError,
 )
-from freight_exchange.sandbox import Account, Cargo, Exchange, Profile
+from freight_exchange.sandbox import Account, Call, Cargo, Exchange, Profile, Reply
 
-__all__ = ["NOW", "SCENARIOS", "Connect", "Failed", "Outcomes", "Stage", "new_exchange", "run_scenario", "summarize"]
+__all__ = [
+    "NOW",
+    "SCENARIOS",
+    "Connect",
+    "Failed",
+    "Outcomes",
+    "RecordingExchange",
+    "Stage",
+    "new_exchange",
+    "run_scenario",
+    "summarize",
+]
 
 NOW: Final = 1_900_000_000.0
 """Time of the exchange, which stands still, so that requests have the same age in every run."""
@@ -53,9 +65,36 @@ async def outcome(call: Awaitable[object]) -> object:
         return Failed(type(error))
 
 
-def new_exchange(profile: Profile = _PLAIN) -> Exchange:
+class RecordingExchange(Exchange):
+    """Exchange that records what a scenario does to it."""
+
+    def __init__(self, profile: Profile, *, seed: int) -> None:
+        self._steps: list[tuple[Callable[..., object], tuple[object, ...], object]] = []
+        super().__init__(profile, seed=seed)
+        self._steps.clear()
+
+    def handle(self, call: Call, now: float) -> Reply:
+        reply = super().handle(call, now)
+        self._steps.append((Exchange.handle, (call, now), reply))
+        return reply
+
+    def expire_tokens(self, account: Account | None = None) -> None:
+        self._steps.append((Exchange.expire_tokens, (account,), None))
+        super().expire_tokens(account)
+
+    def add_account(self, email: str, password: str, **other: Any) -> Account:
+        account = super().add_account(email, password, **other)
+        self._steps.append((partial(Exchange.add_account, **other), (email, password), account))
+        return account
+
+    def answers_alike(self, other: Exchange) -> bool:
+        """Repeat the steps at another exchange; return whether it gave the same replies, so that no client differs."""
+        return all(method(other, *arguments) == result for method, arguments, result in self._steps)
+
+
+def new_exchange(profile: Profile = _PLAIN) -> RecordingExchange:
     """Create an exchange with requests 1 to 5 (3 and 5 are awarded), and offers 5001 to 5007 on three of them."""
-    exchange = Exchange(profile, seed=3)
+    exchange = RecordingExchange(profile, seed=3)
     shipper, forwarder, rival = exchange.shipper, exchange.forwarder, exchange.rival
     for age, cargo in ((9000, Cargo()), (3000, CRATES), (2000, Cargo()), (1000, TEA), (900, Cargo())):
         exchange.publish(shipper, NOW - age, cargo)
