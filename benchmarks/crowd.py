@@ -37,7 +37,7 @@ class Traffic:
 class CrowdedExchange(httpx.AsyncBaseTransport):
     """Lists requests newest first, each by its last update within the window asked for.
 
-    At its beginning as many are open as it was told, updated at even distances over the last five days. Each state of a
+    At its beginning as many are open as given, updated at even distances over the last five days. Each state of a
     request has a number of its own, which it carries as its quantity.
 
     Args:

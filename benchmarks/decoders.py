@@ -73,7 +73,7 @@ def _sdk_alone() -> Decode:
 
 def without_speedups() -> None:
     """This package, from now on, as it is without its extra `speedups`."""
-    sys.modules["msgspec"] = None  # type: ignore[assignment]  # which is how Python is told that there is none
+    sys.modules["msgspec"] = None  # type: ignore[assignment]  # which is how Python is made to find none
 
 
 def _cattrs() -> Decode:

@@ -53,7 +53,7 @@ class Metric:
 
     Attributes:
         key: Its name in the figures.
-        title: What a reader is told, the unit included.
+        title: What a reader sees, the unit included.
         digits: Digits after the point.
         ratio: Whether the ratio to the peer is said as well.
     """

@@ -1,6 +1,6 @@
 """What watching costs as ever more requests are open: the loops that people write beside `exchange.watch()`.
 
-Polls every 30 s, in virtual time: a state every 30 s, and 240 within 20 s in the middle. What each algorithm tells is
+Polls every 30 s, in virtual time: a state every 30 s, and 240 within 20 s in the middle. What each algorithm reports is
 compared with what happened.
 
 Run: `python -m benchmarks.watching ALGORITHM OPEN HOURS SEED` prints what that time gave.
@@ -40,11 +40,11 @@ _BURST: Final = 12
 """So many states a second, for 20 seconds."""
 
 _QUIET: Final = 300.0
-"""Seconds after the last state: what is not told by then is missed."""
+"""Seconds after the last state: what is not reported by then is missed."""
 
 _METRICS: Final = (
     Metric("missed", "final states missed"),
-    Metric("repeated", "told twice"),
+    Metric("repeated", "reported twice"),
     Metric("calls", "requests an event", 2),
     Metric("bytes", "bytes an event"),
     Metric("quiet", "bytes of a usual poll"),
@@ -97,7 +97,7 @@ async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
 
     clocks = Clocks("steady")
     service = CrowdedExchange(crowd, clocks.loop, seed)
-    told: dict[int, float] = {}
+    reported: dict[int, float] = {}
     events = 0
 
     def tell(row: Mapping[str, Any]) -> None:
@@ -105,7 +105,7 @@ async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
         # Some clients report what was open before; it is no event.
         if (state := int(row["qty"])) in service.began:
             events += 1
-            told.setdefault(state, clocks.loop())
+            reported.setdefault(state, clocks.loop())
 
     exchange = FreightExchange(
         service.url,
@@ -124,11 +124,11 @@ async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
         await _trade(service, hours)
         took = time.process_time() - service.busy - began
         tasks.cancel_scope.cancel()
-    latencies = sorted(at - service.began[state] for state, at in told.items())
+    latencies = sorted(at - service.began[state] for state, at in reported.items())
     polls = (hours * _HOUR + _QUIET) / _INTERVAL
     return {
-        "missed": sum(state not in told for state in service.last.values()),
-        "repeated": events - len(told),
+        "missed": sum(state not in reported for state in service.last.values()),
+        "repeated": events - len(reported),
         "calls": service.traffic.calls / len(service.began),
         "bytes": sum(service.traffic.received) / len(service.began),
         "quiet": statistics.median(service.traffic.received) * max(1.0, round(service.traffic.calls / polls)),

@@ -72,7 +72,9 @@ async def main() -> int:
         bot = Program("bot", ["-m", "examples.demo_bot", str(store)], url, sandbox.forwarder)
         await stack.enter_async_context(bot)
         prices = await work(sandbox, shipper, consignor, rival, bot)
-        counts = Counts.of(sandbox, prices, Kept.of(store, url), told=bot.says("was selected"), status=bot.exit_status)
+        counts = Counts.of(
+            sandbox, prices, Kept.of(store, url), reported=bot.count_lines("was selected"), status=bot.exit_status
+        )
     return verdict(counts)
 
 
@@ -112,11 +114,11 @@ async def work(
     await bot.starts()
     await publish(MORNING)
     await bot.until(all_offered)
-    await bot.until(lambda: bot.says("is dead") > 0)
+    await bot.until(lambda: bot.count_lines("is dead") > 0)
 
-    note("a shipper approves an offer; the bot is told once, though it is stopped and started once more")
+    note("a shipper approves an offer; the bot is notified once, though it is stopped and started once more")
     await approve(consignor, rival, min(index for index, price in prices.items() if price is not None))
-    await bot.until(lambda: bot.says("was selected") > 0)
+    await bot.until(lambda: bot.count_lines("was selected") > 0)
     await bot.drains()
     await bot.starts()
     looks = len(sandbox.audit_log.calls_to("GET", "quote/bid"))
@@ -186,11 +188,13 @@ class Counts:
     unfinished: int
     retries: int
     dead_letters: int
-    told_of_selection: int
+    selections_reported: int
     exit_status: int
 
     @classmethod
-    def of(cls, sandbox: Exchange, prices: Mapping[int, Decimal | None], kept: Kept, *, told: int, status: int) -> Self:
+    def of(
+        cls, sandbox: Exchange, prices: Mapping[int, Decimal | None], kept: Kept, *, reported: int, status: int
+    ) -> Self:
         audit_log = sandbox.audit_log
         ours = [record.offer for record in audit_log.offers if record.account == sandbox.forwarder.email]
         offered = {offer.request for offer in ours}
@@ -207,7 +211,7 @@ class Counts:
             unfinished=kept.open,
             retries=kept.retries,
             dead_letters=len(kept.dead),
-            told_of_selection=told,
+            selections_reported=reported,
             exit_status=status,
         )
 

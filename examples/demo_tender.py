@@ -3,7 +3,7 @@
 A shipper publishes requests. The forwarder's bot (`bot.py`) and a rival offer on them; the shipper's bot (`tender.py`)
 compares the offers and approves one of each request. Both bots are killed (`kill -9`) in the middle, and the answer to
 an approval is lost. At the end the log of the exchange is counted. The exit status is 1 if a request got another number
-of approvals than one, the wrong offer was approved, or the winner was not told once.
+of approvals than one, the wrong offer was approved, or the winner was not notified once.
 
 Run it with `make demo-tender` or `python examples/demo_tender.py`.
 """
@@ -66,7 +66,7 @@ async def main() -> int:
                 await forwarder.starts()
                 await tender.starts()
         await tender.until(lambda: len(approvals(sandbox)) == len(TENDER))
-        await forwarder.until(lambda: forwarder.says("was selected") >= expected_wins(sandbox))
+        await forwarder.until(lambda: forwarder.count_lines("was selected") >= expected_wins(sandbox))
         await tender.drains()
         await forwarder.drains()
         return verdict(sandbox, forwarder)
@@ -101,10 +101,10 @@ def verdict(sandbox: Exchange, forwarder: Program) -> int:
     sent = sum(call.processed for call in sandbox.audit_log.calls_to("POST", APPROVE))
     too_many = sent - len(counts)
     wrong = sum(chosen[request] != lowest[request][0] for request in chosen)
-    told, wins = forwarder.says("was selected"), expected_wins(sandbox)
+    reported, wins = forwarder.count_lines("was selected"), expected_wins(sandbox)
     say("count", f"{len(counts)} requests awarded, {sent} approvals, {too_many} too many, {wrong} of the wrong offer")
-    say("count", f"the forwarder has won {wins}, and was told {told} times")
-    kept = len(counts) == len(TENDER) and not too_many and not wrong and told == wins
+    say("count", f"the forwarder has won {wins}, and was notified {reported} times")
+    kept = len(counts) == len(TENDER) and not too_many and not wrong and reported == wins
     say("verdict", "every promise was kept" if kept else "A PROMISE WAS BROKEN")
     return 0 if kept else 1
 

@@ -5,7 +5,7 @@ Run it with `python examples/notices.py bot.db`. The exchange and the account co
 
 Each notice is a delivery of its own. If the mail server or the webhook fails, the bot calls that handler again, with
 growing delays and over restarts, and keeps a dead letter after the last attempt. A notice may arrive twice, after a
-crash between sending and recording it: both carry a key by which the receiver can tell.
+crash between sending and recording it: both carry a key by which the receiver detects it.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Program:
         if self._listening is not None and not self._listening.done():
             await self.dies()
 
-    def says(self, words: str) -> int:
+    def count_lines(self, words: str) -> int:
         """Return the number of printed lines with these words."""
         return sum(words in line for line in self.said)
 

@@ -138,5 +138,5 @@ async def test_selected_offer_is_logged_with_its_contact(caplog: pytest.LogCaptu
         (offer,) = sandbox.audit_log.offers_on(request)
         sandbox.exchange.select(offer.offer.index, sandbox.now())
         await anyio.sleep(600)  # selections are looked for every two minutes
-    (told,) = [record for record in caplog.records if "was selected" in record.message]
-    assert "Sylvia Ship <shipper@demo.example>" in told.message
+    (reported,) = [record for record in caplog.records if "was selected" in record.message]
+    assert "Sylvia Ship <shipper@demo.example>" in reported.message

@@ -50,16 +50,16 @@ async def main() -> int:
 async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -> int:
     """Kill the watcher while the shipper publishes, and compare what it printed with what was published."""
     await watcher.starts()
-    await watcher.until(lambda: watcher.says("watching") > 0)
+    await watcher.until(lambda: watcher.count_lines("watching") > 0)
     await publish(shipper, AT_NIGHT[:3])
-    await watcher.until(lambda: watcher.says("new") >= 3)
+    await watcher.until(lambda: watcher.count_lines("new") >= 3)
     # The next scan acknowledges the printed events. Killed before it, the watcher would repeat the last one.
     await watcher.until(looked_again(sandbox))
     await watcher.dies()
     await publish(shipper, AT_NIGHT[3:6])
     await watcher.starts()
     await publish(shipper, AT_NIGHT[6:])
-    await watcher.until(lambda: watcher.says("new") >= len(AT_NIGHT))
+    await watcher.until(lambda: watcher.count_lines("new") >= len(AT_NIGHT))
     await watcher.until(looked_again(sandbox))
     published = {f"FX{publication.request:06d}" for publication in sandbox.audit_log.publications}
     seen = Counter(line.split(":")[0].removeprefix("new ") for line in watcher.said if line.startswith("new "))

@@ -295,7 +295,7 @@ async def _by_bot(exchange: FreightExchange, store: Any, work: _Work, deliveries
 
     async def go() -> None:
         await last.wait()
-        while bot.status().handled < deliveries:  # noqa: ASYNC110 - that the last is settled, nothing tells
+        while bot.status().handled < deliveries:  # noqa: ASYNC110 - nothing signals that the last is settled
             await anyio.sleep(0.001)
 
     bot.on_new(handler)
@@ -407,7 +407,7 @@ def _measure(options: Any, folder: Path) -> int:
         for way in ways:
             costs = [found[way] for found in rounds]
             ratios = [found[way].processor / found[ways[0]].processor for found in rounds]
-            # Counting takes time of its own, and a tenth tells as much.
+            # Counting takes time of its own, and a tenth shows as much.
             _print(way, costs, ratios, run(way, max(1, options.deliveries // 10), folder, counted=True))
             good &= all(done.offers == {int(offers): options.deliveries} for done in costs)
     if options.json is not None:

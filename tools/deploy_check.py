@@ -93,8 +93,8 @@ def serve(folder: Path, programs: Path) -> int:
     with subprocess.Popen(sandbox_command, stdout=subprocess.PIPE, env=environment, **options) as sandbox:
         try:
             assert sandbox.stdout is not None
-            told = json.loads(sandbox.stdout.readline())
-            port = told["url"].split(":")[-1].split("/")[0]
+            reported = json.loads(sandbox.stdout.readline())
+            port = reported["url"].split(":")[-1].split("/")[0]
             test = [word.replace("8765", port) for word in services["sandbox"]["healthcheck"]["test"][1:]]
             subprocess.run(test, env=environment, check=True)
             url = f"http://127.0.0.1:{port}"

@@ -32,9 +32,9 @@ def pyenv_root() -> Path | None:
     if named := os.environ.get("PYENV_ROOT"):
         return Path(named)
     if pyenv := shutil.which("pyenv"):
-        told = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=False)
-        if told.returncode == 0:
-            return Path(told.stdout.strip())
+        reported = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=False)
+        if reported.returncode == 0:
+            return Path(reported.stdout.strip())
     return None
 
 

@@ -87,16 +87,16 @@ def _print_month(days: int, folder: Path, kept: Path | None) -> bool:
 def _print_many(requests: int, latency: float, folder: Path) -> bool:
     print(f"\n| {requests} open requests | open | handed out | pages | processor | memory before, peak |")
     print("|---|---|---|---|---|---|")
-    good, told_before = True, 0
+    good, reported_before = True, 0
     for name, day in (("first start, backfill", 6.0), ("after 4 days", 10.0), ("after 6 days more", 16.0)):
         done = _alone(start, folder / "many.db", day, requests, latency)
-        told = ", ".join(f"{count} {kind}" for kind, count in sorted(done.events.items()))
+        reported = ", ".join(f"{count} {kind}" for kind, count in sorted(done.events.items()))
         memory = f"{done.before / _MB:.0f}, {done.peak / _MB:.0f} MB"
-        print(f"| {name} | {done.open} | {told} | {done.calls} | {done.seconds:.1f} s | {memory} |")
+        print(f"| {name} | {done.open} | {reported} | {done.calls} | {done.seconds:.1f} s | {memory} |")
         good &= done.whole and done.events["gap"] == (day == 16.0)
         # Only a gap excuses what lies between.
-        good &= bool(done.events["gap"]) or done.first == told_before + 1 or not told_before
-        told_before = done.last
+        good &= bool(done.events["gap"]) or done.first == reported_before + 1 or not reported_before
+        reported_before = done.last
     return good
 
 

@@ -1,6 +1,6 @@
 """The feed of offers and a naive loop under the same random schedules, as a table.
 
-`python tools/offers_table.py --schedules 20000`. Exits with 1 if the feed missed, invented, repeated or wrongly told
+`python tools/offers_table.py --schedules 20000`. Exits with 1 if the feed missed, invented, repeated or misreported
 anything, or the naive loop did not.
 """
 

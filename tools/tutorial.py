@@ -163,7 +163,7 @@ def follow(
         steps: What there is to do.
         folder: Where the reader begins.
         environment: Of his terminals.
-        said: Told of each step.
+        said: Called with each step.
     """
     began, first = time.monotonic(), 0.0
     here = folder / "first-bot"

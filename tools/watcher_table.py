@@ -71,11 +71,11 @@ class Tally:
 
     Attributes:
         requests: Requests of the exchange, that is, what it had to know the last state of.
-        missed: How many of these last states were never told.
-        events: What was told.
-        repeated: How much of it had been told before.
+        missed: How many of these last states were never reported.
+        events: What was reported.
+        repeated: How much of it had been reported before.
         calls: What that cost.
-        latencies: Seconds from each state's beginning to when it was told.
+        latencies: Seconds from each state's beginning to when it was reported.
     """
 
     requests: int
@@ -197,13 +197,13 @@ ALGORITHMS: Final[Mapping[str, Callable[[FreightExchange, Tell], Any]]] = {
 
 async def _run(setting: Setting, algorithm: str) -> Tally:
     market = _Market(setting)
-    told: dict[int, float] = {}
+    reported: dict[int, float] = {}
     events = 0
 
     def tell(row: Mapping[str, Any]) -> None:
         nonlocal events
         events += 1
-        told.setdefault(int(row["qty"]), market.clocks.loop())
+        reported.setdefault(int(row["qty"]), market.clocks.loop())
 
     async with market.client() as exchange, anyio.create_task_group() as tasks:
         tasks.start_soon(market.lag)
@@ -212,11 +212,11 @@ async def _run(setting: Setting, algorithm: str) -> Tally:
         tasks.cancel_scope.cancel()
     return Tally(
         requests=len(market.last),
-        missed=sum(state not in told for state in market.last.values()),
+        missed=sum(state not in reported for state in market.last.values()),
         events=events,
-        repeated=events - len(told),
+        repeated=events - len(reported),
         calls=len(market.exchange.audit_log.calls_to("POST", "quote/getrequests")),
-        latencies=[at - market.began[state] for state, at in told.items()],
+        latencies=[at - market.began[state] for state, at in reported.items()],
     )
 
 
@@ -251,7 +251,7 @@ def markdown(tallies: Iterable[tuple[Setting, str, Tally]]) -> str:
     return "\n".join(
         (
             *table("Final states missed", lost),
-            *table("Told twice", lambda some: str(sum(tally.repeated for tally in some))),
+            *table("Reported twice", lambda some: str(sum(tally.repeated for tally in some))),
             *table("Requests per event", calls),
             *table("Latency p50 / p99, s", latency),
         )

@@ -73,7 +73,7 @@ class Served:
         return port
 
     def state(self) -> Any:
-        """What the page is told."""
+        """What the page receives."""
         return httpx.get(f"{self.board}/state?after=0", trust_env=False).raise_for_status().json()
 
     def ask(self, what: str, **values: object) -> None:
@@ -109,8 +109,8 @@ def serve() -> Iterator[Serve]:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         processes.append(process)
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        return Served(told["board"], told["url"], process)
+        reported = json.loads(process.stdout.readline())
+        return Served(reported["board"], reported["url"], process)
 
     yield start
     for process in processes:
@@ -179,11 +179,11 @@ def open_window(browser: Browser) -> Iterator[OpenWindow]:
         window = Window(context.new_page(), [], [])
         windows.append(window)
 
-        def heard(message: ConsoleMessage) -> None:
+        def received(message: ConsoleMessage) -> None:
             if message.type in {"error", "warning"}:
                 window.complaints.append(message.text)
 
-        window.page.on("console", heard)
+        window.page.on("console", received)
         window.page.on("pageerror", lambda error: window.complaints.append(str(error)))
         window.page.on("dialog", lambda dialog: window.complaints.append(f"a dialog: {dialog.message}"))
         context.on("request", lambda request: window.requested.append(request.url))

@@ -152,7 +152,7 @@ def test_focus_survives_removals_above(window: Window, served: Served) -> None:
 
 
 def listen(page: Page) -> None:
-    """Hears what a screen reader is given to say."""
+    """Record what a screen reader announces."""
     page.evaluate(
         """() => {
           window.heard = [];
@@ -162,15 +162,15 @@ def listen(page: Page) -> None:
     )
 
 
-def heard(page: Page) -> list[str]:
+def announcements(page: Page) -> list[str]:
     found: list[str] = page.evaluate("window.heard")
     return found
 
 
-def hears(page: Page, sentence: str) -> None:
+def announces(page: Page, sentence: str) -> None:
     """Waits until that was said, and nothing else since the last time."""
-    until(lambda: heard(page) != [])
-    assert heard(page) == [sentence]
+    until(lambda: announcements(page) != [])
+    assert announcements(page) == [sentence]
     page.evaluate("window.heard.length = 0")
 
 
@@ -178,42 +178,42 @@ def test_screen_reader_announces_own_actions(window: Window, served: Served) -> 
     page = window.page
     listen(page)
     page.get_by_role("button", name="Fill in an example").click()
-    hears(page, "The form is filled in with an example: Ceramic tiles, from Hong Kong to Long Beach.")
+    announces(page, "The form is filled in with an example: Ceramic tiles, from Hong Kong to Long Beach.")
     page.get_by_role("button", name="Publish", exact=True).click()
-    hears(page, "You have published Ceramic tiles, from Hong Kong to Long Beach.")
+    announces(page, "You have published Ceramic tiles, from Hong Kong to Long Beach.")
     served.examples(1)
-    hears(page, "1 new request.")
+    announces(page, "1 new request.")
     rival = page.get_by_role("button", name="Let the rival make an offer on FX000001")
     rival.click()
-    hears(page, "The rival has made an offer on FX000001.")
+    announces(page, "The rival has made an offer on FX000001.")
     page.get_by_role("button", name="Decline").click()
-    hears(page, "You have declined the offer of USD 1,512.00 on FX000001.")
+    announces(page, "You have declined the offer of USD 1,512.00 on FX000001.")
     page.get_by_role("button", name="Let the rival make an offer on FX000002").click()
-    hears(page, "The rival has made an offer on FX000002.")
+    announces(page, "The rival has made an offer on FX000002.")
     page.get_by_role("button", name="Approve").click()
-    hears(
+    announces(
         page,
         "You have approved the offer of USD 1,512.00 on FX000002. Each side has the other's contact now.",
     )
     page.get_by_role("button", name="Withdraw FX000001").click()
-    hears(page, "You have withdrawn FX000001.")
+    announces(page, "You have withdrawn FX000001.")
     page.get_by_role("button", name="Switch on: Slow answers").click()
-    hears(page, "Switched on: Slow answers.")
+    announces(page, "Switched on: Slow answers.")
     page.get_by_role("button", name="Switch off: Slow answers").click()
-    hears(page, "Switched off: Slow answers.")
+    announces(page, "Switched off: Slow answers.")
     page.get_by_role("radio", name="Quirks").check()
-    hears(page, "12 quirks shown.")
+    announces(page, "12 quirks shown.")
     page.get_by_role("combobox", name="Order of the lists").select_option("random")
-    hears(page, "Switched on: Order of the lists: random.")
+    announces(page, "Switched on: Order of the lists: random.")
     page.get_by_role("combobox", name="Order of the lists").select_option("newest")
-    hears(page, "Switched off: Order of the lists.")
+    announces(page, "Switched off: Order of the lists.")
     page.get_by_role("radio", name="Approved").check()
-    hears(page, "1 request shown.")
+    announces(page, "1 request shown.")
     page.get_by_label("Find a request").press_sequentially("nowhere")
-    hears(page, "0 requests shown.")
+    announces(page, "0 requests shown.")
     # None of it is news once more.
     page.wait_for_timeout(4000)
-    assert heard(page) == []
+    assert announcements(page) == []
 
 
 def test_screen_reader_announces_changes_by_others(window: Window, served: Served) -> None:
@@ -227,17 +227,17 @@ def test_screen_reader_announces_changes_by_others(window: Window, served: Serve
     served.ask("respond", offer=5001, approved=0)
     served.ask("respond", offer=5002, approved=1)
     served.ask("withdraw", request=3)
-    hears(page, "1 offer approved, 1 offer declined, 1 request withdrawn.")
+    announces(page, "1 offer approved, 1 offer declined, 1 request withdrawn.")
     served.ask("arm", name="reset_after_processing", operation="submit", times=1)
     served.ask("arm", name="slow")
     served.ask("set_quirk", name="order", value="random")
-    hears(page, f"Switched on: {LOST}, Slow answers, and Order of the lists: random.")
+    announces(page, f"Switched on: {LOST}, Slow answers, and Order of the lists: random.")
     with served.client("forwarder") as careless, pytest.raises(httpx.TransportError):
         careless.post("/quote/submitoffer", json={"requestIndex": 1, "offer": 900, "currencyIndex": 840})
-    hears(page, f"1 new offer, 2 calls struck by a fault. Used up: {LOST}.")
+    announces(page, f"1 new offer, 2 calls struck by a fault. Used up: {LOST}.")
     served.ask("disarm")
     served.ask("reset_quirks")
-    hears(page, "Switched off: Slow answers and Order of the lists.")
+    announces(page, "Switched off: Slow answers and Order of the lists.")
 
 
 def test_screen_reader_announces_lost_and_restored_connection(serve: Serve, open_window: OpenWindow) -> None:
@@ -246,11 +246,11 @@ def test_screen_reader_announces_lost_and_restored_connection(serve: Serve, open
     listen(window.page)
     served.process.kill()
     served.process.wait()
-    hears(window.page, "The exchange does not answer. This page keeps trying.")
+    announces(window.page, "The exchange does not answer. This page keeps trying.")
     # It counts from the beginning, and nothing has happened in it: the page must not wait for that.
     serve("--requests", "1", port=served.port)
     expect(window.page.locator("#link-words")).to_have_text("Live", timeout=10_000)
-    hears(window.page, "The exchange is back: 1 open request, 0 offers waiting.")
+    announces(window.page, "The exchange is back: 1 open request, 0 offers waiting.")
     expect(window.page.get_by_role("article")).to_have_count(1)
     window.forgive("net::ERR_")
 
@@ -288,10 +288,10 @@ def test_screen_reader_gets_summaries_of_many_changes(window: Window, served: Se
     for request in range(1, 11):
         served.ask("offer_as_rival", request=request)
     expect(page.locator("#count-waiting")).to_have_text("10")
-    until(lambda: "10 new offers" in tallied(heard(page)))
+    until(lambda: "10 new offers" in tallied(announcements(page)))
     # At most one in three seconds, however slow the machine is.
-    assert len(heard(page)) <= (time.monotonic() - began) / 3 + 1
-    assert "20 new requests" in tallied(heard(page))
+    assert len(announcements(page)) <= (time.monotonic() - began) / 3 + 1
+    assert "20 new requests" in tallied(announcements(page))
     live = page.locator("[aria-live], [role=status], [role=alert]")
     assert {element.get_attribute("id") for element in live.all()} == {
         "news",
@@ -301,10 +301,10 @@ def test_screen_reader_gets_summaries_of_many_changes(window: Window, served: Se
     }
 
 
-def tallied(heard: list[str]) -> str:
-    """What was heard, summed up: "20 new requests, 10 new offers"."""
+def tallied(announcements: list[str]) -> str:
+    """Announcements, summed up: "20 new requests, 10 new offers"."""
     sums: dict[str, int] = {}
-    for sentence in heard:
+    for sentence in announcements:
         for part in sentence.rstrip(".").split(", "):
             count, _, what = part.partition(" ")
             what = what if what.endswith("s") else f"{what}s"

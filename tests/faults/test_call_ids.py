@@ -105,7 +105,7 @@ async def test_errors_carry_headers_and_the_request_id(
     assert error.call_id
 
 
-async def test_a_doubtful_write_says_which_it_was() -> None:
+async def test_a_doubtful_write_reports_which_it_was() -> None:
     seen: list[Event] = []
     error = await failure(Service(500, {}), seen, "POST")
     assert isinstance(error, OutcomeUnknownError)

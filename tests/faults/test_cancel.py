@@ -140,8 +140,8 @@ async def _survives(cancel: Cancel, steps: int, kind: Kind, fault: str | None) -
     made = [call for call in sandbox.audit_log.calls if call.path == Kind.WRITE.value]
     assert len(sandbox.audit_log.offers) <= 2, f"after {steps} steps"
     if kind is Kind.WRITE and not ended and len(sandbox.audit_log.offers) == 2:
-        told = [event for event in seen if isinstance(event, Attempt) and event.path == Kind.WRITE.value]
-        assert len(told) == len(made), "an abandoned attempt is on record all the same"
+        reported = [event for event in seen if isinstance(event, Attempt) and event.path == Kind.WRITE.value]
+        assert len(reported) == len(made), "an abandoned attempt is on record all the same"
     return ended
 
 
@@ -171,7 +171,7 @@ async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_closed_with_a_call_in_flight(kind: Kind) -> None:
-    """Each call ends at once, and with an error that tells the truth."""
+    """Each call ends at once, and with an error that is true."""
     sandbox = stocked(Sandbox())
     ended: list[FreightExchangeError] = []
     exchange = sandbox.client()

@@ -207,7 +207,7 @@ async def test_a_login_on_a_kept_connection_is_not_repeated() -> None:
     assert logins == 2
 
 
-async def test_a_connection_is_kept_for_as_long_as_keepalive_says(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_is_kept_for_as_long_as_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     for module in ("freight_exchange.transport.http.pool", "httpcore._async.http11"):
         monkeypatch.setattr(f"{module}.time.monotonic", lambda: now[0])

@@ -128,7 +128,7 @@ def service(answers: list[bytes], hook: Callable[[httpx.Response], Awaitable[Non
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429])
-async def test_status_of_a_request_that_an_event_hook_makes_says_nothing_about_the_write(status: int) -> None:
+async def test_status_of_a_request_that_an_event_hook_makes_proves_nothing_about_the_write(status: int) -> None:
     beside = httpx.MockTransport(lambda _: httpx.Response(status, headers={"Retry-After": "0"}))
 
     async def count(response: httpx.Response) -> None:

@@ -177,7 +177,7 @@ async def test_a_caller_leaves_a_hung_login_at_its_own_deadline() -> None:
         ("login_expires_string", 0.5, 1),
     ],
 )
-async def test_the_lifetime_that_a_login_tells(fault: str, hours: float, expected: int) -> None:
+async def test_the_lifetime_that_a_login_gives(fault: str, hours: float, expected: int) -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, fault, Kind.LOGIN, times=None)
     sandbox.exchange.profile = type(sandbox.exchange.profile)(token_lifetime=100_000)

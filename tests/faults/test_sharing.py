@@ -37,7 +37,7 @@ _FROM_ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
 class Sharer:
-    """One process, which works when it is told to."""
+    """One process, which works on command."""
 
     def __init__(self, process: anyio.abc.Process) -> None:
         assert process.stdin is not None
@@ -233,7 +233,7 @@ class TestTheClient:
                 (tmp_path / "token.json").write_bytes(old)
                 await anyio.sleep(31)
 
-    async def test_no_secret_in_anything_that_it_says(self, tmp_path: Path) -> None:
+    async def test_no_secret_in_any_output(self, tmp_path: Path) -> None:
         """With a login from the file, and one of its own because the file is open to all, cut, or spoilt inside."""
         path = tmp_path / "token.json"
         spoilt = (

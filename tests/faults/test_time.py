@@ -87,7 +87,7 @@ async def test_a_loop_that_was_blocked(kind: Kind) -> None:
 
 
 @pytest.mark.virtual_time
-async def test_a_write_past_its_deadline_is_unknown_and_says_so() -> None:
+async def test_a_write_past_its_deadline_is_unknown_and_reports_it() -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, "stall", Kind.WRITE)
     async with sandbox.client() as exchange:

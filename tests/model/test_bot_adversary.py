@@ -33,10 +33,10 @@ def test_scenario_breaks_no_promise_with_many_seeds(name: str) -> None:
 @pytest.mark.parametrize("seed", [1, 9], ids=["asyncio", "trio"])
 def test_run_can_be_played_again(seed: int, caplog: pytest.LogCaptureFixture) -> None:
     logging.disable(logging.NOTSET)
-    told = []
+    reported = []
     for _ in range(2):
         caplog.clear()
         with caplog.at_level(logging.INFO):
             run("clocks jump", seed)
-        told.append(caplog.messages)
-    assert told[0] == told[1] != []
+        reported.append(caplog.messages)
+    assert reported[0] == reported[1] != []

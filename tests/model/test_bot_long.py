@@ -21,7 +21,7 @@ def test_what_is_old_goes_and_what_must_never_be_done_twice_stays(backend: Backe
     done = bot_month(DAYS, 600.0, tmp_path / "month.db", 300.0, 1800.0, backend)
     old, last = done.days[OLD - 1], done.days[-1]
 
-    # One offer on each request, and each selection told once.
+    # One offer on each request, and each selection reported once.
     assert set(done.offers) == {1}
     assert done.offers[1] >= DAYS * A_DAY - 1
     assert done.handled["selected"] == done.selections > 0

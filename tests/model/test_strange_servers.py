@@ -1,4 +1,4 @@
-"""The watcher against strange servers: no final state missed, nothing told twice, no claim without proof."""
+"""The watcher against strange servers: no final state missed, nothing reported twice, no claim without proof."""
 
 from __future__ import annotations
 
@@ -25,21 +25,26 @@ def test_small_habits_break_no_promise(seed: int) -> None:
     assert [find for find in ran.finds if not find.excuse] == []
 
 
-def test_trio_tells_what_asyncio_tells() -> None:
-    told = [
-        [(t.kind, t.index, t.content) for t in watch(draw(1, _QUIET_HABITS), on)[0].told] for on in ("asyncio", "trio")
+def test_trio_reports_what_asyncio_reports() -> None:
+    reported = [
+        [(t.kind, t.index, t.content) for t in watch(draw(1, _QUIET_HABITS), on)[0].reported]
+        for on in ("asyncio", "trio")
     ]
-    assert told[0] == told[1] != []
+    assert reported[0] == reported[1] != []
 
 
 def test_judge_notices_a_withheld_and_a_repeated_event() -> None:
     schedule = draw(3, _QUIET_HABITS)
     log, server = watch(schedule)
-    last = {told.index: told for told in log.told}
-    told = next(told for told in reversed(log.told) if told.kind != "withdrawn" and told is last[told.index])
-    log.told.append(told)
+    last = {reported.index: reported for reported in log.reported}
+    reported = next(
+        reported
+        for reported in reversed(log.reported)
+        if reported.kind != "withdrawn" and reported is last[reported.index]
+    )
+    log.reported.append(reported)
     assert {find.kind for find in judge(schedule, log, server)} & {"repeated"}
-    log.told[:] = [other for other in log.told if other.index != told.index]
+    log.reported[:] = [other for other in log.reported if other.index != reported.index]
     assert {find.kind for find in judge(schedule, log, server)} >= {"missed"}
 
 

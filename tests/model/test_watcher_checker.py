@@ -106,12 +106,12 @@ def test_what_is_wrong_is_found(tamper: Callable[[History], None], kind: str) ->
 def test_unreported_withdrawal_is_found() -> None:
     ops = (*_OPS, Op(at=145.0, what="withdraw", which=-1))
     history = run(Plan(seed=0, ops=ops, quiet=150.0, end=200.0)).history
-    history.told = True
+    history.reported = True
     history.deliveries = [delivery for delivery in history.deliveries if delivery.kind != "withdrawn"]
     history.deliveries.append(
         Delivery(time=BEGAN + 160.0, turn=1, kind="new", index=2, said=("Tea 3", *("",) * 7), acked=True)
     )
-    assert "untold" in {flaw.kind for flaw in judge(history)}
+    assert "unreported" in {flaw.kind for flaw in judge(history)}
 
 
 def test_what_came_again_because_it_was_not_acknowledged_is_no_duplicate() -> None:
@@ -122,7 +122,7 @@ def test_what_came_again_because_it_was_not_acknowledged_is_no_duplicate() -> No
     assert not judge(history)
 
 
-def test_the_baseline_need_not_be_told_and_a_gap_excuses() -> None:
+def test_the_baseline_need_not_be_reported_and_a_gap_excuses() -> None:
     ran = run(Plan(seed=0, ages=(500.0,), quiet=1.0, end=100.0))
     assert not ran.flaws
     assert not ran.history.deliveries

@@ -37,7 +37,7 @@ class Watching(RuleBasedStateMachine):
         past_end=st.sampled_from(("empty", "400", "404", "last_page")),
         late=st.sampled_from((0.0, 30.0, 55.0)),
         start=st.sampled_from(("now", "backfill", 3600.0)),
-        boot=st.sampled_from(("steady", "reboots", "untold")),
+        boot=st.sampled_from(("steady", "reboots", "unreported")),
         ages=st.lists(st.sampled_from((400_000.0, 7000.0, 90.0)), max_size=4),
     )
     def begin(
@@ -118,7 +118,7 @@ class Watching(RuleBasedStateMachine):
         down=st.sampled_from((0.0, 60.0, 7200.0, 300_000.0, 540_000.0)),
     )
     def stop(self, later: float, name: str, which: int, down: float) -> None:
-        # One long absence is enough: what was missed in the first is past telling in the second.
+        # One long absence is enough: what was missed in the first is past reporting in the second.
         down = 60.0 if any(op.amount > 7200.0 for op in self.ops) else down
         self._add(later, "stop", name=name, which=which, amount=down)
         self._add(min(down, _INTERVAL), "stop", name="overdue", which=which, amount=max(0.0, down - _INTERVAL))

@@ -98,7 +98,7 @@ def _imported(path: Path) -> Iterator[str]:
                 yield from _imported(inner)
 
 
-def test_the_judge_knows_nothing_of_how_a_feed_works() -> None:
+def test_the_judge_does_not_depend_on_the_feed() -> None:
     names = set(_imported(_FOLDER / "checker.py"))
     assert "tests.model.watcher.history.History" in names
     foreign = {name for name in names if name.startswith("freight_exchange")}

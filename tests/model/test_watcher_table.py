@@ -27,7 +27,7 @@ def settings() -> list[Setting]:
     list(zip(settings(), itertools.cycle(("asyncio", "trio")))),
     ids=lambda value: value.column if isinstance(value, Setting) else value,
 )
-def test_the_watcher_misses_nothing_and_tells_nothing_twice(
+def test_the_watcher_misses_nothing_and_reports_nothing_twice(
     setting: Setting, backend: Literal["asyncio", "trio"]
 ) -> None:
     tally = run(setting, WATCHER, backend)
@@ -41,14 +41,14 @@ def test_a_naive_loop_loses_on_the_same_market(column: str) -> None:
     assert run(setting, LOSERS[column]).missed > 0
 
 
-def test_the_table_says_what_was_measured() -> None:
+def test_the_table_reports_what_was_measured() -> None:
     setting = Setting("calm", "newest", 1, 0.05)
     table = markdown((setting, name, run(setting, name)) for name in ALGORITHMS)
     first, *rest = (part.splitlines() for part in table.split("\n\n"))
     assert first[0] == "| Final states missed | calm |"
     assert first[-1] == f"| {WATCHER} | 0 |"
     assert [part[0].split(" | ")[0] for part in rest] == [
-        "| Told twice",
+        "| Reported twice",
         "| Requests per event",
         "| Latency p50 / p99, s",
     ]

@@ -25,7 +25,7 @@ KEPT = demo.Counts(
     unfinished=0,
     retries=7,
     dead_letters=1,
-    told_of_selection=1,
+    selections_reported=1,
     exit_status=0,
 )
 
@@ -65,8 +65,8 @@ def test_the_demo_kills_a_bot_and_finds_its_promises_kept() -> None:
     place(lines, "bot", "may have been sent before the last run ended", after=again)
     place(lines, "bot", "it was not taken, and its handler sends it again", after=again)
     approved = place(lines, "shipper", "approves", after=again)
-    told = place(lines, "bot", "was selected: call Paula Port", after=approved)
-    place(lines, "bot", "starts", after=place(lines, "bot", "is gone, with status 0", after=told))
+    reported = place(lines, "bot", "was selected: call Paula Port", after=approved)
+    place(lines, "bot", "starts", after=place(lines, "bot", "is gone, with status 0", after=reported))
     assert len({what.split()[1] for who, what in lines if who == "bot" and "starts" in what}) == 3
     # Counted here once more, from what everybody said: the closing lines are to be true.
     published = [what.split()[2].rstrip(":") for who, what in lines if who == "shipper" and "publishes request" in what]
@@ -106,7 +106,7 @@ def test_what_was_published_and_offered_is_counted_from_both_sides() -> None:
         open=1,
         offers={"confirmed": 3, "unknown": 1},
     )
-    counts = demo.Counts.of(exchange, prices, kept, told=0, status=0)
+    counts = demo.Counts.of(exchange, prices, kept, reported=0, status=0)
     assert counts == attrs.evolve(
         KEPT,
         requests=4,
@@ -119,7 +119,7 @@ def test_what_was_published_and_offered_is_counted_from_both_sides() -> None:
         unfinished=1,
         retries=2,
         dead_letters=0,
-        told_of_selection=0,
+        selections_reported=0,
     )
 
 
@@ -148,10 +148,10 @@ def test_a_watcher_that_is_killed_misses_nothing() -> None:
     assert len({lines[at][1].split()[1] for at in starts}) == 2
     # Counted here once more, from what the two of them say: the closing lines are to be true.
     published = [_reference(what) for who, what in lines if who == "shipper" and "publishes" in what]
-    told = [_reference(what) for who, what in lines if who == "watcher" and what.startswith("new ")]
+    reported = [_reference(what) for who, what in lines if who == "watcher" and what.startswith("new ")]
     meanwhile = [_reference(what) for _, what in lines[killed : starts[1]] if "publishes" in what]
     assert meanwhile
-    assert sorted(told) == sorted(published)
+    assert sorted(reported) == sorted(published)
     closing = {who: int(what) for who, what in lines if who in ("published", "seen", "missed", "repeated")}
     assert closing == {"published": len(published), "seen": len(published), "missed": 0, "repeated": 0}
 

@@ -41,7 +41,7 @@ def load(code: str, name: str = "page") -> dict[str, Any]:
     return names
 
 
-def test_the_formatter_of_the_page_says_the_error_too() -> None:
+def test_the_formatter_of_the_page_lists_the_error_too() -> None:
     names = load(code_of(REFERENCE, "json_log.py"))
     record: Any = logging.LogRecord("freight_exchange.bot", logging.ERROR, "", 0, "%r is dead", ("quote",), None)
     record.request = 7
@@ -61,7 +61,7 @@ def test_the_formatter_of_the_page_says_the_error_too() -> None:
     ("name", "offers"),
     [("all_handlers.py", 1), ("shared_resources.py", 1), ("postpone.py", 1), ("second_price.py", 2)],
 )
-async def test_handlers_do_what_the_page_says(name: str, offers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_handlers_do_what_the_page_lists(name: str, offers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     store, sandbox, code = MemoryStore(), Sandbox(), code_of(BOT, name)
     # Under virtual time a store needs no threads.
     monkeypatch.setattr(
@@ -170,7 +170,7 @@ async def test_a_parked_offer_is_shown_and_resolved(
     assert len(sandbox.audit_log.offers_on(index)) == 1
 
 
-async def test_the_operators_port_says_what_the_page_says() -> None:
+async def test_the_operators_port_reports_what_the_page_lists() -> None:
     page, sandbox = REFERENCE.read_text(), Sandbox()
     bot = Bot(sandbox.client(), store=None, start="backfill", port=0)
 

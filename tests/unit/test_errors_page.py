@@ -26,13 +26,13 @@ def test_each_error_is_on_the_page() -> None:
     assert {*rows("## Errors")} == {*errors.__all__}
 
 
-def test_page_says_which_errors_may_have_taken_effect() -> None:
+def test_page_lists_which_errors_may_have_taken_effect() -> None:
     for name, (_, effect, *_) in rows("## Errors").items():
         expected = "perhaps" if getattr(errors, name).may_have_taken_effect else "no"
         assert effect == expected or name == "FreightExchangeError"
 
 
-def test_page_says_with_which_status_an_error_ends_a_command() -> None:
+def test_page_lists_with_which_status_an_error_ends_a_command() -> None:
     for name, (*_, statuses) in rows("## Errors").items():
         kind = getattr(errors, name)
         possible: set[int] = set()

@@ -86,18 +86,18 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
         (None, "[Errno 2] No such file or directory: "),
     ],
 )
-def test_wrong_file_of_requests_is_told_in_a_sentence(written: str | None, sentence: str, tmp_path: Path) -> None:
+def test_wrong_file_of_requests_is_reported_in_a_sentence(written: str | None, sentence: str, tmp_path: Path) -> None:
     table = tmp_path / "requests.csv"
     if written is not None:
         table.write_text(written)
-    told = shipper.run([str(table)])
-    assert isinstance(told, str)
-    assert told.startswith(sentence)
-    assert "\n" not in told
+    reported = shipper.run([str(table)])
+    assert isinstance(reported, str)
+    assert reported.startswith(sentence)
+    assert "\n" not in reported
     assert not (tmp_path / "requests.csv.progress").exists()
 
 
-def test_journal_of_another_account_is_told_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_of_another_account_is_reported_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in environment_of("http://localhost/api/", Exchange().shipper).items():
         monkeypatch.setenv(name, value)
     table = tmp_path / "requests.csv"
@@ -110,7 +110,7 @@ def test_journal_of_another_account_is_told_in_a_sentence(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("arguments", [[], ["one.csv", "two.csv"]])
-def test_without_one_file_it_says_what_to_give(arguments: list[str]) -> None:
+def test_without_one_file_the_error_names_what_to_give(arguments: list[str]) -> None:
     assert shipper.run(arguments) == "name one file of requests: python examples/shipper.py examples/requests.csv"
 
 
@@ -189,10 +189,10 @@ async def test_a_bot_in_a_service_quotes_by_the_services_tariff() -> None:
         assert (await people.get("/rates")).json() == {"Long Beach": "62.40", "Narvik": "81.25"}
         await anyio.sleep(700)
         assert (await people.get("/livez")).status_code == 200
-        told = (await people.get("/bot")).json()
+        reported = (await people.get("/bot")).json()
     (record,) = sandbox.audit_log.offers_on(request)
     assert record.offer.amount == Decimal("812.50")
-    assert told == {"state": "running", "live": True, "offers": {"confirmed": 1}, "dead": 0, "parked": 0}
+    assert reported == {"state": "running", "live": True, "offers": {"confirmed": 1}, "dead": 0, "parked": 0}
 
 
 @pytest.mark.virtual_time
@@ -240,7 +240,7 @@ async def test_the_cells_of_the_notebook_run_one_by_one(
     assert isinstance(names["exchange"], FreightExchange)
 
 
-def test_the_page_says_whose_program_each_is_and_gives_the_line_for_it() -> None:
+def test_the_page_names_the_account_of_each_program_and_gives_the_line_for_it() -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
     exchange = Exchange()
     for account in (exchange.forwarder, exchange.shipper):
@@ -256,7 +256,7 @@ def test_the_page_says_whose_program_each_is_and_gives_the_line_for_it() -> None
         assert accounts[file.name] == wanted, file.name
 
 
-def test_the_page_says_what_the_service_needs() -> None:
+def test_the_page_lists_what_the_service_needs() -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
     assert all("pip install fastapi uvicorn" in text for text in (page, service.__doc__))
 

@@ -20,7 +20,7 @@ from freight_exchange.transport.retry_matrix import LONGEST_WAIT, MATRIX, THROTT
 DOCS = ROOT / "docs"
 
 
-def test_what_is_tried_again_is_what_the_page_says() -> None:
+def test_what_is_tried_again_is_what_the_page_lists() -> None:
     said = {
         "No connection came about": Cause.UNSENT,
         "The network failed after": Cause.INTERRUPTED,

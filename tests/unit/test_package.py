@@ -39,8 +39,8 @@ def test_the_types_are_shipped() -> None:
 
 def test_importing_the_client_loads_nothing_that_it_does_not_need() -> None:
     probe = "import sys; from freight_exchange import FreightExchange; print(*sorted(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
-    loaded = set(told.stdout.split())
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    loaded = set(done.stdout.split())
     assert "freight_exchange" in loaded
     # httpx itself loads click, rich, trio and h2 if they are installed; the package cannot avoid that.
     unwanted = {
@@ -52,8 +52,8 @@ def test_importing_the_client_loads_nothing_that_it_does_not_need() -> None:
 
 def test_importing_the_package_alone_loads_no_client() -> None:
     probe = "import sys, freight_exchange; print(*sorted(sys.modules))"
-    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
-    loaded = {name for name in told.stdout.split() if name.split(".")[0] in ("freight_exchange", "httpx", "attrs")}
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    loaded = {name for name in done.stdout.split() if name.split(".")[0] in ("freight_exchange", "httpx", "attrs")}
     assert loaded == {"freight_exchange"}
 
 
@@ -67,8 +67,8 @@ for module in ("freight_exchange.otel", "freight_exchange.sandbox.faces.asgi"):
     except ModuleNotFoundError as error:
         print(error)
 """
-    told = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
-    assert told.stdout.splitlines() == [
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    assert done.stdout.splitlines() == [
         'freight_exchange.otel needs the extra "otel": pip install "freight-exchange[otel]"',
         'the sandbox under uvicorn needs the extra "sandbox": pip install "freight-exchange[sandbox]"',
     ]

@@ -135,7 +135,7 @@ def test_the_menu_gives_no_page_a_second_name() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_every_page_begins_with_its_title_and_says_something(page: Path) -> None:
+def test_every_page_begins_with_its_title_and_has_text(page: Path) -> None:
     text = INCLUDED.sub(lambda match: (ROOT / match["path"]).read_text(), page.read_text())
     assert re.match(r"# \S", text)
     assert len(text.splitlines()) > 5
@@ -244,7 +244,7 @@ def test_the_tree_of_errors_is_the_one_that_there_is() -> None:
     assert doubtful == {name for name, kind in kinds.items() if kind.may_have_taken_effect}
 
 
-def test_the_pages_of_the_reference_say_what_they_hold() -> None:
+def test_the_pages_of_the_reference_introduce_their_content() -> None:
     index = (DOCS / "reference" / "index.md").read_text()
     assert set(re.findall(r"\]\((\w+\.md)\)", index)) == {
         page.name for page in (DOCS / "reference").glob("*.md") if page.name != "index.md"
@@ -286,10 +286,10 @@ def test_the_growth_of_a_store_is_the_one_that_was_measured() -> None:
 
 
 @pytest.mark.parametrize("drawing", sorted(DOCS.rglob("watermark.svg")), ids=lambda path: path.name)
-def test_drawings_say_what_they_show_and_know_the_dark(drawing: Path) -> None:
+def test_drawings_have_descriptions_and_dark_colours(drawing: Path) -> None:
     image = ET.fromstring(drawing.read_text())
-    told = {element.get("id"): element.text for element in image if element.get("id")}
-    assert all(told[name] for name in (image.get("aria-labelledby") or "").split())
+    reported = {element.get("id"): element.text for element in image if element.get("id")}
+    assert all(reported[name] for name in (image.get("aria-labelledby") or "").split())
     assert "prefers-color-scheme: dark" in drawing.read_text()
     assert "http" not in drawing.read_text().replace("http://www.w3.org/2000/svg", "")
 

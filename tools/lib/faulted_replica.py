@@ -34,7 +34,7 @@ class FaultedReplica:
         number: Its number.
         database, service: Ports of the database and of the exchange.
         fork: Starts its process from an order, and returns the process id.
-        order: What all its processes are told.
+        order: What all its processes receive.
         random: Decides how long faults take.
 
     Attributes:

@@ -140,7 +140,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/delivery/test_retry_policy.py",
     ),
     one(
-        "ledger: the bot hears its own offers as updates",
+        "ledger: the bot receives its own offers as updates",
         "bot/offers/ledger.py",
         "        if not event.changed:\n            return False\n",
         "        return False\n",
@@ -289,7 +289,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/test_health.py",
     ),
     one(
-        "liveness: a bot that hears nothing is alive for nearly four intervals",
+        "liveness: a bot without replies is alive for nearly four intervals",
         "bot/runtime/health.py",
         "LIVE_INTERVALS: Final = 3\n",
         "LIVE_INTERVALS: Final = 3.9\n",
@@ -331,7 +331,7 @@ MUTATIONS: Final = (
         "tests/unit/endpoints/test_reconcile_views.py",
     ),
     one(
-        "selections: told by every look",
+        "selections: reported by every look",
         "bot/events/selected_bids.py",
         "        if store.effect(key) is not None:\n            return False\n",
         "",
@@ -346,7 +346,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_pace.py",
     ),
     Mutation(
-        "selections: what is told is not remembered",
+        "selections: what is reported is not recorded",
         (
             (
                 "bot/events/selected_bids.py",

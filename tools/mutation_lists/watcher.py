@@ -28,7 +28,7 @@ MUTATIONS: Final = (
         "        scan.began = received if is_covering else scan.began\n",
     ),
     one(
-        "1 the wall clock alone tells the cover's age",
+        "1 the wall clock alone gives the watermark's age",
         "platform/clock.py",
         "return max(steady, wall)",
         "return max(0.0, wall)",
@@ -122,7 +122,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_trouble.py::test_a_deep_scan_goes_on_while_narrow_ones_take_all_the_time_there_is",
     ),
     one(
-        "2 who leaves a sweep is told another page size than its pages have",
+        "2 a reader who leaves a sweep gets another page size than its pages have",
         "paging/single_pass.py",
         "self.fitting = rows",
         "pass",
@@ -219,7 +219,7 @@ MUTATIONS: Final = (
         "feed/core/lookups.py",
         "_DENIALS: Final = 3",
         "_DENIALS: Final = 1",
-        "tests/unit/feed/test_watcher_honesty.py::test_a_bare_404_is_believed_only_once_it_was_said_again_and_again",
+        "tests/unit/feed/test_watcher_honesty.py::test_a_bare_404_counts_only_once_it_was_repeated_several_times",
     ),
     one(
         "7 a scan that lacks something calls for another as wide as itself",
@@ -240,14 +240,14 @@ MUTATIONS: Final = (
         "feed/scanning/journal.py",
         "if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):",
         "if False:",
-        "tests/unit/feed/test_watcher_honesty.py::test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape",
+        "tests/unit/feed/test_watcher_honesty.py::test_updates_that_only_a_deep_scan_sees_are_no_schema_change",
     ),
     one(
         "7 another version's digest is another state",
         "feed/core/changes/classify.py",
         "for change in changes[index] if change.fields]",
         "for change in changes[index]]",
-        "tests/unit/feed/test_watcher_honesty.py::test_another_version_that_writes_other_digests_tells_nothing_again",
+        "tests/unit/feed/test_watcher_honesty.py::test_another_version_that_writes_other_digests_reports_nothing_again",
     ),
     one(
         "7 absence counts where the window proves nothing",
@@ -331,11 +331,11 @@ MUTATIONS: Final = (
     ),
     one("10 no gap", "feed/core/advance.py", "if not state.is_entered or lost <= since:", "if True:"),
     one(
-        "10 a machine that was saved tells no gap",
+        "10 a machine that was saved reports no gap",
         "feed/core/advance.py",
         "    now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
-        "tests/unit/feed/test_watcher_trouble.py::test_a_machine_that_was_saved_for_days_tells_the_gap",
+        "tests/unit/feed/test_watcher_trouble.py::test_a_machine_that_was_saved_for_days_reports_the_gap",
     ),
     one(
         "11 Retry-After is ignored",
@@ -436,11 +436,11 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_lease.py",
     ),
     one(
-        "feed: a reader who always leaves too soon is not told",
+        "feed: a reader who always leaves too soon is not logged",
         "feed/scanning/poller.py",
         "        if scan.departures < _MOST_DEPARTURES:\n",
         "        if True:\n",
-        "tests/unit/feed/test_watcher_trouble.py::test_a_reader_who_always_leaves_before_a_page_comes_is_told_and_held_to_a_pace",
+        "tests/unit/feed/test_watcher_trouble.py::test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held_to_a_pace",
     ),
     one(
         "feed: what is in hand is forgotten on a break",

@@ -45,7 +45,9 @@ class ServerRuns(Part[Tally]):
                 row.stamp for at in (s.at for s in server.served) if (row := schedule.market.rows(at).get(wanted))
             }
             print("stamps:", sorted(stamps))
-            lines = [(told.at, f"TOLD {told}") for told in log.told if told.index in (wanted, None)]
+            lines = [
+                (reported.at, f"REPORTED {reported}") for reported in log.reported if reported.index in (wanted, None)
+            ]
             lines += [(at, "Degraded") for at in log.degraded] + [(at, "Recovered") for at in log.recovered]
             lines += [(cover.at, f"complete {cover.tier}, covered {cover.since:.0f}") for cover in log.covers]
             for served in server.served:

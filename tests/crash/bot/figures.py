@@ -75,6 +75,6 @@ def _rows(outcomes: list[Outcome]) -> Iterator[tuple[str, object]]:
     yield "  found to be taken", sum(verdict.taken for verdict in verdicts)
     yield "  proven not to be, and made again", sum(verdict.not_taken for verdict in verdicts)
     yield "selections", sum(verdict.selected for verdict in verdicts)
-    yield "  told again after a kill", sum(verdict.told_again for verdict in verdicts)
-    yield "  never told, or told wrongly", sum(len(verdict.untold) for verdict in verdicts)
+    yield "  reported again after a kill", sum(verdict.reported_again for verdict in verdicts)
+    yield "  never reported, or reported wrongly", sum(len(verdict.unreported) for verdict in verdicts)
     yield "seconds", round(sum(outcome.seconds for outcome in outcomes))

@@ -15,7 +15,7 @@ from tests.crash.bot.witness import Book, Step
 
 from freight_exchange.sandbox.core.audit_log import AuditLog, OfferRecord
 
-__all__ = ["RIVAL", "Told", "Verdict", "judge", "told"]
+__all__ = ["RIVAL", "Reported", "Verdict", "judge", "reported"]
 
 _WAYS: Final = {
     None: {"intent"},
@@ -34,8 +34,8 @@ _ENDS: Final = {"confirmed", "rejected"}
 
 
 @attrs.frozen
-class Told:
-    """A line of the journal: a selection that a bot's handler was told of, and in which life of the process."""
+class Reported:
+    """A line of the journal: a selection that a bot's handler received, and in which life of the process."""
 
     life: int
     request: int
@@ -53,12 +53,12 @@ class Verdict:
         unended: What is not at its end: offers in doubt, parked or on their way, deliveries that wait.
         dead: Dead letters.
         astray: Steps of the ledger that no offer may take, and what it says against what the exchange saw.
-        untold: Selections that no handler heard of, heard of twice in one life, without a contact, or in vain.
+        unreported: Selections that no handler received, received twice in one life, without a contact, or in vain.
         published, offered, duplicates: Requests; offers; offers beyond the first on their request.
         retries: Claims of deliveries beyond the first.
         doubted: Times that it was not known whether an offer was taken.
         taken, not_taken: How often a doubt ended so.
-        told_again: Selections told again by a later life, as they must be when the first was cut off.
+        reported_again: Selections reported again by a later life, as they must be when the first was cut off.
     """
 
     missed: Sequence[str]
@@ -67,7 +67,7 @@ class Verdict:
     unended: Sequence[str]
     dead: Sequence[str]
     astray: Sequence[str]
-    untold: Sequence[str]
+    unreported: Sequence[str]
     published: int
     offered: int
     duplicates: int
@@ -76,7 +76,7 @@ class Verdict:
     doubted: int
     taken: int
     not_taken: int
-    told_again: int
+    reported_again: int
 
     @property
     def flaws(self) -> Sequence[str]:
@@ -87,24 +87,24 @@ class Verdict:
             *self.unended,
             *self.dead,
             *self.astray,
-            *self.untold,
+            *self.unreported,
         ]
 
     @property
     def idle(self) -> bool:
         """Whether there is nothing more to come."""
-        return not (self.missed or self.unended or self.untold)
+        return not (self.missed or self.unended or self.unreported)
 
 
-def told(path: Path) -> list[Told]:
+def reported(path: Path) -> list[Reported]:
     """What the journal holds; a last line that was cut off is as if it had not been written."""
     if not path.exists():
         return []
     said = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
-    return [Told(line["life"], line["request"], line["contact"]) for line in said]
+    return [Reported(line["life"], line["request"], line["contact"]) for line in said]
 
 
-def judge(audit_log: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger: bool = True) -> Verdict:
+def judge(audit_log: AuditLog, book: Book, received: Sequence[Reported] = (), *, ledger: bool = True) -> Verdict:
     """The verdict; without a `ledger` nothing is asked of one."""
     published = [publication.request for publication in audit_log.publications]
     offers = Counter(record.offer.request for record in _offers(audit_log))
@@ -117,7 +117,7 @@ def judge(audit_log: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger
         unended=[*_unended(book)],
         dead=[f"{dead} is dead" for dead in book.deliveries if dead.state == "dead"],
         astray=[*_astray(book.steps), *_denied(audit_log, book)] if ledger else [],
-        untold=[*_untold(selected, heard)],
+        unreported=[*_unreported(selected, received)],
         published=len(published),
         offered=offers.total(),
         duplicates=offers.total() - len(offers),
@@ -126,7 +126,7 @@ def judge(audit_log: AuditLog, book: Book, heard: Sequence[Told] = (), *, ledger
         doubted=moves["sending", "unknown"],
         taken=moves["unknown", "confirmed"],
         not_taken=moves["unknown", "intent"],
-        told_again=len(heard) - len({line.request for line in heard}),
+        reported_again=len(received) - len({line.request for line in received}),
     )
 
 
@@ -176,15 +176,17 @@ def _denied(audit_log: AuditLog, book: Book) -> Iterable[str]:
         yield f"the ledger does not have the offer on request {request} for {amount} that the exchange saw"
 
 
-def _untold(selected: Collection[int], heard: Sequence[Told]) -> Iterable[str]:
+def _unreported(selected: Collection[int], received: Sequence[Reported]) -> Iterable[str]:
     lives: dict[int, list[int]] = {}
-    for line in heard:
+    for line in received:
         lives.setdefault(line.request, []).append(line.life)
         if not line.contact:
-            yield f"the selection on request {line.request} was told without a contact"
-    yield from (f"the selection on request {request} was never told" for request in selected if request not in lives)
-    for request, told_in in lives.items():
+            yield f"the selection on request {line.request} was reported without a contact"
+    yield from (
+        f"the selection on request {request} was never reported" for request in selected if request not in lives
+    )
+    for request, reported_in in lives.items():
         if request not in selected:
-            yield f"request {request} was told to be selected, and is not"
-        if len(told_in) != len(set(told_in)):
-            yield f"the selection on request {request} was told twice in one life: {told_in}"
+            yield f"request {request} was reported to be selected, and is not"
+        if len(reported_in) != len(set(reported_in)):
+            yield f"the selection on request {request} was reported twice in one life: {reported_in}"

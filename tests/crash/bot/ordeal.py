@@ -15,7 +15,7 @@ import anyio
 import attrs
 from tests.crash.bot import witness
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
-from tests.crash.bot.judge import RIVAL, Verdict, judge, told
+from tests.crash.bot.judge import RIVAL, Verdict, judge, reported
 from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
 from tests.crash.fork_server import ForkServer, fork_server
@@ -127,11 +127,11 @@ class Ordeal:
         )
 
     def _judge(self) -> Verdict:
-        return judge(self._exchange.audit_log, witness.read(self._store), told(self._journal), ledger=self._ledger)
+        return judge(self._exchange.audit_log, witness.read(self._store), reported(self._journal), ledger=self._ledger)
 
     def _is_done(self) -> bool:
         verdict = self._judge()
-        # Without the ledger, what was offered twice may be selected and told in ways that have no end.
+        # Without the ledger, what was offered twice may be selected and reported in ways that have no end.
         return verdict.idle if self._ledger else not verdict.missed
 
     # The market

@@ -1,4 +1,4 @@
-"""The judge of the kills can tell right from wrong."""
+"""The judge of the kills distinguishes right from wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.crash.bot.judge import Told, judge, told
+from tests.crash.bot.judge import Reported, judge, reported
 from tests.crash.bot.tariff import PORTS, price
 from tests.crash.bot.witness import Book, Delivered, Entered, Step, fresh, read, read_after_death
 
@@ -19,7 +19,7 @@ from freight_exchange.testing import Cargo, Sandbox
 
 RIGHT = price(10, "Oakland")
 CARGO = Cargo(quantity=10, destination="Oakland")
-KINDS = ("missed", "duplicated", "wrong", "unended", "dead", "astray", "untold")
+KINDS = ("missed", "duplicated", "wrong", "unended", "dead", "astray", "unreported")
 
 
 def market(*amounts: Decimal, selected: bool = False) -> AuditLog:
@@ -44,10 +44,10 @@ GOOD = Book(steps=steps("intent", "sending", "confirmed"), offers=[CONFIRMED], d
 
 
 def flawed(
-    audit_log: AuditLog, book: Book = GOOD, heard: tuple[Told, ...] = (), *, ledger: bool = True
+    audit_log: AuditLog, book: Book = GOOD, received: tuple[Reported, ...] = (), *, ledger: bool = True
 ) -> Mapping[str, int]:
     """How many flaws of each kind are found."""
-    verdict = judge(audit_log, book, heard, ledger=ledger)
+    verdict = judge(audit_log, book, received, ledger=ledger)
     found = {kind: len(getattr(verdict, kind)) for kind in KINDS}
     assert len(verdict.flaws) == sum(found.values())
     return {kind: count for kind, count in found.items() if count}
@@ -92,23 +92,23 @@ def test_no_two_cargoes_here_cost_the_same() -> None:
 
 
 @pytest.mark.parametrize("state", ["intent", "sending", "unknown"])
-def test_an_offer_that_is_not_at_its_end_is_told(state: str) -> None:
+def test_an_offer_that_is_not_at_its_end_is_reported(state: str) -> None:
     book = attrs.evolve(GOOD, offers=[CONFIRMED, Entered("offer:1:1", state, RIGHT)])
     assert flawed(market(RIGHT), book) == {"unended": 1}
     assert not judge(market(RIGHT), book).idle
 
 
 @pytest.mark.parametrize("state", ["ready", "claimed"])
-def test_a_delivery_that_waits_is_told(state: str) -> None:
+def test_a_delivery_that_waits_is_reported(state: str) -> None:
     book = attrs.evolve(GOOD, deliveries=[DONE, Delivered(2, "quote", state, 1, None)])
     assert flawed(market(RIGHT), book) == {"unended": 1}
 
 
-def test_an_event_that_no_handler_was_given_is_told() -> None:
+def test_an_event_that_no_handler_was_given_is_reported() -> None:
     assert flawed(market(RIGHT), attrs.evolve(GOOD, waiting=1)) == {"unended": 1}
 
 
-def test_a_dead_letter_is_told() -> None:
+def test_a_dead_letter_is_reported() -> None:
     book = attrs.evolve(GOOD, deliveries=[DONE, Delivered(2, "quote", "dead", 9, "it failed")])
     assert flawed(market(RIGHT), book) == {"dead": 1}
 
@@ -125,7 +125,7 @@ def test_a_dead_letter_is_told() -> None:
         ("intent", "sending", "unknown", "rejected"),
     ],
 )
-def test_a_step_that_no_offer_may_take_is_told(past: tuple[str, ...]) -> None:
+def test_a_step_that_no_offer_may_take_is_reported(past: tuple[str, ...]) -> None:
     assert flawed(market(RIGHT), attrs.evolve(GOOD, steps=steps(*past))) == {"astray": 1}
 
 
@@ -142,7 +142,7 @@ def test_the_steps_that_offers_may_take_are_good(past: tuple[str, ...]) -> None:
     assert flawed(market(RIGHT), attrs.evolve(GOOD, steps=steps(*past))) == {}
 
 
-def test_a_step_from_where_the_offer_was_not_is_told() -> None:
+def test_a_step_from_where_the_offer_was_not_is_reported() -> None:
     past = [*steps("intent", "sending"), Step(2, "offer:1:0", "unknown", "confirmed")]
     assert flawed(market(RIGHT), attrs.evolve(GOOD, steps=past)) == {"astray": 1}
     # Another offer's steps are its own.
@@ -158,15 +158,15 @@ def test_the_ledger_and_the_exchange_have_the_same_offers() -> None:
     assert flawed(market(RIGHT), attrs.evolve(GOOD, offers=[CONFIRMED, refused])) == {}
 
 
-def test_a_selection_is_told_and_told_again_only_by_a_later_life() -> None:
+def test_a_selection_is_reported_and_reported_again_only_by_a_later_life() -> None:
     audit_log = market(RIGHT, selected=True)
-    assert flawed(audit_log, heard=(Told(1, 1, True),)) == {}
-    assert judge(audit_log, GOOD, (Told(1, 1, True), Told(2, 1, True))).told_again == 1
-    assert flawed(audit_log, heard=(Told(1, 1, True), Told(2, 1, True))) == {}
-    assert flawed(audit_log) == {"untold": 1}
-    assert flawed(audit_log, heard=(Told(1, 1, True), Told(1, 1, True))) == {"untold": 1}
-    assert flawed(audit_log, heard=(Told(1, 1, False),)) == {"untold": 1}
-    assert flawed(market(RIGHT), heard=(Told(1, 1, True),)) == {"untold": 1}
+    assert flawed(audit_log, received=(Reported(1, 1, True),)) == {}
+    assert judge(audit_log, GOOD, (Reported(1, 1, True), Reported(2, 1, True))).reported_again == 1
+    assert flawed(audit_log, received=(Reported(1, 1, True), Reported(2, 1, True))) == {}
+    assert flawed(audit_log) == {"unreported": 1}
+    assert flawed(audit_log, received=(Reported(1, 1, True), Reported(1, 1, True))) == {"unreported": 1}
+    assert flawed(audit_log, received=(Reported(1, 1, False),)) == {"unreported": 1}
+    assert flawed(market(RIGHT), received=(Reported(1, 1, True),)) == {"unreported": 1}
 
 
 def test_retries_and_doubts_are_counted() -> None:
@@ -179,9 +179,9 @@ def test_retries_and_doubts_are_counted() -> None:
 
 def test_a_line_that_was_cut_off_was_not_written(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
-    assert told(journal) == []
+    assert reported(journal) == []
     journal.write_text('{"life":1,"request":7,"contact":true}\n{"life":1,"re')
-    assert told(journal) == [Told(1, 7, True)]
+    assert reported(journal) == [Reported(1, 7, True)]
 
 
 def test_the_witness_sees_each_step_in_the_file(tmp_path: Path) -> None:

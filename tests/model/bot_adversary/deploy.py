@@ -200,7 +200,7 @@ class Deploy:
 
 
 def price_of(request: RateRequest, factor: Decimal = Decimal("1.25")) -> Decimal:
-    """A price that tells which request, at which quantity, it is meant for."""
+    """A price that shows which request, at which quantity, it is meant for."""
     assert request.quantity is not None
     return request.index * 1000 + Decimal(request.quantity) * factor
 

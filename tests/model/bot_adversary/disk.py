@@ -84,7 +84,7 @@ class Disk:
             self.before(statement)
 
     def met(self, statement: str) -> None:
-        """Tell that a statement was executed."""
+        """Report that a statement was executed."""
         if self.after is not None:
             self.after(statement)
 
@@ -127,7 +127,7 @@ def _writes(statement: str) -> bool:
 
 
 class _Tapped(sqlite3.Connection):
-    """Connection that tells its disk of each statement."""
+    """Connection that reports to its disk each statement."""
 
     disk: Disk | None = None
 
@@ -153,7 +153,7 @@ class _Tapped(sqlite3.Connection):
 
 @contextlib.contextmanager
 def tapped_connections() -> Iterator[None]:
-    """Have the connections to the files of disks tell of their statements."""
+    """Have the connections to the files of disks report their statements."""
     connect = sqlite3.connect
 
     def tapped(path: Any, *arguments: Any, **options: Any) -> sqlite3.Connection:

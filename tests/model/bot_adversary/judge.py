@@ -1,4 +1,4 @@
-"""Verdict on a run: offers too many, wrong prices, deliveries lost, and doubts that were told."""
+"""Verdict on a run: offers too many, wrong prices, deliveries lost, and doubts that were reported."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Verdict:
     """Findings of one run.
 
     Attributes:
-        doubts: Offers that were left to a person, and told as such.
+        doubts: Offers that were left to a person, and reported as such.
         storms: Processes that sent more calls in ten minutes than any reason there was for.
         beside: Offers of the bot on a request on which a person, or another machine, had offered, where no document
             promises that the bot notices.
@@ -75,7 +75,7 @@ def _count_offers(world: World, request: int, verdict: Verdict) -> None:
         foreign = [bid for bid in bids if bid.author not in makers]
         if own and foreign and _is_beside(world, own[0], foreign):
             verdict.beside += 1
-            if _was_told(world, own[0], foreign):
+            if _was_reported(world, own[0], foreign):
                 verdict.too_many += 1
                 verdict.flaws.append(f"request {request}: the bot was shown {foreign[0]} and made {own[0]}")
 
@@ -85,12 +85,12 @@ def _is_beside(world: World, first: Bid, foreign: list[Bid]) -> bool:
     return not allowed and any(bid.at < first.at for bid in foreign)
 
 
-def _was_told(world: World, first: Bid, foreign: list[Bid]) -> bool:
+def _was_reported(world: World, first: Bid, foreign: list[Bid]) -> bool:
     """Whether a listing had shown another's bid to the process before it sent, or would have when it started."""
     (deploy,) = [deploy for deploy in world.deploys if deploy.name == first.author]
     left = first.at - _A_MOMENT
-    told = (world.service.told.get((deploy.name, bid.number), float("inf")) for bid in foreign)
-    return any(at < left for at in told) or any(
+    reported = (world.service.reported.get((deploy.name, bid.number), float("inf")) for bid in foreign)
+    return any(at < left for at in reported) or any(
         max(bid.shown_from, bid.at + world.service.habits.bids_cached) < deploy.started for bid in foreign
     )
 
@@ -99,9 +99,9 @@ def _check_delivery(world: World, request: int, verdict: Verdict, owed_after: fl
     shipment = world.market.shipments[request]
     if shipment.published < owed_after or shipment.time_open(world.now) < world.owed_when_open:
         return
-    told = {letter.request for deploy in world.deploys for letter in deploy.dead}
-    told |= {doubt.request for deploy in world.deploys for doubt in deploy.doubts}
-    if request in told or any(since <= shipment.published <= until for since, until in world.gaps):
+    reported = {letter.request for deploy in world.deploys for letter in deploy.dead}
+    reported |= {doubt.request for deploy in world.deploys for doubt in deploy.doubts}
+    if request in reported or any(since <= shipment.published <= until for since, until in world.gaps):
         return
     endings = {each.ending for each in world.handled if each.request == request}
     bids = world.market.bids_on(request)

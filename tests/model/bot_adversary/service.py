@@ -76,7 +76,7 @@ class Service:
 
     Attributes:
         offers_sent: Each offer that has reached the exchange, whether taken or not.
-        told: When each bid was first listed to each client.
+        reported: When each bid was first listed to each client.
         calls: When each client called.
     """
 
@@ -85,7 +85,7 @@ class Service:
     habits: Habits = attrs.Factory(Habits)
     tokens: dict[str, float] = attrs.Factory(dict)
     offers_sent: list[tuple[float, Call]] = attrs.Factory(list)
-    told: dict[tuple[str, int], float] = attrs.Factory(dict)
+    reported: dict[tuple[str, int], float] = attrs.Factory(dict)
     calls: dict[str, list[float]] = attrs.Factory(dict)
     _cached: dict[str, tuple[float, float]] = attrs.Factory(dict)
 
@@ -186,7 +186,7 @@ class Service:
             shown = [bid for bid in shown if bid.number not in self.market.selected]
         page = self._page([self._bid(bid, at) | {"": bid.number} for bid in reversed(shown)], call.parameters, 10)
         for row in page.values():
-            self.told.setdefault((call.author, row.pop("")), now)
+            self.reported.setdefault((call.author, row.pop("")), now)
         return 200, {"bids": page}
 
     def _bid(self, bid: Bid, at: float) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def _contradicted(plan: Plan, world: World) -> bool:
 
 
 def _hidden(plan: Plan, world: World) -> str | None:
-    """Why no reader of the listings could tell within the settle time what became of the write; `None` if one can."""
+    """Why no reader of the listings could prove within the settle time what became of the write; `None` if one can."""
     profile, done = plan.profile, bool(world.done())
     reading = plan.strike("reading")
     if reading is not None and (reading.times is None or reading.name in _LASTING):

@@ -55,7 +55,7 @@ class Plan:
         kind: Which write.
         profile: The server's habits.
         strikes: The faults that are armed.
-        amount: The amount of an offer, and what tells one run's records from another's.
+        amount: The amount of an offer, and what distinguishes one run's records from another's.
         baseline: Whether the client keeps what was there before.
         known: Whether the client has read the record that it answers or updates.
         twin: Whether an equal record stands before.

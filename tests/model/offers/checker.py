@@ -1,4 +1,4 @@
-"""Checker: what a reader was told about offers, held against the truth. Imports nothing of the package."""
+"""Checker: what a reader received about offers, held against the truth. Imports nothing of the package."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from tests.model.offers.market import Market, Quote
 
-__all__ = ["FLAWS", "Told", "judge"]
+__all__ = ["FLAWS", "Reported", "judge"]
 
 FLAWS = ("missed", "invented", "repeated", "false gone")
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """One event, as its reader got it.
 
     Attributes:
@@ -26,11 +26,11 @@ class Told(NamedTuple):
     was_standing: bool
 
 
-def judge(told: list[Told], market: Market) -> Counter[str]:
-    """Count the flaws of what was told, once the market was quiet."""
+def judge(reported: list[Reported], market: Market) -> Counter[str]:
+    """Count the flaws of what was reported, once the market was quiet."""
     flaws: Counter[str] = Counter()
     last: dict[int, Quote | None] = {}
-    for event in told:
+    for event in reported:
         if event.offer not in market.states or (
             event.quote is not None and event.quote not in market.states[event.offer]
         ):

@@ -108,7 +108,7 @@ class Market:
         return index, dict(request.shown()), request.selected
 
     def hidden(self) -> set[int]:
-        """Return the offers on requests with an approved one: no listing tells whether they are gone."""
+        """Return the offers on requests with an approved one: no listing shows whether they are gone."""
         every = [*self.requests.values(), *self._removed]
         ended = [request for request in every if request.selected is not None]
         return {offer for request in ended for offer in request.made} - self.standing().keys()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.model.offers.checker import Told
+from tests.model.offers.checker import Reported
 from tests.model.offers.market import Market, Quote, Trouble
 from tests.model.offers.schedule import Schedule
 
@@ -11,12 +11,12 @@ __all__ = ["naive_loop"]
 _PAGE = 100
 
 
-def naive_loop(schedule: Schedule) -> tuple[list[Told], Market]:
-    """Follow a schedule; return what the loop told, and the market."""
+def naive_loop(schedule: Schedule) -> tuple[list[Reported], Market]:
+    """Follow a schedule; return what the loop reported, and the market."""
     market = Market(schedule, lambda: None)
-    told: list[Told] = []
+    reported: list[Reported] = []
     before = _read(market)
-    told += [Told(offer, quote, True) for offer, quote in before.items()]
+    reported += [Reported(offer, quote, True) for offer, quote in before.items()]
     market.open()
     while market.scans < schedule.scans:
         try:
@@ -26,10 +26,10 @@ def naive_loop(schedule: Schedule) -> tuple[list[Told], Market]:
         standing = market.standing()
         for offer, quote in listed.items():
             if before.get(offer) != quote:
-                told.append(Told(offer, quote, offer in standing))
-        told.extend(Told(offer, None, offer in standing) for offer in before if offer not in listed)
+                reported.append(Reported(offer, quote, offer in standing))
+        reported.extend(Reported(offer, None, offer in standing) for offer in before if offer not in listed)
         before = listed
-    return told, market
+    return reported, market
 
 
 def _read(market: Market) -> dict[int, Quote]:

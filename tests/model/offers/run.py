@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import anyio
 import anyio.lowlevel
-from tests.model.offers.checker import Told
+from tests.model.offers.checker import Reported
 from tests.model.offers.market import Market, Quote, Trouble
 from tests.model.offers.schedule import QUIET, Schedule
 
@@ -60,14 +60,14 @@ async def _account() -> str:
     return "me@co.example"
 
 
-async def follow(schedule: Schedule) -> tuple[list[Told], Market]:
-    """Follow a schedule; return what the feed's reader was told, and the market.
+async def follow(schedule: Schedule) -> tuple[list[Reported], Market]:
+    """Follow a schedule; return what the feed's reader received, and the market.
 
     What is delivered again because it was not acknowledged counts once: its reader knows it by its number.
     """
     scope = anyio.CancelScope()
     market = Market(schedule, lambda: scope.cancel())
-    store, told, last, end = MemoryStore(), list[Told](), 0, _End(market, schedule)
+    store, reported, last, end = MemoryStore(), list[Reported](), 0, _End(market, schedule)
     is_open = False
     while True:
         scope = anyio.CancelScope()
@@ -81,9 +81,9 @@ async def follow(schedule: Schedule) -> tuple[list[Told], Market]:
                         event = await anext(feed)
                         if event._number > last and isinstance(event, OfferEvent):
                             last = event._number
-                            told.append(_told(event, market))
+                            reported.append(_reported(event, market))
                         continue
-                return told, market
+                return reported, market
     raise AssertionError("never reached")
 
 
@@ -130,12 +130,12 @@ def _listing(index: int, offers: dict[int, Quote], selected: int | None) -> List
     return Listing(index=index, offers=found, selected=next((one for one in found if one.id == selected), None))
 
 
-def _told(event: OfferEvent, market: Market) -> Told:
+def _reported(event: OfferEvent, market: Market) -> Reported:
     offer = event.offer
     assert offer.id is not None
     assert offer.amount is not None
     standing = offer.id in market.standing()
     if event.kind == "gone":
-        return Told(offer.id, None, standing)
+        return Reported(offer.id, None, standing)
     word = "pending" if offer.status is None else str(offer.status)
-    return Told(offer.id, Quote(int(offer.amount), offer.terms, word), standing)
+    return Reported(offer.id, Quote(int(offer.amount), offer.terms, word), standing)

@@ -21,11 +21,11 @@ __all__ = ["count_feed", "count_naive"]
 async def _follow_all(seeds: Iterable[int]) -> Counter[str]:
     flaws: Counter[str] = Counter()
     for seed in seeds:
-        told, market = await follow(draw(seed))
-        found = +judge(told, market)
+        reported, market = await follow(draw(seed))
+        found = +judge(reported, market)
         flaws += found
         flaws["schedules"] += 1
-        flaws["events"] += len(told)
+        flaws["events"] += len(reported)
         flaws["flawed schedules"] += bool(found)
         flaws.update(f"seed {seed}: {flaw}" for flaw in found)
     return flaws
@@ -40,10 +40,10 @@ def count_naive(seeds: Iterable[int]) -> Counter[str]:
     """Count the flaws of the naive loop under the same schedules."""
     flaws: Counter[str] = Counter()
     for seed in seeds:
-        told, market = naive_loop(draw(seed))
-        found = +judge(told, market)
+        reported, market = naive_loop(draw(seed))
+        found = +judge(reported, market)
         flaws += found
         flaws["schedules"] += 1
-        flaws["events"] += len(told)
+        flaws["events"] += len(reported)
         flaws["flawed schedules"] += bool(found)
     return flaws

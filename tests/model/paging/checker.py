@@ -106,7 +106,7 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
     if plan.offset_ignored and not plan.strict and plan.reading != "write":
         return "the offset is ignored"
     if dropped and plan.reading == "plain":
-        return "the page is not told, and the service may repeat its only one"
+        return "the page number is not sent, and the service may repeat its only one"
     if plan.noun == "bids" and (_alike(replies) or _repeated_twins(replies)):
         return "two pages of equal bids, like one page repeated"
     if plan.reading == "plain" and plan.stride == "asked" and plan.hiding != "none":

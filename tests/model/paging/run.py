@@ -50,7 +50,7 @@ def run(seed: int) -> Run:
 
 
 class _Warnings(logging.Handler):
-    """Hears the client say that a listing may be incomplete."""
+    """Records the client's report that a listing may be incomplete."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -16,7 +16,7 @@ from tests.model.socket_runs.wire1 import End, Script
 __all__ = ["LONGEST_STALL", "call_of", "converse", "play"]
 
 LONGEST_STALL = 20.0
-"""Seconds after which a stalled connection is closed, so that a client that hangs is told from one that waits."""
+"""Seconds after which a stalled connection is closed, which distinguishes a client that hangs from one that waits."""
 
 
 async def converse(connection: Socket, stream: ByteStream, answer: Callable[[Call], Script]) -> None:

@@ -112,7 +112,7 @@ class Service:
 
     @staticmethod
     def key_of(call: Call) -> str:
-        """Name a write by what tells it from every other of its run."""
+        """Name a write by what distinguishes it from every other of its run."""
         body = call.body
         if call.path == "quote/submitoffer":
             return f"submit {body['requestIndex']} {Decimal(str(body['offer'])).normalize():f}"

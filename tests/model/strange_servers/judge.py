@@ -1,4 +1,4 @@
-"""Judge of one run: what a watcher told, against what was true."""
+"""Judge of one run: what a watcher reported, against what was true."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 from tests.model.strange_servers.drawing import Schedule
 from tests.model.strange_servers.market import Content, Market, Row, Version
 from tests.model.strange_servers.replies import begins, first_alike, loudest_hour, proven_updates
-from tests.model.strange_servers.run import Log, Told
+from tests.model.strange_servers.run import Log, Reported
 from tests.model.strange_servers.server import Served, StrangeServer
 
 __all__ = ["Find", "judge"]
@@ -48,7 +48,7 @@ class _Judge:
         self.server = server
         self.market: Market = schedule.market
         self.finds: list[Find] = []
-        self.fold: dict[int, Told] = {}
+        self.fold: dict[int, Reported] = {}
         self.turns: Counter[tuple[int, int]] = Counter()
         self.began = log.live[0] if log.live else schedule.end
         self._versions: dict[int, list[Version]] = {}
@@ -86,52 +86,52 @@ class _Judge:
 
     def _events(self) -> None:
         schemas: Counter[int] = Counter()
-        for told in self.log.told:
-            if told.again:
+        for event in self.log.reported:
+            if event.again:
                 continue
-            if told.index is None:
-                schemas[told.session] += told.kind == "SchemaChanged"
-                expected = self.schedule.habits.releases and schemas[told.session] <= _TURNS + 1
-                if told.kind != "SchemaChanged" or not expected:
-                    far = told.kind == "Gap" and self._far_jump(told.at)
+            if event.index is None:
+                schemas[event.session] += event.kind == "SchemaChanged"
+                expected = self.schedule.habits.releases and schemas[event.session] <= _TURNS + 1
+                if event.kind != "SchemaChanged" or not expected:
+                    far = event.kind == "Gap" and self._far_jump(event.at)
                     excuse = "a wall clock that is set five days" if far else ""
-                    self.find(f"event {told.kind}", None, told.at, told.text, excuse)
+                    self.find(f"event {event.kind}", None, event.at, event.text, excuse)
                 continue
-            self._event(told, told.index)
-            self.fold[told.index] = told
+            self._event(event, event.index)
+            self.fold[event.index] = event
 
-    def _event(self, told: Told, index: int) -> None:
+    def _event(self, event: Reported, index: int) -> None:
         before = self.fold.get(index)
         gone = before is not None and before.kind == "withdrawn"
-        versions = [v for v in self.versions(index) if v.content == told.content and v.since <= told.at]
+        versions = [v for v in self.versions(index) if v.content == event.content and v.since <= event.at]
         if not versions:
-            self.find("phantom", index, told.at, f"{told.kind}: {told.content}")
+            self.find("phantom", index, event.at, f"{event.kind}: {event.content}")
             return
-        if told.kind == "withdrawn":
+        if event.kind == "withdrawn":
             if gone:
-                self.find("repeated", index, told.at, "withdrawn twice")
-            self._withdrawal(told, index, versions[0].since)
+                self.find("repeated", index, event.at, "withdrawn twice")
+            self._withdrawal(event, index, versions[0].since)
             return
-        if told.kind == "new" and before is not None:
-            self.find("repeated", index, told.at, f"new after {before.kind}")
-        if told.kind == "new" and self.schedule.start == "now" and self._stood_before(index, told.at):
+        if event.kind == "new" and before is not None:
+            self.find("repeated", index, event.at, f"new after {before.kind}")
+        if event.kind == "new" and self.schedule.start == "now" and self._stood_before(index, event.at):
             excuse = "a cache that answers every window alike" if self.schedule.habits.has_cache_of_pages else ""
-            if self._may_have_slept(told.at):
+            if self._may_have_slept(event.at):
                 excuse = "a wall clock that was set: all of a window may be later than the entry"
-            self.find("stood before", index, told.at, f"{told.content}", excuse)
-        if told.returned != gone:
-            self.find("returned", index, told.at, f"{told.kind} returned={told.returned} after {before}")
-        if before is not None and not gone and before.content == told.content:
-            run = self._run_that_found(told)
+            self.find("stood before", index, event.at, f"{event.content}", excuse)
+        if event.returned != gone:
+            self.find("returned", index, event.at, f"{event.kind} returned={event.returned} after {before}")
+        if before is not None and not gone and before.content == event.content:
+            run = self._run_that_found(event)
             self.turns[index, run] += 1
             known = self.schedule.habits.releases and self.turns[index, run] <= _TURNS
-            excuse = "a field that comes and goes, at first" if known and len(told.changed) == 1 else ""
-            self.find("repeated", index, told.at, f"{told.kind} {told.changed}: {told.content}", excuse)
-        if before is not None and before.content != told.content:
+            excuse = "a field that comes and goes, at first" if known and len(event.changed) == 1 else ""
+            self.find("repeated", index, event.at, f"{event.kind} {event.changed}: {event.content}", excuse)
+        if before is not None and before.content != event.content:
             first = min(v.since for v in self.versions(index) if v.content == before.content)
             if versions[-1].until <= first:
                 excuse = "replies that are older than others" if self.schedule.habits.stale() else ""
-                self.find("went back", index, told.at, f"{before.content} -> {told.content}", excuse)
+                self.find("went back", index, event.at, f"{before.content} -> {event.content}", excuse)
 
     def _may_have_slept(self, at: float) -> bool:
         """Whether by the wall clock the last window began after the entry, and only by it: the machine may have slept,
@@ -141,9 +141,9 @@ class _Judge:
         least = self.began - _ALLOWANCE - _SLACK
         return begins(last) < least <= begins(last) + max((*jumps, 0.0))
 
-    def _run_that_found(self, told: Told) -> int:
+    def _run_that_found(self, event: Reported) -> int:
         """The run of the watcher that found an event: the last one that had read a listing when it was handed out."""
-        listings = self._listings(told.at)
+        listings = self._listings(event.at)
         return sum(live <= listings[-1].at for live in self.log.live) if listings else 0
 
     def _stood_before(self, index: int, at: float) -> bool:
@@ -154,35 +154,35 @@ class _Judge:
     def _at_entry(self, index: int) -> Row | None:
         """A request as it was when the feed was entered.
 
-        A reply that is older than a request can neither show it nor tell when it was published: the oldest one up to
+        A reply that is older than a request can neither show it nor prove when it was published: the oldest one up to
         the entry decides. The service's clock does not, which may have been set back.
         """
         shown = [s.as_of for s in self._listings(self.began)]
         return self.market.rows(min(shown)).get(index) if shown else None
 
-    def _withdrawal(self, told: Told, index: int, appeared: float) -> None:
+    def _withdrawal(self, event: Reported, index: int, appeared: float) -> None:
         # A reader who pauses comes to it later than the look-up by which it was found.
-        lookups = self._lookups(index, told.at)
-        found = min(told.at, lookups[-1].at if lookups else math.inf)
+        lookups = self._lookups(index, event.at)
+        found = min(event.at, lookups[-1].at if lookups else math.inf)
         since = max(found - self.schedule.habits.stale() - _SLACK, appeared)
         for version in self.versions(index):
-            if version.content is None and version.since < told.at and version.until > since:
+            if version.content is None and version.since < event.at and version.until > since:
                 return
         excuse = ""
-        if self.schedule.habits.lookups_have_windows and not self._reached(index, told.at):
+        if self.schedule.habits.lookups_have_windows and not self._reached(index, event.at):
             excuse = "shown to no question, as if gone"
         elif lookups and lookups[-1].as_of < appeared:
             excuse = "look-ups that are older than the request"
-        elif self._is_gone_by_every_reply(index, told.at):
+        elif self._is_gone_by_every_reply(index, event.at):
             excuse = "gone by every reply of an interval, as few others"
-        self.find("false withdrawal", index, told.at, f"{told.content}", excuse)
+        self.find("false withdrawal", index, event.at, f"{event.content}", excuse)
 
     def _far_jump(self, at: float) -> bool:
-        jumps = (*self.schedule.wall_jumps, *self._untold_times())
+        jumps = (*self.schedule.wall_jumps, *self._unreported_times())
         return any(abs(by) >= _FIVE_DAYS and when <= at for when, by in jumps)
 
-    def _untold_times(self) -> list[tuple[float, float]]:
-        """Starts on another machine whose wall clock is behind the last one's: no clock tells how long ago that was."""
+    def _unreported_times(self) -> list[tuple[float, float]]:
+        """Starts on another machine whose wall clock is behind the last one's: no clock shows how long ago that was."""
         found: list[tuple[float, float]] = []
         for session in self.schedule.sessions[1:]:
             before = max((s.at for s in self._listings(session.start)), default=math.inf)
@@ -194,7 +194,7 @@ class _Judge:
     def _is_gone_by_every_reply(self, index: int, at: float) -> bool:
         """Whether all replies of an interval or longer hid it that had to show it, in truth or by earlier replies.
 
-        The listings of the last hour hid few others, and the service answers look-ups of others: nothing tells a client
+        The listings of the last hour hid few others, and the service answers look-ups of others: nothing shows a client
         that they err.
         """
         listings = self._listings(at)
@@ -214,8 +214,8 @@ class _Judge:
 
     def _hides_many(self, scan: Served) -> bool:
         """Whether a scan hides three requests or more, and a third of all that are known: trouble, to a feed."""
-        told = {t.index: t for t in self.log.told if t.at < scan.at and t.index is not None}
-        gone = {index for index, last in told.items() if last.kind == "withdrawn"}
+        events = {t.index: t for t in self.log.reported if t.at < scan.at and t.index is not None}
+        gone = {index for index, last in events.items() if last.kind == "withdrawn"}
         before = self._listings(scan.at)
         proven = proven_updates(before)
         least = begins(scan) + _SLACK
@@ -235,40 +235,40 @@ class _Judge:
     def _final_states(self) -> None:
         for index in sorted(self.market.ever):
             version = self.versions(index)[-1]
-            told = self.fold.get(index)
+            event = self.fold.get(index)
             if version.content is None:
-                if told is not None and told.kind != "withdrawn":
+                if event is not None and event.kind != "withdrawn":
                     # Such a request may be older than every window; a field that comes or goes is no update of it.
-                    known = self._is_updated_since_entry(told, index, version.since)
+                    known = self._is_updated_since_entry(event, index, version.since)
                     excuse = "" if known else "there before the feed began, not seen updated"
-                    if known and told.kind != "withdrawn" and self._may_be_older(told, version.since):
+                    if known and event.kind != "withdrawn" and self._may_be_older(event, version.since):
                         excuse = "a wall clock that was set: it may be older than every window"
-                    self.find("missed withdrawal", index, version.since, f"last told {told}", excuse)
+                    self.find("missed withdrawal", index, version.since, f"last reported {event}", excuse)
                 continue
-            if told is None and self.schedule.start != "backfill":
+            if event is None and self.schedule.start != "backfill":
                 known_content = version.content if version.since <= self.began else self._baseline(index)
             else:
-                known_content = None if told is None or told.kind == "withdrawn" else told.content
+                known_content = None if event is None or event.kind == "withdrawn" else event.content
             if known_content != version.content:
                 visible = max(self.schedule.active, version.since + self.schedule.habits.stale())
                 excuse = "" if self._reached(index, visible) else "never listed"
-                if told is not None and told.kind == "withdrawn" and not self._reached(index, self.schedule.end):
+                if event is not None and event.kind == "withdrawn" and not self._reached(index, self.schedule.end):
                     excuse = "shown to no question, as if gone" if self.schedule.habits.lookups_have_windows else excuse
-                if told is None and self._was_hidden_by_a_cache(index, version.content):
+                if event is None and self._was_hidden_by_a_cache(index, version.content):
                     excuse = "a cache that answers every window alike"
-                if told is None and self._is_in_no_window_since_entry(index, version.since):
+                if event is None and self._is_in_no_window_since_entry(index, version.since):
                     excuse = "updated during the first scan, and listed by no window that begins after the entry"
-                self.find("missed", index, version.since, f"{version.content}; last told {told}", excuse)
+                self.find("missed", index, version.since, f"{version.content}; last reported {event}", excuse)
 
-    def _is_updated_since_entry(self, told: Told, index: int, until: float) -> bool:
+    def _is_updated_since_entry(self, event: Reported, index: int, until: float) -> bool:
         """Whether replies prove that a request was updated, or published, after the first listing."""
         listings = self._listings(until)
         if listings and proven_updates(listings).get(index, -math.inf) >= listings[0].at:
             return True
-        return told.observed is not None and told.observed[0] is not None and self._at_entry(index) is None
+        return event.observed is not None and event.observed[0] is not None and self._at_entry(index) is None
 
     def _is_in_no_window_since_entry(self, index: int, updated: float) -> bool:
-        """Whether no reply tells an update during the first scan from one before the feed was entered.
+        """Whether no reply distinguishes an update during the first scan from one before the feed was entered.
 
         No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
         Of what was updated and updated back unseen, the scans until then decide, unless a late window lists it.
@@ -295,13 +295,13 @@ class _Judge:
             s.at > listed for s in self.server.served if s.asked == "listing" and s.rows.get(index) == content
         )
 
-    def _may_be_older(self, told: Told, gone: float) -> bool:
+    def _may_be_older(self, event: Reported, gone: float) -> bool:
         """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so
         much that no two listings since prove its absence."""
         # What waits for its reader was found before: no listing is read meanwhile.
-        found = self._listings(told.at)[-1].at
+        found = self._listings(event.at)[-1].at
         listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
-        for when, by in (*self.schedule.wall_jumps, *self._untold_times()):
+        for when, by in (*self.schedule.wall_jumps, *self._unreported_times()):
             first = next((s.at for s in listings if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that the wall clock says has passed.
             if by <= 0 or found > first + _SLACK:
@@ -366,9 +366,9 @@ class _Judge:
 
     def _known(self, index: int, at: float) -> Content | None:
         """What a reader knows of a request at a time."""
-        told = [t for t in self.log.told if t.index == index and t.at <= at]
-        if told:
-            return None if told[-1].kind == "withdrawn" else told[-1].content
+        events = [t for t in self.log.reported if t.index == index and t.at <= at]
+        if events:
+            return None if events[-1].kind == "withdrawn" else events[-1].content
         return self._baseline(index)
 
     def _recoveries(self) -> None:

@@ -21,13 +21,13 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import virtual_time_options
 
-__all__ = ["Cover", "Log", "Told", "watch"]
+__all__ = ["Cover", "Log", "Reported", "watch"]
 
 _EPOCH = 1_800_000_000.0
 
 
 @attrs.frozen
-class Told:
+class Reported:
     """An event that a feed handed out.
 
     Attributes:
@@ -66,7 +66,7 @@ class Log:
         slept: When its reader paused.
     """
 
-    told: list[Told] = attrs.field(factory=list)
+    reported: list[Reported] = attrs.field(factory=list)
     covers: list[Cover] = attrs.field(factory=list)
     degraded: list[float] = attrs.field(factory=list)
     recovered: list[float] = attrs.field(factory=list)
@@ -97,7 +97,7 @@ class _Watch:
         self.log = Log()
         self._store = MemoryStore()
         self._chance = random.Random(f"reader {schedule.seed}")
-        self._in_hand: Told | None = None
+        self._in_hand: Reported | None = None
         self._feed: Any = None
         self._number = 0
 
@@ -161,17 +161,21 @@ class _Watch:
                 incoterm=request.incoterm,
                 status=str(request.status).capitalize(),
             )
-            told = Told(now, event.kind, request.index, content, event.returned, event.observed_between, False, "")
-            told = attrs.evolve(told, changed=event.changed, session=self._number)
+            reported = Reported(
+                now, event.kind, request.index, content, event.returned, event.observed_between, False, ""
+            )
+            reported = attrs.evolve(reported, changed=event.changed, session=self._number)
         else:
-            told = Told(now, type(event).__name__, None, None, False, None, False, str(event), session=self._number)
-        before = self.log.told[-1] if self.log.told else None
-        if before is not None and self._last_in_hand == before and _same(before, told):
-            told = attrs.evolve(told, again=True)
-        self._last_in_hand = told
-        self.log.told.append(told)
+            reported = Reported(
+                now, type(event).__name__, None, None, False, None, False, str(event), session=self._number
+            )
+        before = self.log.reported[-1] if self.log.reported else None
+        if before is not None and self._last_in_hand == before and _same(before, reported):
+            reported = attrs.evolve(reported, again=True)
+        self._last_in_hand = reported
+        self.log.reported.append(reported)
 
-    _last_in_hand: Told | None = None
+    _last_in_hand: Reported | None = None
 
     def _hook(self, event: Event) -> None:
         now = anyio.current_time()
@@ -193,7 +197,7 @@ class _Watch:
             self.log.listed = anyio.current_time()
 
 
-def _same(one: Told, other: Told) -> bool:
+def _same(one: Reported, other: Reported) -> bool:
     return (one.kind, one.index, one.content, one.observed, one.text) == (
         other.kind,
         other.index,

@@ -37,17 +37,17 @@ def run(seed: int, only: tuple[str, ...] = ()) -> Ran:
     if any(find.kind in _MISSED and not find.excuse for find in finds):
         finds = _later(seed, only, finds)
     loudness = loudest_hour(server, Span(0, schedule.end)) / (3600 / schedule.interval.total_seconds())
-    return Ran(seed, schedule.names, finds, len(server.served), len(log.told), loudness)
+    return Ran(seed, schedule.names, finds, len(server.served), len(log.reported), loudness)
 
 
 def _later(seed: int, only: tuple[str, ...], finds: tuple[Find, ...]) -> tuple[Find, ...]:
-    """Excuse what is told later: the five-day scans are daily, and an absence takes two."""
+    """Excuse what is reported later: the five-day scans are daily, and an absence takes two."""
     schedule = draw(seed, only, longer=_LONGER)
     still = {(find.kind, find.index) for find in judge(schedule, *watch(schedule)) if not find.excuse}
     late = [find.kind in _MISSED and not find.excuse and (find.kind, find.index) not in still for find in finds]
     return tuple(
-        attrs.evolve(find, excuse="told by a later scan of five days") if told else find
-        for find, told in zip(finds, late, strict=True)
+        attrs.evolve(find, excuse="reported by a later scan of five days") if reported else find
+        for find, reported in zip(finds, late, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""The judge of a run: what was missed, repeated, told in the wrong order or claimed without proof.
+"""The judge of a run: what was missed, repeated, reported in the wrong order or claimed without proof.
 
 It knows the service's own record and what the consumer was handed, and nothing of how a feed works.
 """
@@ -75,37 +75,37 @@ class _Court:
             once = list(_distinct(again))
             yield from (_lost(delivery) for delivery in once if not delivery.acked and self._came_no_more(delivery))
             if kind == "schema_changed":
-                yield Flaw("schema", f"a change of shape was told that never was: {said}")
+                yield Flaw("schema", f"a change of shape was reported that never was: {said}")
             elif kind in ("gap", "unreadable") or index is None:
                 yield from (_duplicate(delivery) for delivery in once[1:])
             else:
                 kept.update(map(id, once))
-        told: dict[int, list[Delivery]] = defaultdict(list)
+        reported: dict[int, list[Delivery]] = defaultdict(list)
         for delivery in self._history.deliveries:
             if delivery.index is not None and id(delivery) in kept:
-                told[delivery.index].append(delivery)
+                reported[delivery.index].append(delivery)
         for index in self._spans:
-            own = told.pop(index, [])
+            own = reported.pop(index, [])
             yield from self._sequence(index, own)
             yield from self._stood_before(index, own)
             yield from self._last_word(index, own)
-        yield from (Flaw("order", f"request {index} is told of and never was") for index in told)
+        yield from (Flaw("order", f"request {index} is reported and never was") for index in reported)
 
     def _came_no_more(self, delivery: Delivery) -> bool:
         """Whether it should have come again: it was not acknowledged, and the consumer has begun anew since."""
         return any(later.turn > delivery.turn for later in reversed(self._history.deliveries))
 
-    def _sequence(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
+    def _sequence(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
         """Each delivery is of a later state than the one before."""
         spans, place, before = self._spans[index], -1, None
         news = 0
-        for delivery in told:
+        for delivery in reported:
             news += delivery.kind == "new"
             found = _after(spans, place, delivery.kind, delivery.said, delivery.time)
             if found is not None:
                 place = found
             elif delivery.kind == "withdrawn":
-                yield Flaw("withdrawn", f"request {index} was told withdrawn at {delivery.time:.3f}, and was there")
+                yield Flaw("withdrawn", f"request {index} was reported withdrawn at {delivery.time:.3f}, and was there")
             elif before is not None and before.said == delivery.said:
                 yield _duplicate(delivery)
             else:
@@ -114,24 +114,24 @@ class _Court:
         if news > 1:
             yield Flaw("duplicate", f"request {index} was new {news} times")
 
-    def _stood_before(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
+    def _stood_before(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
         """A start from now on hands out nothing that was there before and was not updated since."""
         history = self._history
         if history.start != "now" or index in history.holes or index in history.lies:
             return
-        for delivery in told:
+        for delivery in reported:
             spans = [span for span in self._spans[index] if span.said == delivery.said and span.since <= delivery.time]
             updates = [history.shown_at(update) for span in spans for update in span.updates]
             if delivery.kind == "new" and updates and max(updates) < self._began:
                 yield Flaw("stood", f"request {index} was new at {delivery.time:.3f}, and was there before the feed")
 
-    def _last_word(self, index: int, told: Sequence[Delivery]) -> Iterator[Flaw]:
-        """The last that was told is how it is."""
+    def _last_word(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
+        """The last that was reported is how it is."""
         final = self._spans[index][-1]
-        last = told[-1] if told else None
+        last = reported[-1] if reported else None
         if final.said is None:
-            if self._history.told and last is not None and last.kind != "withdrawn" and not self._baseline[index]:
-                yield Flaw("untold", f"request {index} was withdrawn at {final.updates[0]:.3f}: no event says so")
+            if self._history.reported and last is not None and last.kind != "withdrawn" and not self._baseline[index]:
+                yield Flaw("unreported", f"request {index} was withdrawn at {final.updates[0]:.3f}: no event says so")
             return
         if last is not None and last.kind != "withdrawn" and last.said == final.said:
             return
@@ -143,11 +143,11 @@ class _Court:
         if final.said in unreadable or self._excused(index, final, alone=last is None, unreadable=bool(unreadable)):
             return
         yield Flaw(
-            "missed", f"request {index}: {final.said}, since {final.since:.3f}; the last that was told is {last}"
+            "missed", f"request {index}: {final.said}, since {final.since:.3f}; the last that was reported is {last}"
         )
 
     def _excused(self, index: int, span: _Span, *, alone: bool, unreadable: bool, by: float = float("inf")) -> bool:
-        """Whether a state need not have been told by then; `alone` says that nothing else of the request was."""
+        """Whether a state need not have been reported by then; `alone` says that nothing else of the request was."""
         history = self._history
         updates = [update for update in span.updates if history.shown_at(update) <= by]
         if index in history.holes:
@@ -161,7 +161,7 @@ class _Court:
         return all(self._beyond_reach(update) for update in updates)
 
     def _is_baseline(self, index: int, said: State | None) -> bool:
-        """Whether that was known from the beginning, and not to be told: the same again later is no news either."""
+        """Whether that was known from the beginning, and not to be reported: the same again later is no news either."""
         history = self._history
         if history.entered is None or history.start == "backfill" or said not in self._baseline[index]:
             return False
@@ -228,7 +228,7 @@ class _Court:
     def gaps(self) -> Iterator[Flaw]:
         for gap in self._history.gaps:
             if self._history.steady and not _is_due(gap):
-                yield Flaw("gap", f"{gap} was told, and was no gap")
+                yield Flaw("gap", f"{gap} was reported, and was no gap")
 
 
 class _Written:

@@ -24,7 +24,7 @@ class Clocks:
         stepped: Seconds by which the wall clock was set forward.
     """
 
-    def __init__(self, boot: Literal["steady", "reboots", "untold"]) -> None:
+    def __init__(self, boot: Literal["steady", "reboots", "unreported"]) -> None:
         self._boot = boot
         self._began = anyio.current_time()
         self._run = 0

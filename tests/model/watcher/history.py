@@ -70,12 +70,12 @@ class History:
         entered: When the feed was entered for the first time, or `None`.
         deliveries: What was handed out, in order.
         notes: What was written down, in order.
-        gaps: What was told of times without a watcher.
+        gaps: Reported times without a watcher.
         lies: When a sound record was shown in an unreadable form, by request.
         holes: Requests that listings left out for a while.
         steady: Whether the boot clock went on through restarts, and none was set forward: a needless gap is
             an error then.
-        told: Whether every withdrawal must have been told.
+        reported: Whether every withdrawal must have been reported.
     """
 
     audit_log: AuditLog
@@ -88,7 +88,7 @@ class History:
     lies: dict[int, list[float]] = attrs.field(factory=dict)
     holes: set[int] = attrs.field(factory=set)
     steady: bool = True
-    told: bool = False
+    reported: bool = False
 
 
 def state_of(request: Request) -> State:

@@ -37,7 +37,7 @@ class Naive:
         self.down_until = 0.0
         self._began = 0.0
         self._seen: OrderedDict[tuple[int, State], None] = OrderedDict()
-        self._told: dict[int, State] = {}
+        self._reported: dict[int, State] = {}
 
     def begin(self, now: float) -> None:
         self._began = now
@@ -67,7 +67,7 @@ class Naive:
         self._seen[index, said] = None
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
-        self._told[index] = said
+        self._reported[index] = said
 
     def missed(self, world: World) -> int:
         """How many requests it knows otherwise than they are. What was there before it began is not counted."""
@@ -76,7 +76,7 @@ class Naive:
             change.time > self._began
             and change.state.state != "withdrawn"
             and index not in world.history.holes
-            and self._told.get(index) != state_of(change.state)
+            and self._reported.get(index) != state_of(change.state)
             for index, change in final.items()
         )
 

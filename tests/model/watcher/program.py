@@ -28,7 +28,7 @@ __all__ = ["Program"]
 
 
 class Program:
-    """Reads the feed over and over, until it is told to end."""
+    """Reads the feed over and over, until its end is set."""
 
     def __init__(self, world: World, exchange: FreightExchange) -> None:
         self._world = world
@@ -57,7 +57,7 @@ class Program:
         self._breaks = False
         self._in_batches = False
 
-    # What it is told
+    # What it receives
 
     def happen(self, op: Op) -> None:
         if op.name != "overdue":
@@ -271,7 +271,7 @@ def _state(request: RateRequest) -> State:
 
 
 class _Stepped:
-    """An awaitable that tells of each time it is about to wait."""
+    """An awaitable that reports each time it is about to wait."""
 
     def __init__(self, work: Awaitable[None], step: Callable[[], None]) -> None:
         self._work = work

@@ -76,12 +76,12 @@ class Plan:
     """A run, before it is made.
 
     Attributes:
-        boot: Whether the machine's boot time is told and goes on (`steady`), is another after each restart of the
-            program (`reboots`), or is not told (`untold`).
+        boot: Whether the machine's boot time is reported and goes on (`steady`), is another after each restart of the
+            program (`reboots`), or is not reported (`unreported`).
         ages: Of the requests that are there at the beginning, in seconds, the oldest first.
         quiet: When the last trouble is over.
         end: When the run is.
-        told: Whether every withdrawal must have been told by then.
+        reported: Whether every withdrawal must have been reported by then.
     """
 
     seed: int
@@ -92,12 +92,12 @@ class Plan:
     start: Literal["now", "backfill"] | float = "now"
     interval: float = 30.0
     allowance: float = 60.0
-    boot: Literal["steady", "reboots", "untold"] = "steady"
+    boot: Literal["steady", "reboots", "unreported"] = "steady"
     ages: tuple[float, ...] = ()
     ops: tuple[Op, ...] = ()
     quiet: float
     end: float
-    told: bool = False
+    reported: bool = False
 
 
 def draw(seed: int) -> Plan:
@@ -144,7 +144,7 @@ def _withdrawals(seed: int, random: Random) -> Plan:
         ops=tuple(ops),
         quiet=quiet,
         end=quiet + 27.5 * 3600.0,
-        told=True,
+        reported=True,
     )
 
 
@@ -160,7 +160,7 @@ def _troubled(seed: int, random: Random, *, scarce: bool) -> Plan:
     # Each row more is a page more for every scan where pages are small.
     rows, most = {None: (25, 110), 1: (3, 2), 2: (5, 4), 3: (8, 6), 5: (12, 10), 10: (24, 14)}[clamp]
     latency = random.choice((0.0, 0.0, 0.0, 0.2, 2.0))
-    boot: Literal["steady", "reboots", "untold"] = random.choice(("steady", "steady", "reboots", "untold"))
+    boot: Literal["steady", "reboots", "unreported"] = random.choice(("steady", "steady", "reboots", "unreported"))
     start: Literal["now", "backfill"] | float = random.choice(
         ("now", "now", "backfill", random.choice((120.0, 3600.0, 2 * DAY)))
     )

@@ -42,9 +42,9 @@ class Tap:
     Args:
         sqlite: Whether the real one is SQLite's.
         clocks: What time it is.
-        written: Told of every event that is written down.
-        covered: Told of every advance of the cover, as true time.
-        acknowledged: Told when events were acknowledged.
+        written: Called with every event that is written down.
+        covered: Called with every advance of the cover, as true time.
+        acknowledged: Called when events were acknowledged.
 
     Attributes:
         die_at: The moments to come until the process dies at one, or `None`.

@@ -45,7 +45,7 @@ class _Holed(Table[Request]):
 
 
 class _Service(Exchange):
-    """An exchange that tells the world of every call, before and after."""
+    """An exchange that reports to the world every call, before and after."""
 
     world: World
 
@@ -82,7 +82,7 @@ class World:
             start=plan.start,
             # A wall that is set forward looks like a machine that was saved: better a gap that was none.
             steady=plan.boot == "steady" and not any(op.what == "wall" and op.amount > 0 for op in plan.ops),
-            told=plan.told,
+            reported=plan.reported,
         )
         self.happened: dict[str, int] = {}
         self._lowered = lowered
@@ -229,7 +229,7 @@ class World:
                 rows = max(rows, self._longest)
             self.exchange.profile = attrs.evolve(profile, rows_clamp=rows or None)
         elif not self._poisoned:
-            # What cannot be read is told again when it is spelled otherwise, and rightly.
+            # What cannot be read is reported again when it is spelled otherwise, and rightly.
             knobs = {knob.name: (knob.default, *knob.values) for knob in Profile.knobs()}
             self.exchange.profile = attrs.evolve(
                 profile,

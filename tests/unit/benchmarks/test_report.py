@@ -75,7 +75,7 @@ def test_an_aim_is_judged_from_the_figures(more: float, verdict: str) -> None:
     assert "Here and today." in page
 
 
-def test_the_report_says_medians_and_between_what_the_rounds_lay() -> None:
+def test_the_report_has_medians_and_the_range_of_the_rounds() -> None:
     rows = {
         DEPENDENCIES: [{"cpu": 100.0, "memory": 1}] * 2,
         OURS: [{"cpu": 90.0, "memory": 1}, {"cpu": 110, "memory": 1}],
@@ -87,7 +87,7 @@ def test_the_report_says_medians_and_between_what_the_rounds_lay() -> None:
     assert "**A title**, 2 rounds" in page
 
 
-def test_the_pages_say_what_their_figures_say() -> None:
+def test_the_pages_agree_with_their_figures() -> None:
     kept = json.loads((ROOT / "docs" / "data" / "bench.json").read_text())
     assert (ROOT / "docs" / "benchmarks.md").read_text() == summary(kept)
     assert (ROOT / "docs" / "benchmark-figures.md").read_text() == markdown(kept)
@@ -141,7 +141,7 @@ class TestACrowdedExchange:
         assert len(everything) >= 999
         assert exchange.traffic.calls == len(exchange.traffic.received) == 11
 
-    async def test_deals_states_that_can_be_told_apart(self) -> None:
+    async def test_deals_states_that_can_be_distinguished(self) -> None:
         began = anyio.current_time()
         exchange = CrowdedExchange(10, lambda: anyio.current_time() - began)
         await anyio.sleep(100)

@@ -88,7 +88,7 @@ async def test_waiting_steps_share_commit(rig: Rig) -> None:
         written.append(await rig.put(f"{number}"))
 
     await asked(rig, *[lambda number=number: put(number % 7) for number in range(8)])
-    # The eighth has the key of the first, and is told so.
+    # The eighth has the key of the first, and gets that error.
     assert sorted(written) == [False, *[True] * 7]
     assert rig.commits == 2
     assert await rig.keys() == {"slow", *"0123456"}

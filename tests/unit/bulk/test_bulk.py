@@ -122,7 +122,7 @@ async def test_journal_belongs_to_one_account_and_exchange(tmp_path: Path) -> No
 
 
 @pytest.mark.virtual_time
-async def test_journal_of_a_killed_run_knows_no_requests_of_a_new_exchange(tmp_path: Path) -> None:
+async def test_journal_of_a_killed_run_has_no_requests_of_a_new_exchange(tmp_path: Path) -> None:
     """A first run that ends before its first row knows the requests of then, whose numbers come again."""
     sandbox = Sandbox()
     sandbox.publish(Cargo(commodityname="Marble"))

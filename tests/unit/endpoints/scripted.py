@@ -40,7 +40,7 @@ ROUTE = RouteDraft(
 )
 
 
-def says(data: object, status: int = 200) -> httpx.Response:
+def replies(data: object, status: int = 200) -> httpx.Response:
     return httpx.Response(status, content=data if isinstance(data, bytes) else json.dumps(data).encode())
 
 
@@ -49,7 +49,7 @@ class Desk:
 
     def __init__(self, *answers: httpx.Response, login: httpx.Response | None = None) -> None:
         self.answers = list(answers)
-        self.login = login if login is not None else says(USER)
+        self.login = login if login is not None else replies(USER)
         self.asked: list[tuple[str, Any]] = []
         self.events: list[Event] = []
 
@@ -78,7 +78,7 @@ class Desk:
 
 
 def carried(error: FreightExchangeError) -> tuple[str | None, int | None, int]:
-    """What an error tells of its call; how long it took is told as well."""
+    """What an error reports of its call, and how long it took."""
     assert error.elapsed is not None
     assert error.elapsed >= 0
     assert error.settled

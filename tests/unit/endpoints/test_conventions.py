@@ -18,7 +18,7 @@ def client(sandbox: Sandbox, account: Account, **options: Any) -> FreightExchang
     )
 
 
-async def test_index_type_string_suits_a_service_that_wants_text() -> None:
+async def test_index_type_string_suits_a_service_that_takes_text() -> None:
     sandbox = Sandbox(profile=Profile(index_type="str"))
     index = sandbox.publish()
     async with client(sandbox, sandbox.forwarder, index_type="string") as exchange:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from tests.unit.endpoints.scripted import Desk, says
+from tests.unit.endpoints.scripted import Desk, replies
 
 from freight_exchange import (
     ValidationError,
@@ -16,7 +16,7 @@ class TestCurrencies:
     EUR = {"index": 2, "name": "Euro", "code": "EUR"}
 
     async def test_an_empty_list_is_not_kept(self) -> None:
-        desk = Desk(says({"currencies": []}), says({"currencies": [self.USD]}))
+        desk = Desk(replies({"currencies": []}), replies({"currencies": [self.USD]}))
         async with desk.client() as exchange:
             with pytest.raises(ValidationError, match="none"):
                 await exchange.currencies.by_code("USD")
@@ -24,7 +24,7 @@ class TestCurrencies:
 
     @pytest.mark.virtual_time
     async def test_a_code_that_the_list_lacks_is_looked_for_again_after_a_minute(self) -> None:
-        desk = Desk(says({"currencies": [self.USD]}), says({"currencies": [self.USD, self.EUR]}))
+        desk = Desk(replies({"currencies": [self.USD]}), replies({"currencies": [self.USD, self.EUR]}))
         async with desk.client() as exchange:
             await exchange.currencies.by_code("USD")
             with pytest.raises(ValidationError, match="which has USD"):
@@ -40,7 +40,7 @@ class TestCurrencies:
 
     @pytest.mark.parametrize("listed", [[], [USD]], ids=["an empty list", "a list"])
     async def test_many_who_wait_for_the_list_fetch_it_once(self, listed: list[object]) -> None:
-        desk = Desk(says({"currencies": listed}))
+        desk = Desk(replies({"currencies": listed}))
         refused: list[ValidationError] = []
 
         async def look() -> None:
@@ -58,7 +58,7 @@ class TestCurrencies:
         assert len(desk.asked) == 1
 
     async def test_one_code_of_two_currencies(self) -> None:
-        desk = Desk(says({"currencies": [self.USD, self.EUR | {"code": "USD"}]}))
+        desk = Desk(replies({"currencies": [self.USD, self.EUR | {"code": "USD"}]}))
         async with desk.client() as exchange:
             with pytest.raises(ValidationError, match="index, one of 1, 2") as caught:
                 await exchange.currencies.by_code("USD")

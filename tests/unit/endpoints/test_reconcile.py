@@ -45,7 +45,7 @@ def each_once(name: str, *values: Any) -> pytest.MarkDecorator:
 
 @KINDS
 @pytest.mark.parametrize("applied", [True, False])
-async def test_what_happened_is_told_and_nothing_is_sent(kind: str, applied: bool) -> None:
+async def test_what_happened_is_reported_and_nothing_is_sent(kind: str, applied: bool) -> None:
     desk = Desk(kind)
     async with desk.client() as exchange:
         error = await desk.doubt(exchange, applied=applied)

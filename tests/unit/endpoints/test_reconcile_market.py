@@ -1,4 +1,4 @@
-"""Offers, publications and answers whose outcome is unknown: what tells them from others, and what cannot."""
+"""Offers, publications and answers whose outcome is unknown: what distinguishes them from others, and what cannot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_equal_bid_without_baseline_counts_from_any_sender() -> None:
 
 @pytest.mark.parametrize("second_offer", ["added", "replaced"])
 @pytest.mark.parametrize("applied", [True, False])
-async def test_a_twin_with_a_baseline_is_told_from_one_more(second_offer: str, applied: bool) -> None:
+async def test_a_twin_with_a_baseline_is_distinguished_from_one_more(second_offer: str, applied: bool) -> None:
     desk = Desk("submit", second_offer=second_offer)
     desk.offer(PRICE)
     async with desk.client() as exchange:
@@ -64,7 +64,7 @@ async def test_a_rounded_amount_is_never_not_applied(baseline: bool, stood: int 
     assert [bid.amount for bid in verdict.candidates if isinstance(bid, Bid)] == [Decimal(1841)]
 
 
-async def test_another_price_is_told_apart_by_a_baseline_only() -> None:
+async def test_another_price_is_distinguished_by_a_baseline_only() -> None:
     desk = Desk("submit")
     desk.offer(PRICE + 100)
     async with desk.client() as exchange:

@@ -1,4 +1,4 @@
-"""Routes whose writing is in doubt: what tells them from others, and what cannot."""
+"""Routes whose writing is in doubt: what distinguishes them from others, and what cannot."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import httpx
 import pytest
-from tests.unit.endpoints.scripted import BROKEN, OFFERS, ROUTE, Desk, carried, says
+from tests.unit.endpoints.scripted import BROKEN, OFFERS, ROUTE, Desk, carried, replies
 
 from freight_exchange import (
     DecodeError,
@@ -18,8 +18,8 @@ from freight_exchange.hooks import BrokenRecord, Event
 class TestFlaws:
     """Parts of records that could not be read: reported like broken records, while the record itself counts."""
 
-    async def test_a_listing_tells_of_them(self, caplog: pytest.LogCaptureFixture) -> None:
-        desk = Desk(says(OFFERS))
+    async def test_a_listing_reports_them(self, caplog: pytest.LogCaptureFixture) -> None:
+        desk = Desk(replies(OFFERS))
         async with desk.client() as exchange:
             assert [listing.index for listing in await exchange.offers.list()] == [7, 8]
         assert len(desk.broken) == 1
@@ -27,15 +27,15 @@ class TestFlaws:
         assert [record.levelname for record in caplog.records if desk.broken[0] in record.message] == ["WARNING"]
 
     async def test_a_strict_listing_fails(self) -> None:
-        desk = Desk(says(OFFERS))
+        desk = Desk(replies(OFFERS))
         async with desk.client(strict=True) as exchange:
             with pytest.raises(DecodeError) as caught:
                 await exchange.offers.list()
         assert caught.value.path.startswith("offers.0.offer.0")
         assert carried(caught.value) == ("quote/offer", 200, 1)
 
-    async def test_a_lookup_tells_of_its_own_only(self) -> None:
-        desk = Desk(says(OFFERS))
+    async def test_a_lookup_reports_its_own_only(self) -> None:
+        desk = Desk(replies(OFFERS))
         async with desk.client(strict=True) as exchange:
             assert (await exchange.offers.get(8)).index == 8
             with pytest.raises(DecodeError):
@@ -43,7 +43,7 @@ class TestFlaws:
 
 
 class TestOncePerReading:
-    """What could not be read is told once, however often its page comes."""
+    """What could not be read is reported once, however often its page comes."""
 
     ROWS: tuple[object, ...] = (
         {"index": 1},
@@ -56,7 +56,7 @@ class TestOncePerReading:
 
     @staticmethod
     def page(*rows: object) -> httpx.Response:
-        return says({"offers": [*rows]})
+        return replies({"offers": [*rows]})
 
     def warnings(self, caplog: pytest.LogCaptureFixture) -> list[str]:
         return [record.message for record in caplog.records if "left out" in record.message]
@@ -71,7 +71,7 @@ class TestOncePerReading:
             assert len(desk.asked) >= 2
             assert desk.broken == [f"offers.{path}" for path in self.PATHS]
             assert len(self.warnings(caplog)) == len(self.PATHS)
-            # Another reading of the same listing tells of what it meets.
+            # Another reading of the same listing reports what it meets.
             await listing
             assert len(desk.broken) == len(self.warnings(caplog)) == 2 * len(self.PATHS)
 
@@ -96,7 +96,7 @@ class TestOncePerReading:
 
     async def test_keys_that_repeat_are_reported_once_a_listing(self, caplog: pytest.LogCaptureFixture) -> None:
         pages = [b'{"offers": {"0": {"index": %d, "notes": "a", "notes": "b"}}}' % number for number in (1, 2)]
-        desk = Desk(*(says(page) for page in pages), self.page())
+        desk = Desk(*(replies(page) for page in pages), self.page())
         async with desk.client() as exchange:
             rows = await exchange.offers.list(page_size=1).collect()
         assert [(row.index, row.notes) for row in rows] == [(1, "b"), (2, "b")]
@@ -109,7 +109,7 @@ class TestOncePerReading:
         self, strict: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         bid = b'{"index": 4, "notes": "a", "notes": "b", "offer": {"index": 9, "offerAmount": 5, "currencyIndex": 840}}'
-        desk = Desk(says(b'{"bid": {"index": 3}, "bid": %s}' % bid))
+        desk = Desk(replies(b'{"bid": {"index": 3}, "bid": %s}' % bid))
         async with desk.client(strict=strict) as exchange:
             written = await exchange.bids.submit(4, amount=5, currency=840)
             await anyio.wait_all_tasks_blocked()
@@ -130,7 +130,7 @@ class TestOncePerReading:
                 entered.set()
                 await anyio.sleep_forever()
 
-        desk = Desk(says(b'{"routes": {"0": {"index": 4, "timezone": "a", "timezone": "b"}}}'))
+        desk = Desk(replies(b'{"routes": {"0": {"index": 4, "timezone": "a", "timezone": "b"}}}'))
         async with desk.client() as exchange:
             view = exchange._with_hook(hang)
             route = await view.routes.create(ROUTE)
@@ -144,7 +144,7 @@ class TestOncePerReading:
     async def test_keys_that_repeat_in_any_other_reply_are_reported(
         self, method: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        desk = Desk(says(b'{"a": 1, "a": 2}'))
+        desk = Desk(replies(b'{"a": 1, "a": 2}'))
         async with desk.client() as exchange:
             assert await exchange.request(method, "quote/other") == {"a": 2}
             await anyio.wait_all_tasks_blocked()
@@ -154,7 +154,7 @@ class TestOncePerReading:
     async def test_keys_that_repeat_in_the_pages_of_a_feed_are_reported_once(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        desk = Desk(says(b'{"raterequests": {"0": {"index": 4, "notes": "a", "notes": "b"}}}'))
+        desk = Desk(replies(b'{"raterequests": {"0": {"index": 4, "notes": "a", "notes": "b"}}}'))
         async with desk.client() as exchange:
             source = UpdatedRequests(exchange.requests._service)
             for _ in range(3):
@@ -175,10 +175,10 @@ class TestOncePerReading:
 
 
 class TestErrorsBesideRecords:
-    CUT = says({"raterequests": [{"index": 1}], "error": "query timed out after 1 of 3 rows"})
+    CUT = replies({"raterequests": [{"index": 1}], "error": "query timed out after 1 of 3 rows"})
 
-    async def test_a_listing_gives_the_records_and_tells_of_the_error(self) -> None:
-        desk = Desk(self.CUT, says({"raterequests": []}))
+    async def test_a_listing_gives_the_records_and_reports_the_error(self) -> None:
+        desk = Desk(self.CUT, replies({"raterequests": []}))
         async with desk.client() as exchange:
             assert [request.index for request in await exchange.requests.search()] == [1]
         assert desk.broken == ["$"]
@@ -189,14 +189,14 @@ class TestErrorsBesideRecords:
                 await exchange.requests.search()
         assert carried(caught.value) == ("quote/getrequests", 200, 1)
 
-    async def test_a_lookup_finds_what_is_there_and_does_not_say_that_another_is_not(self) -> None:
+    async def test_a_lookup_finds_what_is_there_and_does_not_deny_another(self) -> None:
         async with Desk(self.CUT).client() as exchange:
             assert (await exchange.requests.get(1)).index == 1
             with pytest.raises(DecodeError, match="an error beside records"):
                 await exchange.requests.get(2)
 
     async def test_an_error_beside_a_submitted_bid_is_doubt(self) -> None:
-        desk = Desk(says({"error": "the request is closed for offers", "bid": {"index": 4}}))
+        desk = Desk(replies({"error": "the request is closed for offers", "bid": {"index": 4}}))
         async with desk.client() as exchange:
             with pytest.raises(OutcomeUnknownError):
                 await exchange.bids.submit(4, amount=5, currency=840)

@@ -55,7 +55,7 @@ def test_delay_is_what_the_service_or_the_next_login_asks_for() -> None:
     assert retry_delay(TransportError()) is None
 
 
-def test_failed_login_is_told_by_its_path_and_counts_beside_a_call_whose_token_was_refused() -> None:
+def test_failed_login_is_recognised_by_its_path_and_counts_beside_a_call_whose_token_was_refused() -> None:
     assert is_from_login(TransportError(path="login"))
     assert is_from_login(DecodeError(path="$", request_path="login"))
     assert not is_from_login(DecodeError(path="login", request_path="quote/bid"))

@@ -15,7 +15,7 @@ from freight_exchange.feed.serialization import unpack
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["NOON", "NOT_ONE", "SIGHT", "look", "request", "told"]
+__all__ = ["NOON", "NOT_ONE", "SIGHT", "look", "reported", "request"]
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SIGHT: Final = Observation(
@@ -46,5 +46,5 @@ def look(
     return meaning, {**(known or {}), **{row.index: row for row in meaning.tracked}}
 
 
-def told(meaning: Classification) -> list[Any]:
+def reported(meaning: Classification) -> list[Any]:
     return [unpack(event.kind, event.payload) for event in meaning.events]

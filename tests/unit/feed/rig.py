@@ -144,14 +144,14 @@ class Rig:
         self.service = service
         self.store: Store = MemoryStore() if store is None else store
         self.clock = HandClock() if clock is None else clock
-        self.told: list[HookEvent] = []
+        self.reported: list[HookEvent] = []
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
         self.held = self.store.open(BINDING, lease=60.0)
         self.journal = Journal(self.held, self._run, start=start, allowance=allowance, now=self.clock.read())
         self.poller = Poller(
             service,
             self.journal,
-            Hooks((self.told.append,)),
+            Hooks((self.reported.append,)),
             self.clock,
             Pacer(interval, Random(7)),
             name="requests",
@@ -205,4 +205,6 @@ class Rig:
 
 def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
     """The scans that ended so far, by their depth."""
-    return Counter(told.tier for told in rig.told if isinstance(told, Scan) and told.complete == complete)
+    return Counter(
+        reported.tier for reported in rig.reported if isinstance(reported, Scan) and reported.complete == complete
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.unit.feed.pages import NOON, SIGHT, look, request, told
+from tests.unit.feed.pages import NOON, SIGHT, look, reported, request
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
@@ -20,45 +20,45 @@ from freight_exchange.store.protocol import TrackedRequest
 def test_each_state_of_a_request_in_a_page_is_reported_once_in_any_order() -> None:
     old, new, newest = (request(notes=notes) for notes in ("old", "new", "newest"))
     meaning, known = look([old, new])
-    assert [(event.kind, event.request) for event in told(meaning)] == [("new", old), ("updated", new)]
+    assert [(event.kind, event.request) for event in reported(meaning)] == [("new", old), ("updated", new)]
     assert len({event.key for event in meaning.events}) == 2
     for scan, page in enumerate(([new, old], [old, new], [new, old]), 6):
         meaning, known = look(page, known, scan=scan)
-        assert not told(meaning)
+        assert not reported(meaning)
     meaning, known = look([old, newest, new], known, scan=9)
-    assert [(event.request, event.previous) for event in told(meaning)] == [(newest, new)]
+    assert [(event.request, event.previous) for event in reported(meaning)] == [(newest, new)]
     meaning, known = look([old, newest], known, scan=10)
-    assert not told(meaning)
+    assert not reported(meaning)
     meaning, _ = look([old], known, scan=11)
-    assert [event.request for event in told(meaning)] == [old]
+    assert [event.request for event in reported(meaning)] == [old]
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
-def test_a_new_state_beside_the_old_one_is_told(newest_first: bool) -> None:
+def test_a_new_state_beside_the_old_one_is_reported(newest_first: bool) -> None:
     old, new = request(notes="old"), request(notes="new")
     _, known = look([old])
     meaning, known = look([new, old] if newest_first else [old, new], known, scan=6)
-    (event,) = told(meaning)
+    (event,) = reported(meaning)
     assert (event.kind, event.request, event.previous, event.changed) == ("updated", new, old, ("notes",))
     later, _ = look([new], known, scan=7)
     assert not later.events
 
 
-def test_two_new_states_beside_the_old_one_are_told_in_turn() -> None:
+def test_two_new_states_beside_the_old_one_are_reported_in_turn() -> None:
     old, new, newest = (request(notes=notes) for notes in ("old", "new", "newest"))
     _, known = look([old])
     meaning, known = look([newest, new, old], known, scan=6)
-    assert [(event.previous, event.request) for event in told(meaning)] == [(old, newest), (newest, new)]
-    # Of fewer than there were, what was told last stays true.
+    assert [(event.previous, event.request) for event in reported(meaning)] == [(old, newest), (newest, new)]
+    # Of fewer than there were, what was reported last stays true.
     fewer, known = look([new, old], known, scan=7)
     assert not fewer.events
     other, _ = look([newest, old], known, scan=8)
-    assert [(event.previous, event.request) for event in told(other)] == [(new, newest)]
+    assert [(event.previous, event.request) for event in reported(other)] == [(new, newest)]
 
 
 def test_new_is_what_was_never_seen() -> None:
     meaning, known = look([request()])
-    (event,) = told(meaning)
+    (event,) = reported(meaning)
     assert isinstance(event, RequestEvent)
     assert (event.kind, event.request, event.previous) == ("new", request(), None)
     assert meaning.changed == {1}
@@ -67,21 +67,21 @@ def test_new_is_what_was_never_seen() -> None:
     assert not again.changed
 
 
-def test_updated_says_what_differs() -> None:
+def test_updated_reports_what_differs() -> None:
     _, known = look([request(notes="a")])
     meaning, _ = look([request(notes="b", extra={"lane": 4})], known)
-    (event,) = told(meaning)
+    (event,) = reported(meaning)
     assert (event.kind, event.previous, event.changed) == ("updated", request(notes="a"), ("notes", "lane"))
 
 
 def test_rule_7_there_and_back_again_are_two_updates() -> None:
-    """A set of all hashes ever seen would tell the first only."""
+    """A set of all hashes ever seen would report the first only."""
     known: dict[int, TrackedRequest] = {}
     keys = []
     for notes in "aba":
         meaning, known = look([request(notes=notes)], known)
         keys += [event.key for event in meaning.events]
-        assert told(meaning)[0].request.notes == notes
+        assert reported(meaning)[0].request.notes == notes
     assert len(set(keys)) == 3
 
 
@@ -90,13 +90,13 @@ def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> 
     assert not silent.events
     assert known[1].version == 0
     meaning, _ = look([request(notes="b")], known)
-    assert [event.kind for event in told(meaning)] == ["updated"]
+    assert [event.kind for event in reported(meaning)] == ["updated"]
 
 
 def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
     _, known = look([request()], is_silent=True, baseline_is_new=True)
     meaning, known = look([request()], known, baseline_is_new=True)
-    assert [event.kind for event in told(meaning)] == ["new"]
+    assert [event.kind for event in reported(meaning)] == ["new"]
     again, _ = look([request()], known, baseline_is_new=True)
     assert not again.events
 
@@ -148,7 +148,7 @@ def test_to_be_listed_again_clears_what_was_missing() -> None:
         (b'{"index":1,"hazardous":1}', b'{"index":1,"hazardous":"yes"}'),
     ],
 )
-def test_the_same_said_otherwise_is_the_same(one: bytes, other: bytes) -> None:
+def test_the_same_written_otherwise_is_the_same(one: bytes, other: bytes) -> None:
     assert digest(wire.recall(one)) == digest(wire.recall(other))
 
 
@@ -172,9 +172,9 @@ def broken(raw: Any) -> DecodeError:
     return DecodeError("text where a number is due", path="raterequests.0.weight", raw=raw)
 
 
-def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_thing_it_says() -> None:
+def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_content() -> None:
     meaning, _ = look([], broken=[broken({"index": 4, "weight": "x"}), broken({"weight": "y"})])
-    first, second = told(meaning)
+    first, second = reported(meaning)
     assert isinstance(first, Unreadable)
     assert (first.index, first.raw, second.index) == (4, {"index": 4, "weight": "x"}, None)
     assert "raterequests.0.weight" in first.error
@@ -186,7 +186,7 @@ def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_thing_it_says() ->
 
 
 def test_what_cannot_be_read_was_listed_all_the_same() -> None:
-    """Or it would be missing, and told as withdrawn."""
+    """Or it would be missing, and reported as withdrawn."""
     _, known = look([request()])
     meaning, after = look(
         [], {1: attrs.evolve(known[1], missed_scans=1)}, broken=[broken({"index": 1})], scan=8, sent=2000
@@ -200,7 +200,7 @@ def test_what_cannot_be_read_was_listed_all_the_same() -> None:
     assert not meaning.changed
 
 
-def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:
+def test_a_withdrawn_request_is_reported_as_it_was_last_and_only_once() -> None:
     _, known = look([request()])
     after, event = withdrawal(known[1], (NOON, NOON), 3000.0)
     assert event is not None
@@ -213,25 +213,25 @@ def test_a_withdrawn_request_is_told_as_it_was_last_and_only_once() -> None:
     assert withdrawal(after, (NOON, NOON), 4000.0)[1] is None
 
 
-def test_rule_8_a_tombstone_tells_the_same_from_the_changed() -> None:
+def test_rule_8_a_tombstone_distinguishes_the_same_from_the_changed() -> None:
     _, known = look([request()])
     tomb = {1: attrs.evolve(known[1], record=None, last_seen=0.0, last_scan=0, updated_after=0.0)}
     assert not look([request()], tomb)[0].events
-    (event,) = told(look([request(notes="b")], tomb)[0])
+    (event,) = reported(look([request(notes="b")], tomb)[0])
     assert (event.kind, event.previous) == ("updated", None)
     assert look([request()], tomb)[1][1].record == wire.keep(request())
 
 
-def test_of_a_tombstones_states_those_that_were_told_are_not_told_again() -> None:
+def test_of_a_tombstones_states_those_that_were_reported_are_not_reported_again() -> None:
     old, new = request(notes="old"), request(notes="new")
     _, known = look([old])
     tomb = {1: attrs.evolve(known[1], record=None, last_seen=0.0, last_scan=0, updated_after=0.0)}
     meaning, _ = look([old, new], tomb, scan=9)
-    assert [event.request for event in told(meaning)] == [new]
+    assert [event.request for event in reported(meaning)] == [new]
 
 
 def test_field_that_comes_or_goes_alone_proves_no_update() -> None:
-    """Another release of the service may have answered: only the window tells when the request was updated."""
+    """Another release of the service may have answered: only the window shows when the request was updated."""
     _, known = look([request(notes="old", extra={"carbon": 1})])
     at = known[1].updated_after
     for scan, (notes, proven) in enumerate([("old", at), ("new", 5000.0)], 6):

@@ -47,7 +47,7 @@ def earliest(state: State, window: int) -> float:
     return absence_query(state, scan(now, window), now).updated_after
 
 
-def test_what_was_seen_since_a_lag_is_no_older_than_the_clock_says() -> None:
+def test_what_was_seen_since_a_lag_is_no_older_than_the_clock_shows() -> None:
     now = reading(10_300.0, later_by_the_wall=7200.0)
     state = with_watermark(STATE, scan(now))
     assert state.clock_lags == (ClockLag(by=7200.0, until=10_240.0),)

@@ -56,7 +56,7 @@ async def test_what_is_there_at_the_start_is_handed_out_only_on_request() -> Non
     assert earliest <= latest
 
 
-async def test_a_change_says_what_changed() -> None:
+async def test_a_change_reports_what_changed() -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
@@ -201,7 +201,7 @@ async def test_retry_after_is_honoured() -> None:
 
 async def test_credentials_that_are_away_for_a_while_are_waited_for_at_the_start() -> None:
     """As `FreightExchange` says of them: a process that starts while its secret manager does must not end."""
-    sandbox, told, asked = Sandbox(), list[object](), 0
+    sandbox, reported, asked = Sandbox(), list[object](), 0
 
     async def vault() -> tuple[str, str]:
         nonlocal asked
@@ -212,13 +212,13 @@ async def test_credentials_that_are_away_for_a_while_are_waited_for_at_the_start
 
     async with (
         FreightExchange(
-            sandbox.url, credentials=vault, http_client=sandbox.http_client(), hooks=[told.append]
+            sandbox.url, credentials=vault, http_client=sandbox.http_client(), hooks=[reported.append]
         ) as exchange,
         exchange.watch(interval=MINUTE) as feed,
     ):
         index = sandbox.publish()
         assert (await pulled(feed)).request.index == index
-    assert [type(event) for event in told if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
+    assert [type(event) for event in reported if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
 
 
 @pytest.mark.parametrize("error", [ValueError("no such secret"), TransportError("bad certificate", permanent=True)])

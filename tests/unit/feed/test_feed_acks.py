@@ -253,25 +253,25 @@ async def test_no_scan_runs_while_no_reader_pulls(sandbox: Sandbox) -> None:
         assert len(sandbox.audit_log.calls_to("POST", POLL)) == asked
 
 
-async def test_hooks_are_told_each_scan_and_each_turn_once(sandbox: Sandbox) -> None:
-    told: list[Any] = []
+async def test_hooks_receive_each_scan_and_each_turn_once(sandbox: Sandbox) -> None:
+    reported: list[Any] = []
     account = sandbox.forwarder
     client = FreightExchange(
         sandbox.url,
         email=account.email,
         password=account.password,
         http_client=sandbox.http_client(),
-        hooks=[told.append],
+        hooks=[reported.append],
     )
     async with client as exchange, exchange.watch(interval=MINUTE) as feed:
         sandbox.strike(*FAULTS["unavailable"](path=POLL, times=20))
         index = sandbox.publish()
         assert index_of(await anext(feed)) == index
-    scans = [event for event in told if isinstance(event, Scan)]
+    scans = [event for event in reported if isinstance(event, Scan)]
     assert [scan.complete for scan in scans][:2] == [True, False]
     assert scans[-1].complete
     assert (scans[-1].events, scans[-1].error) == (1, None)
-    turns = [type(event) for event in told if isinstance(event, Degraded | Recovered)]
+    turns = [type(event) for event in reported if isinstance(event, Degraded | Recovered)]
     assert turns == [Degraded, Recovered]
 
 
@@ -282,7 +282,7 @@ async def test_rule_6_all_types_are_asked_for(sandbox: Sandbox) -> None:
     assert b'"type":"all"' in call.body.replace(b" ", b"")
 
 
-async def test_two_pulls_begun_together_are_told_apart() -> None:
+async def test_two_pulls_begun_together_are_distinguished() -> None:
     sandbox = Sandbox()
     refused: list[ConfigurationError] = []
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:

@@ -145,10 +145,10 @@ async def test_killed_first_scan_loses_and_repeats_nothing(store: Store, start: 
         await rig.poller.prime()
     await rig.primes()
     await rig.looks(3)
-    told = Counter(rig.tale)
-    assert set(told.values()) == {1}
-    assert {index for _, index in told if index >= 3000} == {*published}
-    old = {index for _, index in told if index < 3000}
+    reported = Counter(rig.tale)
+    assert set(reported.values()) == {1}
+    assert {index for _, index in reported if index >= 3000} == {*published}
+    old = {index for _, index in reported if index < 3000}
     if start == "now":
         assert not old
     elif start == "backfill":
@@ -198,12 +198,12 @@ async def test_progress_of_the_first_scan_is_reported(store: Store) -> None:
         pages.append(rig.poller.progress.pages)
         await rig.looks()
     assert pages == sorted(pages)
-    progress = [told for told in rig.told if isinstance(told, ScanProgress) and told.first]
-    assert [told.pages for told in progress] == [*range(1, len(progress) + 1)]
+    progress = [reported for reported in rig.reported if isinstance(reported, ScanProgress) and reported.first]
+    assert [reported.pages for reported in progress] == [*range(1, len(progress) + 1)]
     assert len(progress) >= 60
-    assert {told.tier for told in progress} == {"five days"}
-    assert max(told.requests for told in progress) == 600
-    (first,) = (told for told in rig.told if isinstance(told, Scan) and told.tier == "five days")
+    assert {reported.tier for reported in progress} == {"five days"}
+    assert max(reported.requests for reported in progress) == 600
+    (first,) = (reported for reported in rig.reported if isinstance(reported, Scan) and reported.tier == "five days")
     assert first.complete
 
 

@@ -42,7 +42,7 @@ def test_a_state_comes_back_as_it_was() -> None:
     assert State.load(state.dump()) == state
 
 
-def test_a_state_that_knows_nothing_yet_comes_back_too() -> None:
+def test_an_empty_state_comes_back_too() -> None:
     state = State(watermark=Watermark(0.0, READING), allowance=60.0)
     assert State.load(state.dump()) == state
 
@@ -54,7 +54,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
     return rig
 
 
-async def test_the_next_run_knows_what_this_one_knew(store: Store) -> None:
+async def test_the_next_run_has_what_this_one_had(store: Store) -> None:
     service = Service(clamp=4)
     rig = await live(service, store)
     service.publish(*range(9))
@@ -93,7 +93,7 @@ async def test_what_cannot_be_written_changes_nothing_and_is_found_again(
 
 
 async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two commits a crash would lose the events, or tell them twice."""
+    """Between two commits a crash would lose the events, or report them twice."""
     service = Service()
     rig = await live(service, store)
     # Else a first row would be probed for being the most that a page ever held.

@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def reported(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     """What standing by has said."""
     caplog.set_level(logging.INFO, "freight_exchange.feed")
     return lambda: [record.getMessage() for record in caplog.records if "stands by" in record.msg]
@@ -52,11 +52,11 @@ class Occupied(MemoryStore):
         return super().open(binding, lease=lease)
 
 
-async def test_another_process_is_waited_for_and_told_once(told: Callable[[], list[str]]) -> None:
+async def test_another_process_is_waited_for_and_reported_once(reported: Callable[[], list[str]]) -> None:
     hold = Lease(Occupied(here=0), closes_store=True)
     await hold.take(BINDING, lease=LEASE, standby=True)
     assert hold.is_held
-    assert told() == ["the feed 'requests' stands by: it is held by process 7 on pod-b"]
+    assert reported() == ["the feed 'requests' stands by: it is held by process 7 on pod-b"]
     await hold.let_go()
 
 
@@ -70,16 +70,16 @@ async def test_after_a_long_wait_too_only_who_is_leaving_is_waited_for(here: flo
 
 
 async def test_another_path_to_the_file_in_the_same_program_is_refused(
-    path: Path, told: Callable[[], list[str]]
+    path: Path, reported: Callable[[], list[str]]
 ) -> None:
     sandbox = Sandbox()
     async with sandbox.client() as exchange, exchange.watch(store=SQLiteStore(path, inline=True), standby=True):
-        assert told() == []
+        assert reported() == []
         second = exchange.watch(store=SQLiteStore(path, inline=True), name="another", standby=True)
         with anyio.fail_after(MANY), pytest.raises(HeldError, match="share one SQLiteStore object") as refusal:
             await second.__aenter__()
         assert "is open already in this process" in str(refusal.value)
-        assert len(told()) == 1
+        assert len(reported()) == 1
 
 
 async def test_the_same_name_in_the_same_store_is_refused(store: Store) -> None:

@@ -67,7 +67,7 @@ def test_what_is_listed_is_looked_up_no_more() -> None:
     assert lookups.next_row().index == 2
 
 
-def test_what_was_seen_a_moment_ago_is_looked_up_only_when_all_of_the_service_can_know_it() -> None:
+def test_what_was_seen_a_moment_ago_is_looked_up_only_when_all_of_the_service_can_have_it() -> None:
     lookups = Lookups()
     lookups.update([missed(1)], frozenset(), long_ago=-1.0)
     assert not lookups

@@ -176,7 +176,7 @@ def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> No
 
 
 @pytest.mark.parametrize("status", [400, 404, 413])
-def test_failed_login_says_nothing_about_a_page(status: int) -> None:
+def test_failed_login_proves_nothing_about_a_page(status: int) -> None:
     failed = BadRequestError("no", status=status, path="login")
     scanner = Scanner[RateRequest](PageSizes())
     assert scanner.fail(failed) == "lost"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.feed.pages import NOT_ONE, look, request, told
+from tests.unit.feed.pages import NOT_ONE, look, reported, request
 
 from freight_exchange.feed.core.changes.observation import RecentUpdates
 from freight_exchange.feed.events import SchemaChanged
@@ -20,7 +20,7 @@ def shape(count: int, **fields: Any) -> list[RateRequest]:
 def test_rule_7_a_field_that_comes_or_goes_everywhere_is_one_event(before: Any, after: Any) -> None:
     _, known = look(shape(10, **before))
     meaning, known = look(shape(10, **after), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
-    (event,) = told(meaning)
+    (event,) = reported(meaning)
     assert isinstance(event, SchemaChanged)
     assert event.added + event.removed == ("incoterm",)
     assert event.requests == tuple(range(10))
@@ -28,31 +28,31 @@ def test_rule_7_a_field_that_comes_or_goes_everywhere_is_one_event(before: Any, 
     assert not look(shape(10, **after), known)[0].events
 
 
-def test_a_field_of_few_or_of_two_requests_is_no_change_of_shape() -> None:
+def test_a_field_of_few_or_of_two_requests_is_no_schema_change() -> None:
     _, known = look(shape(10))
     meaning, _ = look([*shape(5, incoterm="FOB"), *shape(10)[5:]], known)
-    assert [event.kind for event in told(meaning)] == ["updated"] * 5
+    assert [event.kind for event in reported(meaning)] == ["updated"] * 5
     meaning, _ = look(shape(2, incoterm="FOB"), known)
-    assert [event.kind for event in told(meaning)] == ["updated"] * 2
+    assert [event.kind for event in reported(meaning)] == ["updated"] * 2
 
 
-def test_a_change_of_shape_hides_no_update() -> None:
+def test_a_schema_change_hides_no_update() -> None:
     _, known = look(shape(10))
     now = [*shape(9, incoterm="FOB"), request(9, incoterm="FOB", notes="moved")]
     meaning, _ = look(now, known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
-    assert [(event.kind, getattr(event, "changed", None)) for event in told(meaning)][1:] == [
+    assert [(event.kind, getattr(event, "changed", None)) for event in reported(meaning)][1:] == [
         ("updated", ("notes", "incoterm"))
     ]
 
 
 @pytest.mark.parametrize("real_first", [True, False])
-def test_a_change_of_shape_hides_no_update_that_stands_beside_it(real_first: bool) -> None:
+def test_a_schema_change_hides_no_update_that_stands_beside_it(real_first: bool) -> None:
     """The service shows one request in two states; one differs by a change of the service alone."""
     _, known = look(shape(10))
     real, same = request(9, incoterm="FOB", notes="moved"), request(9, incoterm="FOB")
     now = [*shape(9, incoterm="FOB"), *((real, same) if real_first else (same, real))]
     meaning, known = look(now, known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
-    assert [(event.kind, getattr(event, "request", None)) for event in told(meaning)] == [
+    assert [(event.kind, getattr(event, "request", None)) for event in reported(meaning)] == [
         ("schema_changed", None),
         ("updated", real),
     ]
@@ -70,22 +70,22 @@ def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:
     )
     assert not late.events
     back, _ = look([request(11)], known, sent=2600.0, schema=meaning.schema)
-    assert [event.kind for event in told(back)] == ["updated"]
+    assert [event.kind for event in reported(back)] == ["updated"]
 
 
-def test_updates_are_no_change_of_shape_where_the_window_proves_them() -> None:
+def test_updates_are_no_schema_change_where_the_window_proves_them() -> None:
     """A shipper who adds the same to three requests, alone in the window: its requests were last seen before that."""
     _, known = look(shape(3))
     meaning, known = look(shape(3, incoterm="FOB"), known, sent=2000.0)
-    assert [event.kind for event in told(meaning)] == ["updated"] * 3
+    assert [event.kind for event in reported(meaning)] == ["updated"] * 3
     assert not meaning.schema.fields
 
 
-def test_an_update_is_not_excused_by_a_change_of_shape_where_the_window_proves_it() -> None:
+def test_an_update_is_not_excused_by_a_schema_change_where_the_window_proves_it() -> None:
     _, known = look(shape(12))
     meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     late, _ = look([request(11, incoterm="FOB")], known, sent=2500.0, schema=meaning.schema)
-    assert [event.kind for event in told(late)] == ["updated"]
+    assert [event.kind for event in reported(late)] == ["updated"]
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, {"notes": "upright"}), ({"notes": "upright"}, {})])
@@ -93,34 +93,34 @@ def test_what_some_gain_or_lose_that_shippers_write_may_be_their_doing(before: A
     """Three requests, seen a moment ago, that a shipper changes alike within one poll, alone in the window."""
     first, known = look(shape(3, **before))
     meaning, _ = look(shape(3, **after), known, sent=1045.0, schema=first.schema)
-    assert [(event.kind, event.changed) for event in told(meaning)] == [("updated", ("notes",))] * 3
+    assert [(event.kind, event.changed) for event in reported(meaning)] == [("updated", ("notes",))] * 3
 
 
-def test_what_one_had_before_the_service_has_not_just_begun_to_say() -> None:
+def test_a_field_that_one_had_before_is_not_new_to_the_service() -> None:
     first, known = look([*shape(3), request(50, extra={"priority": "B"})])
     meaning, _ = look(shape(3, extra={"priority": "A"}), known, sent=1045.0, schema=first.schema)
-    assert [(event.kind, event.changed) for event in told(meaning)] == [("updated", ("priority",))] * 3
+    assert [(event.kind, event.changed) for event in reported(meaning)] == [("updated", ("priority",))] * 3
 
 
 def test_what_no_request_ever_had_the_service_gave_them() -> None:
     first, known = look(shape(3))
     meaning, known = look(shape(3, extra={"priority": "A"}), known, sent=1045.0, schema=first.schema)
-    assert [(event.kind, getattr(event, "added", None)) for event in told(meaning)] == [
+    assert [(event.kind, getattr(event, "added", None)) for event in reported(meaning)] == [
         ("schema_changed", ("priority",))
     ]
     gone_again, known = look(shape(3), known, sent=1075.0, schema=meaning.schema)
-    assert [(event.kind, getattr(event, "removed", None)) for event in told(gone_again)] == [
+    assert [(event.kind, getattr(event, "removed", None)) for event in reported(gone_again)] == [
         ("schema_changed", ("priority",))
     ]
     back, _ = look(shape(3, extra={"priority": "A"}), known, sent=1105.0, schema=gone_again.schema)
-    assert [event.kind for event in told(back)] == ["schema_changed"]
+    assert [event.kind for event in reported(back)] == ["schema_changed"]
 
 
 def test_what_one_on_the_page_still_has_the_service_has_not_taken_away() -> None:
     first, known = look(shape(4, extra={"priority": "A"}))
     now = [*shape(3), request(9, extra={"priority": "A"})]
     meaning, _ = look(now, known, sent=1045.0, schema=first.schema)
-    assert sorted(event.kind for event in told(meaning)) == ["new", "updated", "updated", "updated"]
+    assert sorted(event.kind for event in reported(meaning)) == ["new", "updated", "updated", "updated"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_what_one_on_the_page_still_has_the_service_has_not_taken_away() -> None
         pytest.param(None, {"updated"}, id="unknown"),
     ],
 )
-def test_a_deep_look_is_told_by_a_narrow_one_what_may_have_been_updated(
+def test_a_narrow_look_shows_a_deep_one_what_may_have_been_updated(
     listed: frozenset[int] | None, kinds: set[str]
 ) -> None:
     first, known = look(shape(10))
@@ -143,4 +143,4 @@ def test_a_deep_look_is_told_by_a_narrow_one_what_may_have_been_updated(
         schema=first.schema,
         recent_updates=RecentUpdates(listed, 95),
     )
-    assert {event.kind for event in told(meaning)} == kinds
+    assert {event.kind for event in reported(meaning)} == kinds

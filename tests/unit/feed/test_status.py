@@ -54,7 +54,7 @@ def test_each_verdict() -> None:
     assert verdict(ROW) == "handed-out"
 
 
-def test_what_waits_is_judged_by_what_it_says_itself() -> None:
+def test_what_waits_is_judged_by_its_own_content() -> None:
     oslo = RequestEvent(
         kind="new",
         request=RateRequest(index=4, origin="Oslo"),
@@ -69,13 +69,13 @@ def test_what_waits_is_judged_by_what_it_says_itself() -> None:
     assert said.verdict == "excluded"
 
 
-def test_a_known_request_that_cannot_be_read_any_more_says_so() -> None:
+def test_a_known_request_that_cannot_be_read_any_more_reports_it() -> None:
     assert verdict(ROW, event("new", acknowledged=True), event("unreadable", acknowledged=True)) == "unreadable"
     again = event("updated", number=3, acknowledged=True)
     assert verdict(ROW, event("unreadable", acknowledged=True), again) == "handed-out"
 
 
-def test_what_the_filter_leaves_out_says_by_what() -> None:
+def test_what_the_filter_leaves_out_reports_by_what() -> None:
     said = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
     assert said.verdict == "excluded"
     assert "origin" in said.sentence
@@ -106,7 +106,7 @@ def test_what_an_earlier_filter_left_out_was_not_handed_out(
     assert (said.verdict, said.sentence) == (verdict, f"request 4 was {sentence}")
 
 
-def test_what_became_of_one_that_is_kept_no_longer_is_not_told_for_certain() -> None:
+def test_what_became_of_one_that_is_kept_no_longer_is_not_certain() -> None:
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     for where in (None, RequestFilter(origin="Oslo")):
         said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
@@ -132,7 +132,7 @@ def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:
     assert said.last_seen == datetime.fromtimestamp(1.7e9 - 200, UTC)
 
 
-def test_a_tombstone_does_not_know_when_it_was_last_seen() -> None:
+def test_a_tombstone_lacks_the_time_at_which_it_was_last_seen() -> None:
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
     assert said.last_seen is None
@@ -253,7 +253,7 @@ async def test_a_request_from_unseen_to_handed_out_to_withdrawn() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_was_left_out_is_never_said_to_have_been_handed_out() -> None:
+async def test_what_was_left_out_is_never_called_handed_out() -> None:
     sandbox = Sandbox()
     sandbox.publish()
     async with (
@@ -274,7 +274,7 @@ async def test_what_was_left_out_is_never_said_to_have_been_handed_out() -> None
 
 
 @pytest.mark.virtual_time
-async def test_what_an_earlier_run_left_out_is_not_said_to_have_been_handed_out(store: Store) -> None:
+async def test_what_an_earlier_run_left_out_is_not_called_handed_out(store: Store) -> None:
     sandbox = Sandbox()
     oslo, bergen = (sandbox.publish(Cargo(origin=origin)) for origin in ("Oslo", "Bergen"))
 

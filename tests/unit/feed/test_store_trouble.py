@@ -148,7 +148,7 @@ def cramped(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Cramped]]:
         yield Cramped
 
 
-async def test_a_full_disk_is_said_and_what_did_not_fit_comes_when_there_is_room(
+async def test_a_full_disk_is_reported_and_what_did_not_fit_comes_when_there_is_room(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = Sandbox()
@@ -170,7 +170,7 @@ async def test_a_full_disk_is_said_and_what_did_not_fit_comes_when_there_is_room
     assert seen[0] in published
 
 
-async def test_a_disk_that_is_full_from_the_start_is_said(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_is_full_from_the_start_is_reported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
     with cramped(monkeypatch) as disk:
@@ -244,7 +244,7 @@ def user_version(path: Path, version: int) -> int:
 # Opened twice
 
 
-async def test_the_second_in_this_process_is_told_that_it_is_held(path: Path) -> None:
+async def test_the_second_in_this_process_gets_an_error_that_it_is_held(path: Path) -> None:
     sandbox = Sandbox()
     first = sandbox.publish()
     async with sandbox.client() as exchange:
@@ -259,7 +259,7 @@ async def test_the_second_in_this_process_is_told_that_it_is_held(path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKILL")
-async def test_a_second_process_is_told_who_holds_it_and_one_that_stands_by_takes_over(path: Path) -> None:
+async def test_a_second_process_gets_the_holder_and_one_that_stands_by_takes_over(path: Path) -> None:
     sandbox = Sandbox()
     async with serve_tcp(sandbox.exchange) as face:
         account = sandbox.forwarder

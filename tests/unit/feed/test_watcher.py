@@ -77,8 +77,8 @@ async def test_rule_1_time_asleep_counts(store: Store) -> None:
     assert service.windows[0] > 8 * HOUR
 
 
-async def test_rule_1_a_wall_set_forward_widens_and_is_told_as_a_gap_that_may_be_none(store: Store) -> None:
-    """No clock tells a wall that was set from a machine that was saved. A needless gap is soon acknowledged."""
+async def test_rule_1_a_wall_set_forward_widens_and_is_reported_as_a_gap_that_may_be_none(store: Store) -> None:
+    """No clock distinguishes a wall that was set from a machine that was saved. A needless gap is soon acknowledged."""
     service = Service()
     rig = await live(service, store)
     rig.clock.wall += 9 * DAY
@@ -150,7 +150,7 @@ async def test_rule_3_a_reply_without_the_listing_is_never_an_empty_one(
     assert rig.tale == [("new", 1)]
 
 
-async def test_rule_4_a_scan_that_fails_half_way_tells_what_it_saw_and_proves_nothing(store: Store) -> None:
+async def test_rule_4_a_scan_that_fails_half_way_reports_what_it_saw_and_proves_nothing(store: Store) -> None:
     service = Service(clamp=2)
     rig = await live(service, store)
     watermark = rig.journal.state.watermark
@@ -188,9 +188,9 @@ async def test_rule_5_what_shows_up_too_late_for_narrow_scans_is_found_by_deep_o
 async def test_rule_5_a_deep_scan_takes_the_place_of_a_narrow_one(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    rig.told.clear()
+    rig.reported.clear()
     await rig.goes_on_for(2.5 * HOUR)
-    scans = Counter(scan.tier for scan in rig.told if isinstance(scan, Scan))
+    scans = Counter(scan.tier for scan in rig.reported if isinstance(scan, Scan))
     assert scans["six hours"] == 2
     assert 25 <= scans["half an hour"] <= 30
     assert 290 <= sum(scans.values()) <= 310
@@ -243,8 +243,8 @@ async def test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health
     began = anyio.current_time()
     await rig.fails_until_well()
     assert 300 * 30 < anyio.current_time() - began < 300 * 60
-    degraded = [told for told in rig.told if isinstance(told, Degraded)]
-    recovered = [told for told in rig.told if isinstance(told, Recovered)]
+    degraded = [reported for reported in rig.reported if isinstance(reported, Degraded)]
+    recovered = [reported for reported in rig.reported if isinstance(reported, Recovered)]
     assert (len(degraded), len(recovered)) == (1, 1)
     assert degraded[0].retry_in >= 30
     assert recovered[0].after > 100

@@ -53,7 +53,7 @@ async def test_empty_listings_for_most_of_an_hour_withdraw_nothing(store: Store,
     await rig.goes_on_for(HOUR)
     assert rig.poller.progress.phase == "live"
     assert sorted(rig.tale) == [("new", index) for index in range(1, 32)]
-    assert [type(event) for event in rig.told if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
+    assert [type(event) for event in rig.reported if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
 
 
 async def test_empty_listings_send_no_more_requests_than_full_ones(store: Store) -> None:

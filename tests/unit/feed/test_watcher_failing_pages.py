@@ -110,11 +110,11 @@ async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None
     assert len(refused) < 10
 
 
-async def test_a_page_that_says_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
+async def test_a_page_that_reports_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     cover = rig.journal.state.watermark
-    rig.told.clear()
+    rig.reported.clear()
     service.publish(1)
 
     class Failing(Service):
@@ -129,7 +129,7 @@ async def test_a_page_that_says_an_error_counts_as_failed_and_its_rows_count(sto
     await rig.looks()
     assert rig.tale == [("new", 1)]
     assert rig.journal.state.watermark == cover
-    assert any(isinstance(told, Degraded) for told in rig.told)
+    assert any(isinstance(reported, Degraded) for reported in rig.reported)
     failing.failing = False
     await rig.looks()
     assert rig.tale == [("new", 1)]

@@ -37,7 +37,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
     await rig.primes()
     await rig.looks()
     service.pages.clear()
-    rig.told.clear()
+    rig.reported.clear()
     return rig
 
 
@@ -84,7 +84,7 @@ async def test_what_a_deep_scan_found_and_the_next_one_lacks_is_withdrawn_within
     assert rig.tale[-1] == ("withdrawn", 1)
 
 
-async def test_a_bare_404_is_believed_only_once_it_was_said_again_and_again(store: Store) -> None:
+async def test_a_bare_404_counts_only_once_it_was_repeated_several_times(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(1)
@@ -137,7 +137,7 @@ async def test_a_wall_clock_that_is_set_back_turns_no_time_round(store: Store) -
     assert earliest <= happened <= latest
 
 
-async def test_another_version_that_writes_other_digests_tells_nothing_again(
+async def test_another_version_that_writes_other_digests_reports_nothing_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = Service()
@@ -164,14 +164,14 @@ async def test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one(s
         if count > 3:
             service.withdraw(count - 3)
         await rig.goes_on_for(30.0)
-    tiers = Counter(told.tier for told in rig.told if isinstance(told, Scan))
+    tiers = Counter(reported.tier for reported in rig.reported if isinstance(reported, Scan))
     assert tiers["narrow"] > 0.75 * tiers.total()
     assert Counter(rig.tale)["withdrawn", 1] == 1
-    told = Counter(kind for kind, _ in rig.tale)
-    assert told["withdrawn"] > 0.9 * told["new"]
+    reported = Counter(kind for kind, _ in rig.tale)
+    assert reported["withdrawn"] > 0.9 * reported["new"]
 
 
-async def test_a_service_that_ignores_the_offset_is_told_in_the_status(store: Store) -> None:
+async def test_a_service_that_ignores_the_offset_is_reported_in_the_status(store: Store) -> None:
     class Stuck(Service):
         async def page(self, number: int, rows: int, window: int):  # type: ignore[no-untyped-def]  # as the rig's
             return await super().page(0, rows, window)
@@ -217,7 +217,7 @@ async def before(rig: Rig, tier: str) -> None:
         await rig.looks()
 
 
-async def test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape(store: Store) -> None:
+async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: Store) -> None:
     """All that it lists gained the same field: by their shippers, as a narrow look of the moment shows."""
     service = Service()
     rig = await live(service, store)
@@ -231,7 +231,7 @@ async def test_updates_that_only_a_deep_scan_sees_are_no_change_of_shape(store: 
     assert len(rig.events) == 10
 
 
-async def test_a_narrow_look_of_several_pages_that_end_with_an_error_tells_as_well(store: Store) -> None:
+async def test_a_narrow_look_of_several_pages_that_end_with_an_error_reports_as_well(store: Store) -> None:
     """Where the service has no such page, and where it is away for a moment."""
 
     class Ending(Service):
@@ -248,15 +248,15 @@ async def test_a_narrow_look_of_several_pages_that_end_with_an_error_tells_as_we
     await before(rig, "half an hour")
     for index in range(1, 7):
         service.publish(index, notes=f"pick up at gate {index}")
-    scans = len(rig.told)
+    scans = len(rig.reported)
     service.faults = [None, ServerError("down", status=503)]
     await rig.goes_on_for(60)
-    assert {hook.complete for hook in rig.told[scans:] if isinstance(hook, Scan)} == {True}
+    assert {hook.complete for hook in rig.reported[scans:] if isinstance(hook, Scan)} == {True}
     assert Counter(kind for kind, _ in rig.tale) == {"new": 6, "updated": 6}
     assert len(rig.events) == 12
 
 
-async def test_after_a_change_of_shape_an_update_of_that_field_alone_is_told(store: Store) -> None:
+async def test_after_a_schema_change_an_update_of_that_field_alone_is_reported(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 11))
@@ -273,7 +273,7 @@ async def test_after_a_change_of_shape_an_update_of_that_field_alone_is_told(sto
     assert rig.tale[10:] == [("updated", 10)]
 
 
-async def test_a_machine_that_was_saved_knows_not_when_it_happened(store: Store) -> None:
+async def test_a_machine_that_was_saved_cannot_date_what_happened(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     await rig.looks(3)
@@ -290,7 +290,7 @@ async def test_a_machine_that_was_saved_knows_not_when_it_happened(store: Store)
 
 
 async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window(store: Store) -> None:
-    """Its own clocks do not tell that the request's last update is six days old, which the service's window is not."""
+    """Its own clocks do not show that the request's last update is six days old, which the service's window is not."""
 
     class Narrowing(Service):
         async def find(self, index: int) -> RateRequest | None:

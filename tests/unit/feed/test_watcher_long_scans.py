@@ -52,12 +52,12 @@ async def test_a_listing_that_grows_as_fast_as_it_is_read_is_read_to_its_end(sto
 async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Store) -> None:
     service = Service(clamp=5, latency=1.0)
     service.publish(*range(1, 601), age=DAY)
-    told = [0.0]
+    reported = [0.0]
 
     def publish(_: int) -> None:
-        while anyio.current_time() - told[0] >= 4:
-            told[0] += 4
-            service.publish(10_000 + int(told[0]))
+        while anyio.current_time() - reported[0] >= 4:
+            reported[0] += 4
+            service.publish(10_000 + int(reported[0]))
 
     service.on_page = publish
     rig = Rig(service, store=store, start="backfill")
@@ -90,7 +90,7 @@ async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(st
         readings.append(rig.journal.state.watermark.reading.loop)
         assert rig.poller.progress.phase == "live"
     assert readings == sorted(readings)
-    tiers = [told.tier for told in rig.told if isinstance(told, Scan)]
+    tiers = [reported.tier for reported in rig.reported if isinstance(reported, Scan)]
     assert {"narrow", "half an hour", "six hours"} <= set(tiers)
     pages = [window for _, _, window in service.pages]
     first_deep = next(place for place, window in enumerate(pages) if window >= 1800)
@@ -191,7 +191,7 @@ async def test_retry_after_is_honoured_for_every_status(store: Store) -> None:
 async def test_a_hook_that_raises_does_not_undo_the_pace(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    rig.told = []
+    rig.reported = []
     service.pages.clear()
     rig.poller._reports._hooks = type(rig.poller._reports._hooks)((_raising,))
     began = anyio.current_time()

@@ -51,14 +51,14 @@ async def test_failing_look_up_does_not_delay_or_fail_scans(store: Store) -> Non
     await rig.looks()
     service.publish(2)
     await rig.looks()
-    rig.told.clear()
+    rig.reported.clear()
     service.withdraw(1, 2)
     await rig.goes_on_for(2 * HOUR)
     assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 2)]
     assert rig.poller.progress.phase == "live"
     assert sorted(service.windows)[len(service.windows) // 2] < 100
-    assert not [told for told in rig.told if isinstance(told, Degraded)]
-    assert all(told.complete for told in rig.told if isinstance(told, Scan))
+    assert not [reported for reported in rig.reported if isinstance(reported, Degraded)]
+    assert all(reported.complete for reported in rig.reported if isinstance(reported, Scan))
     assert 5 <= service.lookups.count(1) < 100
 
 
@@ -84,7 +84,7 @@ async def test_a_login_that_finds_nothing_there_is_no_evidence_of_a_withdrawal(s
 
 
 @virtual_time
-async def test_what_could_not_be_looked_up_is_told_once_it_can(store: Store) -> None:
+async def test_what_could_not_be_looked_up_is_reported_once_it_can(store: Store) -> None:
     service = Mute()
     rig = await live(service, store, interval=120.0)
     service.publish(1)
@@ -204,7 +204,7 @@ async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(s
     service.clamp, service.latency = 3, 1.0
     rig = rig.again(run="a third")
     service.withdraw(1)
-    rig.told.clear()
+    rig.reported.clear()
     service.pages.clear()
     for index in range(1001, 1016):
         service.publish(index)
@@ -212,9 +212,9 @@ async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(s
         assert ("new", index) in rig.tale
     await rig.goes_on_for(HOUR)
     assert ("withdrawn", 1) in rig.tale
-    narrow = [told.window for told in rig.told if isinstance(told, Scan) and told.tier == "narrow"]
+    narrow = [reported.window for reported in rig.reported if isinstance(reported, Scan) and reported.tier == "narrow"]
     assert max(narrow) < 1800
-    assert [told.tier for told in rig.told if isinstance(told, Scan)].count("five days") == 2
+    assert [reported.tier for reported in rig.reported if isinstance(reported, Scan)].count("five days") == 2
 
 
 @attrs.define
@@ -349,7 +349,7 @@ async def test_server_that_gives_less_than_it_did_is_found_out_by_a_scan_that_la
     service.publish(9)
     await rig.goes_on_for(300.0)
     assert not [kind for kind, _ in rig.tale if kind == "withdrawn"]
-    rig.told.clear()
+    rig.reported.clear()
     service.pages.clear()
     service.publish(*range(11, 31))
     await rig.looks(2)

@@ -49,7 +49,7 @@ async def test_while_more_is_due_each_scan_prunes_another_part(prunes: Callable[
 
 
 @pytest.mark.parametrize("nothing", [None, False])
-async def test_a_store_that_does_not_say_whether_more_is_due_prunes_once_an_hour(
+async def test_a_store_that_does_not_return_whether_more_is_due_prunes_once_an_hour(
     prunes: Callable[..., tuple[Rig, Pruned]], nothing: bool | None
 ) -> None:
     rig, pruned = prunes(*[nothing] * 9)

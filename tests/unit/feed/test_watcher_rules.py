@@ -38,7 +38,7 @@ async def test_rule_7_new_updated_there_and_back(store: Store) -> None:
     assert rig.tale == [("new", 1), ("updated", 1), ("updated", 1)]
 
 
-async def test_rule_7_what_cannot_be_read_is_told_once_and_before_the_cover_moves(store: Store) -> None:
+async def test_rule_7_what_cannot_be_read_is_reported_once_and_before_the_cover_moves(store: Store) -> None:
     service = Service(broken=(DecodeError("bad", raw={"index": 9, "weight": "x"}),))
     rig = Rig(service, store=store)
     await rig.primes()
@@ -122,7 +122,7 @@ async def test_rule_7_a_look_up_that_is_refused_is_made_again_later(store: Store
     assert rig.tale[-1] == ("withdrawn", 1)
 
 
-async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: Store) -> None:
+async def test_rule_7_a_service_that_gives_no_answer_is_not_asked_for_ever(store: Store) -> None:
     service = Service(lookup_faults=[BadRequestError("no", status=400)] * 1000)
     rig = await live(service, store)
     service.publish(1)
@@ -133,7 +133,7 @@ async def test_rule_7_a_service_that_does_not_say_is_not_asked_for_ever(store: S
     assert rig.tale == [("new", 1)]
 
 
-async def test_rule_7_withdrawals_in_great_number_are_all_told(store: Store) -> None:
+async def test_rule_7_withdrawals_in_great_number_are_all_reported(store: Store) -> None:
     service = Service()
     rig = await live(service, store, interval=1200.0)
     service.publish(*range(1, 41))
@@ -156,7 +156,7 @@ async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
     assert rig.tale == [("new", 1), ("withdrawn", 1)]
 
 
-async def test_rule_7_a_shape_that_goes_and_comes_back_is_told_each_time_and_by_one_event(store: Store) -> None:
+async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and_by_one_event(store: Store) -> None:
     """No shipper has updated any of them: the service differs."""
     service = Service(clamp=4)
     rig = await live(service, store)
@@ -183,7 +183,7 @@ async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> Non
     assert rig.tale == [("new", 1)]
 
 
-async def test_what_was_late_happened_no_earlier_than_it_says(store: Store) -> None:
+async def test_what_was_late_happened_no_earlier_than_its_bound(store: Store) -> None:
     service = Service(late=50.0)
     rig = await live(service, store)
     happened = datetime.fromtimestamp(rig.clock.read().wall, UTC)
@@ -197,7 +197,7 @@ async def test_what_was_late_happened_no_earlier_than_it_says(store: Store) -> N
 
 
 async def test_rule_8_memory_is_bounded_by_time_and_not_by_number(store: Store) -> None:
-    """A bound by count forgets the first of many requests, and tells them again as new."""
+    """A bound by count forgets the first of many requests, and reports them again as new."""
     service = Service()
     service.publish(*range(3000))
     rig = await live(service, store, start="backfill")

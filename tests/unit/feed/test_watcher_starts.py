@@ -29,7 +29,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
     return rig
 
 
-async def test_rule_9_now_tells_nothing_of_what_is_there_and_all_that_comes(store: Store) -> None:
+async def test_rule_9_now_reports_nothing_of_what_is_there_and_all_that_comes(store: Store) -> None:
     service = Service(clamp=3)
     service.publish(*range(10), age=HOUR)
     rig = await live(service, store)
@@ -65,7 +65,7 @@ async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> N
     assert not rig.events
 
 
-async def test_rule_9_backfill_tells_all_and_each_once_though_the_first_scan_failed(store: Store) -> None:
+async def test_rule_9_backfill_reports_all_and_each_once_though_the_first_scan_failed(store: Store) -> None:
     service = Service(clamp=2)
     service.publish(1, 2, 3, 4, 5, age=4 * DAY)
     rig = Rig(service, store=store, start="backfill")
@@ -75,7 +75,7 @@ async def test_rule_9_backfill_tells_all_and_each_once_though_the_first_scan_fai
     assert Counter(rig.tale) == {("new", index): 1 for index in (1, 2, 3, 4, 5)}
 
 
-async def test_rule_9_a_time_tells_what_was_updated_within_it(store: Store) -> None:
+async def test_rule_9_a_time_reports_what_was_updated_within_it(store: Store) -> None:
     service = Service()
     service.publish(1, age=2 * HOUR)
     service.publish(2, age=HOUR / 2)
@@ -120,7 +120,7 @@ async def test_a_wrong_address_raises_while_priming_and_an_outage_does_not(store
     assert other.poller.progress.phase == "stopped"
 
 
-async def test_rule_10_five_days_of_silence_are_a_gap_told_once(store: Store) -> None:
+async def test_rule_10_five_days_of_silence_are_a_gap_reported_once(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     slept = rig.clock.read().wall
@@ -150,7 +150,7 @@ async def test_rule_10_a_gap_is_there_after_a_crash_before_the_scan_was_complete
     assert [event.kind for event in rig.events].count("gap") == 1
 
 
-async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_told_to_its_end(store: Store) -> None:
+async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_reported_to_its_end(store: Store) -> None:
     service = Service(clamp=2)
     rig = await live(service, store)
     await anyio.sleep(6 * DAY)

@@ -74,7 +74,7 @@ async def test_a_depth_that_fails_rests_and_the_others_have_their_turns(store: S
     rig = await live(service, store, interval=120.0)
     await rig.goes_on_for(23.9 * HOUR)
     service.shallow = True
-    rig.told.clear()
+    rig.reported.clear()
     service.late = 400.0
     service.publish(1)
     await rig.goes_on_for(6 * HOUR)
@@ -82,11 +82,11 @@ async def test_a_depth_that_fails_rests_and_the_others_have_their_turns(store: S
     assert scans(rig)["six hours"] >= 5
     assert scans(rig)["half an hour"] >= 40
     assert 5 <= scans(rig, complete=False)["five days"] <= 12
-    changes = [type(told) for told in rig.told if isinstance(told, Degraded | Recovered)]
+    changes = [type(one) for one in rig.reported if isinstance(one, Degraded | Recovered)]
     assert changes == [Degraded]
     service.shallow = False
     await rig.goes_on_for(6 * HOUR)
-    assert isinstance(next(told for told in reversed(rig.told) if isinstance(told, Degraded | Recovered)), Recovered)
+    assert isinstance(next(one for one in reversed(rig.reported) if isinstance(one, Degraded | Recovered)), Recovered)
 
 
 async def test_a_deep_scan_that_fails_after_a_restart_gives_way_to_narrow_ones_and_comes_soon(store: Store) -> None:
@@ -108,7 +108,10 @@ async def test_after_an_outage_no_depth_rests_any_longer(store: Store) -> None:
     await rig.fails_until_well()
     await rig.looks(2)
     assert scans(rig)["five days"] == 1
-    assert [type(told) for told in rig.told if isinstance(told, Degraded | Recovered)] == [Degraded, Recovered]
+    assert [type(one) for one in rig.reported if isinstance(one, Degraded | Recovered)] == [
+        Degraded,
+        Recovered,
+    ]
 
 
 # Turns
@@ -158,7 +161,7 @@ async def test_neither_numbers_of_scans_nor_the_last_success_go_back(store: Stor
 
 
 @pytest.mark.parametrize("back", [DAY, 8 * DAY])
-async def test_a_wall_set_back_stops_no_cover_where_no_boot_is_told(store: Store, back: float) -> None:
+async def test_a_wall_set_back_stops_no_watermark_where_no_boot_is_shown(store: Store, back: float) -> None:
     service = Service()
     rig = await live(service, store, clock=HandClock(boot_id=""))
     rig.clock.wall -= back
@@ -167,7 +170,7 @@ async def test_a_wall_set_back_stops_no_cover_where_no_boot_is_told(store: Store
     assert min(service.windows[-3:]) < 100
 
 
-async def test_a_machine_that_was_saved_for_days_tells_the_gap(store: Store) -> None:
+async def test_a_machine_that_was_saved_for_days_reports_the_gap(store: Store) -> None:
     """Its steady clocks stood still; its wall clock was put right."""
     service = Service()
     rig = await live(service, store)
@@ -186,17 +189,17 @@ async def test_a_machine_that_was_saved_for_days_tells_the_gap(store: Store) -> 
 # Deadlines
 
 
-async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_of_one(store: Store) -> None:
+async def test_failing_scans_are_reported_though_a_reader_left_while_a_hook_received_one(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    told, scope = list[str](), anyio.CancelScope()
+    reported, scope = list[str](), anyio.CancelScope()
 
     async def hook(event: Any) -> None:
         await anyio.sleep(0.01)
         if isinstance(event, Scan) and event.error is not None:
             scope.cancel()
         await anyio.sleep(0.01)
-        told.append(type(event).__name__)
+        reported.append(type(event).__name__)
 
     rig.poller._reports._hooks = type(rig.poller._reports._hooks)((hook,))
     service.faults[:] = [DOWN] * 12
@@ -205,20 +208,20 @@ async def test_that_scans_fail_is_told_though_somebody_left_while_a_hook_heard_o
     assert scope.cancelled_caught
     scope = anyio.CancelScope()
     await rig.fails_until_well()
-    assert [name for name in told if name != "Scan"] == ["Degraded", "Recovered"]
+    assert [name for name in reported if name != "Scan"] == ["Degraded", "Recovered"]
 
 
 async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
     """Its window slides on while it waits for page after page: a new one reaches further."""
     service = Service(clamp=5)
     rig = await live(service, store)
-    rig.told.clear()
+    rig.reported.clear()
     covered = rig.journal.state.watermark
     service.latency = 40.0
     service.publish(*range(100))
-    while not any(isinstance(told, Degraded) for told in rig.told):
+    while not any(isinstance(reported, Degraded) for reported in rig.reported):
         await rig.looks()
-    (lost,) = (told for told in rig.told if isinstance(told, Scan) and told.error is not None)
+    (lost,) = (reported for reported in rig.reported if isinstance(reported, Scan) and reported.error is not None)
     assert (lost.tier, lost.complete) == ("narrow", False)
     assert lost.elapsed == pytest.approx(600)
     assert "not done within 600 s" in str(lost.error)
@@ -231,33 +234,33 @@ async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
 # Readers who leave
 
 
-async def test_a_reader_who_always_leaves_before_a_page_comes_is_told_and_held_to_a_pace(store: Store) -> None:
+async def test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held_to_a_pace(store: Store) -> None:
     service = Service(latency=1.5)
     rig = await live(service, store)
     service.publish(1)
-    rig.told.clear()
+    rig.reported.clear()
     until = anyio.current_time() + 600
     while anyio.current_time() < until:
         with anyio.move_on_after(1):
             await rig.poller.scan()
     assert (rig.tale, rig.poller.progress.phase) == ([], "backing-off")
-    (told,) = (told for told in rig.told if isinstance(told, Degraded))
-    assert "give it longer" in str(told.error)
+    (reported,) = (reported for reported in rig.reported if isinstance(reported, Degraded))
+    assert "give it longer" in str(reported.error)
     assert len(service.pages) < 120
     await rig.looks()
     assert (rig.tale, rig.poller.progress.phase) == ([("new", 1)], "live")
-    assert any(isinstance(told, Recovered) for told in rig.told)
+    assert any(isinstance(reported, Recovered) for reported in rig.reported)
 
 
 async def test_a_reader_who_leaves_while_others_would_wait_is_no_trouble(store: Store) -> None:
     """His scan is kept, and the next one goes on with it."""
     service = Service(latency=0.5)
     rig = await live(service, store)
-    rig.told.clear()
+    rig.reported.clear()
     for index in range(40):
         service.publish(index)
         with anyio.move_on_after(1 + index % 3 * 14.7):
             await rig.poller.scan()
     await rig.looks()
     assert sorted(rig.tale) == [("new", index) for index in range(40)]
-    assert not any(isinstance(told, Degraded) for told in rig.told)
+    assert not any(isinstance(reported, Degraded) for reported in rig.reported)

@@ -55,7 +55,7 @@ def updates(rig: Rig) -> list[RequestEvent]:
 
 @pytest.mark.parametrize("older", [{"extra": {}}, {"incoterm": None}])
 @pytest.mark.parametrize("count", [1, 10])
-async def test_field_that_comes_and_goes_is_told_a_few_times_only(
+async def test_field_that_comes_and_goes_is_reported_a_few_times_only(
     store: Store, count: int, older: dict[str, Any]
 ) -> None:
     service, rig = await live(store, count, **older)
@@ -65,7 +65,7 @@ async def test_field_that_comes_and_goes_is_told_a_few_times_only(
 
 
 @pytest.mark.parametrize("seed", [0, 3, 4, 7])
-async def test_releases_that_take_turns_on_requests_that_come_and_go_are_told_a_few_times(
+async def test_releases_that_take_turns_on_requests_that_come_and_go_are_reported_a_few_times(
     store: Store, seed: int
 ) -> None:
     """No request is listed for long enough that its own field counts as unsteady."""
@@ -78,7 +78,7 @@ async def test_releases_that_take_turns_on_requests_that_come_and_go_are_told_a_
     assert len([event for event in rig.events if isinstance(event, SchemaChanged)]) <= 5
 
 
-async def test_other_updates_of_such_a_request_are_told(store: Store) -> None:
+async def test_other_updates_of_such_a_request_are_reported(store: Store) -> None:
     service, rig = await live(store, 1, extra={})
     await touched_for_two_hours(service, rig)
     so_far = len(updates(rig))

@@ -38,7 +38,7 @@ class Annotating(Service):
 
 
 @pytest.mark.parametrize("start", ["now", "backfill"])
-async def test_update_during_a_long_first_scan_is_never_taken_for_a_change_of_shape(store: Store, start: str) -> None:
+async def test_update_during_a_long_first_scan_is_never_taken_for_a_schema_change(store: Store, start: str) -> None:
     service = Annotating(clamp=5, latency=0.3)
     service.publish(*range(1, 152), age=DAY)
     rig = Rig(service, store=store, start=start)  # type: ignore[arg-type]  # one of the two words

@@ -71,7 +71,7 @@ def test_feed_clock_advances_with_the_boot_clock() -> None:
     assert watermark.least(reading(130.0, wall=9999.0)) == 30.0
 
 
-def test_where_no_clock_tells_the_longest_silence_is_counted() -> None:
+def test_without_a_valid_clock_the_longest_silence_is_counted() -> None:
     watermark = Watermark(1000.0, reading(100.0))
     assert watermark.time_at(reading(5.0, boot_id="y", wall=100.0 - 7200.0)) == 1000.0 + WIDEST
 

@@ -85,7 +85,7 @@ def test_every_field_is_tested_both_ways() -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [case for case in each(EXCLUDING) if case[0] != "where"])
-def test_what_a_request_does_not_say_never_excludes_it(field: str, value: Any) -> None:
+def test_missing_field_never_excludes_request(field: str, value: Any) -> None:
     assert RequestFilter(**{field: value}).excluded_by(SILENT) is None
 
 
@@ -99,7 +99,7 @@ def test_without_a_quantity_or_a_dimension_there_is_no_volume_to_exclude(unsaid:
 
 @pytest.mark.parametrize("field", TEXTS)
 @pytest.mark.parametrize("blank", ["", " \t"])
-def test_blank_text_says_nothing(field: str, blank: str) -> None:
+def test_blank_text_counts_as_missing(field: str, blank: str) -> None:
     wanted: dict[str, Any] = {field: "FOB"}
     said: dict[str, Any] = {field: UnknownWord(blank) if field == "type" else blank}
     assert RequestFilter(**wanted).matches(attrs.evolve(SILENT, **said))
@@ -139,7 +139,7 @@ def test_a_word_that_the_service_may_learn_is_compared_as_text(word: Any) -> Non
     assert wanted.excluded_by(REQUEST) == "type"
 
 
-def test_false_wants_no_dangerous_goods_and_is_not_the_same_as_nothing_said() -> None:
+def test_false_excludes_dangerous_goods_and_differs_from_no_filter() -> None:
     dangerous = attrs.evolve(REQUEST, hazardous=True)
     assert RequestFilter(hazardous=False).excluded_by(dangerous) == "hazardous"
     assert RequestFilter(hazardous=True).matches(dangerous)
@@ -159,7 +159,7 @@ def test_a_date_includes_the_whole_day(need_date: datetime, passes: bool) -> Non
     assert RequestFilter(need_by=date(2024, 5, 17)).matches(attrs.evolve(REQUEST, need_date=need_date)) is passes
 
 
-def test_a_datetime_is_the_moment_it_says() -> None:
+def test_a_datetime_is_exact() -> None:
     wanted = RequestFilter(need_by=datetime(2024, 5, 17, 12))
     assert wanted.matches(attrs.evolve(REQUEST, need_date=datetime(2024, 5, 17, 12)))
     assert wanted.excluded_by(attrs.evolve(REQUEST, need_date=datetime(2024, 5, 17, 12, 0, 1))) == "need_by"
@@ -207,12 +207,12 @@ SAME: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_filters_that_want_the_same_are_equal(one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_filters_with_the_same_effect_are_equal(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert RequestFilter(**one) == RequestFilter(**other)
     assert hash(RequestFilter(**one)) == hash(RequestFilter(**other))
 
 
-def test_filters_that_want_other_things_differ() -> None:
+def test_filters_with_other_effects_differ() -> None:
     filters = [RequestFilter(**one) for one, _ in SAME]
     filters += [
         RequestFilter(destination="Hong Kong"),
@@ -312,7 +312,7 @@ REQUESTS = st.builds(
 
 
 @given(REQUESTS, st.data())
-def test_what_a_request_says_itself_always_lets_it_pass(request: RateRequest, data: st.DataObject) -> None:
+def test_filter_by_own_values_always_passes(request: RateRequest, data: st.DataObject) -> None:
     def spelled(said: str | None) -> Any:
         if said is None:
             return None

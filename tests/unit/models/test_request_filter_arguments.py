@@ -118,7 +118,7 @@ class _Promise(Awaitable[bool]):
 @pytest.mark.parametrize(
     "where", [later, _stream, _Awaited(), _Awaited().judge, functools.partial(later), functools.partial(_stream)]
 )
-def test_an_async_where_is_refused_when_it_can_be_told(where: Any) -> None:
+def test_an_async_where_is_refused_once_it_is_detected(where: Any) -> None:
     with pytest.raises(ValidationError, match=r"^where must be a plain function, not an async one") as caught:
         RequestFilter(where=where)
     assert caught.value.field == "where"

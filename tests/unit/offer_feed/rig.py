@@ -113,11 +113,13 @@ class OfferRig:
         self.service = service
         self.store: Store = MemoryStore() if store is None else store
         self.clock = LoopClock()
-        self.told: list[HookEvent] = []
+        self.reported: list[HookEvent] = []
         self.held = self.store.open(BINDING, lease=60.0)
         self.journal = OfferJournal(self.held, self._run, is_silent=is_silent, now=self.clock.read())
         pacer = Pacer(INTERVAL, Random(7))
-        self.poller = OfferPoller(service, self.journal, Hooks((self.told.append,)), self.clock, pacer, name="offers")
+        self.poller = OfferPoller(
+            service, self.journal, Hooks((self.reported.append,)), self.clock, pacer, name="offers"
+        )
 
     @staticmethod
     async def _run(work: Callable[[], Any]) -> Any:

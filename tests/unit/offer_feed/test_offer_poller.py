@@ -144,7 +144,7 @@ async def test_request_that_only_listings_lack_is_not_gone() -> None:
     assert rig.service.lookups == [1, 1, 1]
 
 
-async def test_offer_that_returns_is_changed_and_says_so() -> None:
+async def test_offer_that_returns_is_changed_and_reports_it() -> None:
     rig = await rig_with((1, 11), (1, 12))
     kept = rig.service.requests[1].pop(11)
     await rig.scan(2)
@@ -161,11 +161,11 @@ async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None
     rig.service.requests.clear()
     began = anyio.current_time()
     await rig.scan(3)
-    assert [type(told) for told in rig.told if isinstance(told, Degraded | Recovered)] == [Degraded]
+    assert [type(reported) for reported in rig.reported if isinstance(reported, Degraded | Recovered)] == [Degraded]
     assert [kind for kind, *_ in rig.tale] == ["new"]
     rig.service.requests.update(kept)
     await rig.scan()
-    assert isinstance(rig.told[-1], Recovered)
+    assert isinstance(rig.reported[-1], Recovered)
     rig.service.requests.clear()
     while anyio.current_time() < began + 2 * HOUR:
         await rig.scan()
@@ -266,7 +266,7 @@ async def test_trouble_is_reported_once_and_scans_go_on() -> None:
     while rig.service.faults:
         await rig.scan()
     await rig.scan()
-    kinds = [type(told) for told in rig.told if not isinstance(told, Scan)]
+    kinds = [type(reported) for reported in rig.reported if not isinstance(reported, Scan)]
     assert kinds == [Degraded, Recovered]
     assert rig.tale == [("new", 1, 11), ("new", 1, 12)]
 

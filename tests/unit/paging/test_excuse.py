@@ -49,7 +49,7 @@ def unproven() -> tuple[WindowWalk[int], Shelf[int]]:
     return walk, shelf
 
 
-def test_a_round_that_proves_nothing_tells_what_it_brought() -> None:
+def test_a_round_that_proves_nothing_reports_what_it_brought() -> None:
     walk, shelf = sweep(), Shelf(sorted(THERE))
     assert not walk.unexplained
     one_round(walk, shelf, insert(100))
@@ -57,7 +57,7 @@ def test_a_round_that_proves_nothing_tells_what_it_brought() -> None:
     assert walk.unexplained == THERE | {100}
 
 
-def test_a_later_round_tells_only_what_it_was_the_first_to_bring() -> None:
+def test_a_later_round_reports_only_what_it_was_the_first_to_bring() -> None:
     walk, shelf = unproven()
     walk.excuse(frozenset())
     assert one_round(walk, shelf, insert(101)) == {101}

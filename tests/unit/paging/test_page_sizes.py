@@ -184,7 +184,7 @@ def test_what_is_refused_in_every_size_is_an_error() -> None:
 def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -> None:
     shelf = Shelf([*range(25)], own_page_size=own, end=end)
     if sweep and own >= 25 and end == "last page":
-        # So does one that is not told which page is wanted, and has more.
+        # So does one without the page number, and has more.
         with pytest.raises(IncompleteError):
             read(shelf, page_size=5, sweep=True)
     else:

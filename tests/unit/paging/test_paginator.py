@@ -97,7 +97,7 @@ async def test_a_listing_that_never_stands_still_is_an_error_after_what_was_foun
     assert len(found) == len(set(found)) >= 20
 
 
-async def test_an_ignored_offset_is_told_once_and_fails_a_strict_reading(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_ignored_offset_is_reported_once_and_fails_a_strict_reading(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(Shelf([*range(25)], offset_ignored=True))
     assert await server.listing().collect() == [*range(10)]
     assert await server.listing().collect() == [*range(10)]

@@ -25,7 +25,7 @@ def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> N
 
 
 def test_a_bid_that_stands_once_is_swept_once_though_the_list_moves() -> None:
-    """Two rows that are alike cannot be told from one that moved to the next page."""
+    """Two rows that are alike cannot be distinguished from one that moved to the next page."""
     shelf = Shelf([*range(25)])
     found = read(shelf, sweep=True, identity=None, meanwhile=[lambda rows: rows.insert(0, 100)])
     assert sorted(found) == [*range(25), 100]
@@ -38,7 +38,7 @@ def test_a_sweep_of_pages_that_are_all_one_row_proves_nothing() -> None:
     assert read(Shelf(["bid"] * 5, clamp=7), identity=None, sweep=True) == ["bid"] * 5
 
 
-def test_a_sweep_tells_an_ignored_offset_from_a_repeated_end() -> None:
+def test_a_sweep_distinguishes_an_ignored_offset_from_a_repeated_end() -> None:
     for ignored in (True, False):
         shelf = Shelf([*range(10)], offset_ignored=ignored, end="last page")
         walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)

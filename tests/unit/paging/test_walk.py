@@ -111,7 +111,7 @@ def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
 
 @pytest.mark.parametrize("rows", [10, 25])
 @pytest.mark.parametrize("hides", [False, True])
-def test_a_server_that_is_not_told_which_page_is_wanted_gives_no_whole_listing(rows: int, hides: bool) -> None:
+def test_a_server_without_the_page_number_gives_no_whole_listing(rows: int, hides: bool) -> None:
     shelf = Shelf([*range(rows)], own_page_size=10, offset_ignored=True, hidden=lambda row: hides and row % 3 == 0)
     with pytest.raises(IncompleteError):
         read(shelf, page_size=100, sweep=True)
@@ -192,7 +192,7 @@ def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
         assert read(shelf, page_size=3, identity=None) == ["a", "a", "b"]
 
 
-def test_it_begins_where_it_is_told() -> None:
+def test_it_begins_at_the_given_page() -> None:
     shelf = Shelf([*range(35)])
     assert read(shelf, start=2, sizes=learned(10)) == [*range(20, 35)]
     assert shelf.asked == [(2, 10), (3, 10), (4, 10)]

@@ -29,7 +29,7 @@ def later(loop: float, boot: float, wall: float, *, run: str = "a", boot_id: str
         pytest.param(later(30, 30, -9000), 30, 30, id="the wall was set back"),
         pytest.param(later(-90, 60, 61, run="b"), 61, 60, id="another process on the same boot"),
         pytest.param(later(-90, -900, 7200, run="b", boot_id="y"), 7200, 7200, id="after a restart of the machine"),
-        pytest.param(later(-90, -900, -7200, run="b", boot_id="y"), math.inf, math.inf, id="no clock can tell"),
+        pytest.param(later(-90, -900, -7200, run="b", boot_id="y"), math.inf, math.inf, id="no clock is valid"),
         pytest.param(later(-90, -900, -5, run="b", boot_id="y"), math.inf, 0, id="the wall was put right meanwhile"),
         pytest.param(later(5, 5, 40, boot_id=""), 40, 40, id="no boot clock: the wall may know of a sleep"),
         pytest.param(later(9, 9, 50, run="b", boot_id=""), 50, 50, id="no boot clock, another process"),

@@ -150,7 +150,7 @@ def test_rate_applies_on_its_days_only() -> None:
     assert isinstance(TARIFF.quote(pallet, on=date(2028, 1, 1)), NoQuote)
 
 
-def test_weight_is_read_per_unit_or_in_total_as_the_caller_says() -> None:
+def test_weight_is_read_per_unit_or_in_total_as_the_caller_chooses() -> None:
     cartons = request(AIR, SZ, "Frankfurt", 10, "0.4x0.4x0.3", "250")
     total = Tariff.read(FILE, weight_per="total").quote(cartons, on=ON)
     per_unit = TARIFF.quote(cartons, on=ON)

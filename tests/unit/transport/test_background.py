@@ -101,7 +101,7 @@ async def test_bug_in_the_tick_of_its_waiters_cancellation_is_logged(caplog: pyt
 
 
 async def test_bug_that_another_waiter_raises_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
-    leaver, heard = anyio.CancelScope(), list[BaseException]()
+    leaver, received = anyio.CancelScope(), list[BaseException]()
 
     async def cancel_and_fail() -> NoReturn:
         await anyio.sleep(1)
@@ -113,7 +113,7 @@ async def test_bug_that_another_waiter_raises_is_not_logged(caplog: pytest.LogCa
     async def stay() -> None:
         with pytest.raises(KeyError) as caught:
             await job.wait()
-        heard.append(caught.value)
+        received.append(caught.value)
 
     async def leave() -> None:
         with leaver:
@@ -123,7 +123,7 @@ async def test_bug_that_another_waiter_raises_is_not_logged(caplog: pytest.LogCa
         tasks.start_soon(leave)
         tasks.start_soon(stay)
     assert leaver.cancelled_caught
-    assert len(heard) == 1
+    assert len(received) == 1
     assert not caplog.records
 
 

@@ -224,7 +224,7 @@ class TestWhatErrorsSay:
         assert error.__context__ is None
         assert error.__cause__ is None
 
-    async def test_hooks_are_told_of_each_retry(self) -> None:
+    async def test_hooks_receive_each_retry(self) -> None:
         bench = Bench(fails(TransportError("reset")), replies(500), replies(200))
         await bench.call()
         one, two = bench.events

@@ -123,5 +123,5 @@ def test_a_date_is_as_far_away_as_it_is(moment: int, wall: float) -> None:
         (1e9, "more than a day"),
     ],
 )
-def test_seconds_are_told_in_plain_digits(seconds: float, said: str) -> None:
+def test_seconds_are_written_in_plain_digits(seconds: float, said: str) -> None:
     assert spoken(seconds) == said

@@ -87,7 +87,7 @@ def test_the_key_unauthorized_is_a_refused_token_at_200_and_any_4xx(status: int)
         (None, "redirects, and redirects are never followed: check base_url"),
     ],
 )
-def test_a_redirect_says_where_to(location: str | None, said: str) -> None:
+def test_a_redirect_names_its_target(location: str | None, said: str) -> None:
     redactor = Redactor()
     redactor.add(Secret("c4nary"))
     headers = [] if location is None else [(b"Location", location.encode())]
@@ -106,7 +106,7 @@ def test_a_proxy_that_asks_for_credentials_is_named() -> None:
 
 
 @pytest.mark.parametrize("status", [201, 204, 302, 500, 503])
-def test_the_key_says_nothing_at_other_statuses(status: int) -> None:
+def test_the_key_means_nothing_at_other_statuses(status: int) -> None:
     assert not unauthorized(reply(status, {"Unauthorized": "access denied"}))
 
 
@@ -149,7 +149,7 @@ class TestWhatErrorsCarry:
         assert isinstance(error, RateLimitedError)
         assert error.retry_after == 7.0
 
-    def test_a_wait_without_end_is_told_in_words(self) -> None:
+    def test_a_wait_without_end_is_written_in_words(self) -> None:
         error = error_of(reply(429), Redactor(), retry_after=1e9)
         assert str(error) == "the service asks for fewer calls, and to wait more than a day"
 
@@ -205,7 +205,7 @@ class TestLogin:
         ],
         ids=str,
     )
-    def test_rejected_by_an_object_without_a_token_that_says_why(self, status: int, body: object) -> None:
+    def test_rejected_by_an_object_with_a_reason_and_without_a_token(self, status: int, body: object) -> None:
         error = judged_login(reply(status, body))
         assert type(error) is LoginRejectedError
         assert error.status == status

@@ -57,7 +57,7 @@ class TestCollections:
             wire.rows({"raterequests": empty, key: said}, wire.REQUESTS)
 
     @pytest.mark.parametrize("said", [None, False, "", [], "No records found.", "No rate requests found"])
-    def test_what_says_that_there_are_none_is_no_error(self, said: object) -> None:
+    def test_a_message_of_no_records_is_no_error(self, said: object) -> None:
         assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
 
     @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ class TestCollections:
             *itertools.product(["status", "statusCode"], [False, "error", "Failed", 500, "503", 404]),
         ],
     )
-    def test_what_says_that_it_went_wrong_is_not_empty(self, key: str, said: object) -> None:
+    def test_a_message_of_a_failure_is_not_empty(self, key: str, said: object) -> None:
         with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
             wire.rows({"raterequests": [], key: said, "message": "the database is away"}, wire.REQUESTS)
         none = {"raterequests": [], key: said, "message": "No records found."}

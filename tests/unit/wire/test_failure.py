@@ -92,7 +92,7 @@ OTHER = [
 
 
 @pytest.mark.parametrize("sentence", SAID)
-def test_known_sentences_say_that_a_listing_is_empty(sentence: str) -> None:
+def test_known_sentences_mean_an_empty_listing(sentence: str) -> None:
     assert wire.reports_no_records(sentence, wire.REQUESTS.collection)
 
 

@@ -60,7 +60,7 @@ class TestOffers:
         assert among.selected.id == 8
 
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
-    def test_entries_that_say_nothing(self, nothing: object) -> None:
+    def test_empty_entries(self, nothing: object) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": {"0": nothing, "1": ENTRY}}]}, wire.OFFERS)
         assert [offer.id for offer in listing.offers] == [7]
 
@@ -126,7 +126,7 @@ class TestRates:
         assert listing.offers[0].extra == {}
 
     @pytest.mark.parametrize("unsaid", [None, "", "  "])
-    def test_a_fee_that_says_nothing_is_left_out_and_stays_readable(self, unsaid: object) -> None:
+    def test_a_fee_without_an_amount_is_left_out_and_stays_readable(self, unsaid: object) -> None:
         rates = {"Ocean": "1840.50", "Chassis": unsaid}
         listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": {**ENTRY, "rates": rates, "rank": 1}}})
         offer = listing.offers[0]

@@ -24,7 +24,7 @@ class InferredUpdates:
 
     A request that a deep scan sees for the first time, or changed, was updated since the scan before it, unless that
     one should have listed it and did not. In that case narrow scans rightly lack it: only a scan that looks back as far
-    as one that listed it can tell that it is gone.
+    as one that listed it can prove that it is gone.
     """
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ class HandlersRenamed(Scenario, name="handlers renamed, reordered and split betw
 
 
 class TwoMachines(Scenario, name="two machines with two stores on one account"):
-    """Both are started by mistake, at once or one after the other; each offers once, and is told of the other."""
+    """Both are started by mistake, at once or one after the other; each offers once, and is warned of the other."""
 
     async def play(self) -> None:
         world = self.world

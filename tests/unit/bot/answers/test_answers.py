@@ -48,10 +48,10 @@ def sent(sandbox: Sandbox) -> int:
 
 
 class Tender:
-    """Bot that approves the cheapest offer on each request with two offers, and what it was told."""
+    """Bot that approves the cheapest offer on each request with two offers, and the events that it received."""
 
     def __init__(self, store: MemoryStore | None = None) -> None:
-        self.told: list[tuple[str, Decimal | None]] = []
+        self.reported: list[tuple[str, Decimal | None]] = []
         self.errors: list[Exception] = []
         self.store = MemoryStore() if store is None else store
         self.bot = Bot(store=self.store, interval=MINUTE, settle=timedelta(seconds=10))
@@ -74,7 +74,7 @@ class Tender:
 
     async def note(self, offer: Offer, ctx: Context) -> None:
         assert isinstance(ctx.event, OfferEvent)
-        self.told.append((ctx.event.kind, offer.amount))
+        self.reported.append((ctx.event.kind, offer.amount))
         assert ctx.event.answered_by in (None, "compare")
 
 
@@ -89,23 +89,23 @@ async def test_shipper_approves_the_cheapest_offer_once() -> None:
         assert trial.status.live
         assert trial.status.offer_feed is not None
     assert selected(sandbox) == [(request, 800)]
-    assert tender.told == [("answered", Decimal(800))]
+    assert tender.reported == [("answered", Decimal(800))]
 
 
-async def test_one_account_hears_of_requests_and_of_offers() -> None:
+async def test_one_account_receives_requests_and_offers() -> None:
     sandbox = Sandbox(Profile(roles="free"))
-    heard: list[str] = []
+    received: list[str] = []
     bot = Bot(store=None, interval=MINUTE)
 
     @bot.on_new
     async def requests(request: RateRequest, ctx: Context) -> None:
-        heard.append(f"request {request.index}")
+        received.append(f"request {request.index}")
         with pytest.raises(ConfigurationError, match="no offer to answer"):
             await ctx.approve(1)
 
     @bot.on_offer
     async def offers(offer: Offer, ctx: Context) -> None:
-        heard.append(f"offer of {offer.amount}")
+        received.append(f"offer of {offer.amount}")
         with pytest.raises(ConfigurationError, match="no request to offer on"):
             await ctx.offer(amount=1, currency="USD")
 
@@ -113,7 +113,7 @@ async def test_one_account_hears_of_requests_and_of_offers() -> None:
         await offer(sandbox, sandbox.publish(), 700)
         other = sandbox.exchange.publish(sandbox.rival, sandbox.now(), Cargo())
         await trial.idle()
-    assert sorted(heard) == ["offer of 700", f"request {other}"]
+    assert sorted(received) == ["offer of 700", f"request {other}"]
 
 
 @pytest.mark.parametrize("fault", ["reset_after_processing", "reset_after_send", "server_error", "stall"])

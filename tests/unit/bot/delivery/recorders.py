@@ -9,11 +9,11 @@ from freight_exchange import Bot
 LOGGER = "freight_exchange.bot"
 
 
-def hearing(bot: Bot, heard: list[int], **options: Any) -> Bot:
+def hearing(bot: Bot, received: list[int], **options: Any) -> Bot:
     """Register a handler of new requests that records them."""
 
-    async def hears(request: Any, ctx: Any) -> None:
-        heard.append(request.index)
+    async def record(request: Any, ctx: Any) -> None:
+        received.append(request.index)
 
-    bot.on_new(**{"id": "hears", **options})(hears)
+    bot.on_new(**{"id": "records", **options})(record)
     return bot

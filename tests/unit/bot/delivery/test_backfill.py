@@ -92,10 +92,10 @@ async def test_handler_of_other_events_gets_known_requests(store: Store) -> None
     def make_bot() -> tuple[Bot, Any]:
         bot = new_bot(store)
 
-        async def hears(request: Any, ctx: Any) -> None:
+        async def record(request: Any, ctx: Any) -> None:
             kinds.append(ctx.event.kind)
 
-        return bot, bot.on_updated(id="hears")(hears)
+        return bot, bot.on_updated(id="records")(record)
 
     bot, _ = make_bot()
     index = sandbox.publish()
@@ -103,8 +103,8 @@ async def test_handler_of_other_events_gets_known_requests(store: Store) -> None
         await trial.idle()
         sandbox.exchange.update(index, sandbox.now(), other("Ningbo"))
         await trial.idle()
-    bot, hears = make_bot()
-    bot.on_new(id="hears", from_start=True)(hears)
+    bot, record = make_bot()
+    bot.on_new(id="records", from_start=True)(record)
     await run_until_idle(sandbox, bot)
     assert kinds == ["updated", "new"]
 

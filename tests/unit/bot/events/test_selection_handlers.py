@@ -140,7 +140,7 @@ class TestFilters:
     """A bid listing lacks many fields of the request."""
 
     @pytest.mark.parametrize(
-        ("wanted", "told"),
+        ("wanted", "is_called"),
         [
             ({"type": "Shipping"}, True), ({"type": {"Trucking", "Air Freight"}}, False),
             ({"incoterm": "FOB"}, True), ({"incoterm": "EXW"}, False),
@@ -151,7 +151,7 @@ class TestFilters:
         ids=lambda value: ", ".join(value) if isinstance(value, dict) else str(value),
     )  # fmt: skip
     async def test_use_fields_of_request(
-        self, sandbox: Sandbox, store: MemoryStore, wanted: dict[str, Any], told: bool
+        self, sandbox: Sandbox, store: MemoryStore, wanted: dict[str, Any], is_called: bool
     ) -> None:
         won: list[Bid] = []
         index = sandbox.publish()
@@ -160,7 +160,7 @@ class TestFilters:
             approve(sandbox, index)
             await a_few_looks()
             assert trial.status.dead == 0
-        assert indexes(won) == ([index] if told else [])
+        assert indexes(won) == ([index] if is_called else [])
 
     async def test_exclude_nothing_for_forgotten_request(self, sandbox: Sandbox, store: Any) -> None:
         won: list[Bid] = []

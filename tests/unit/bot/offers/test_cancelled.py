@@ -131,7 +131,7 @@ class TestDuringDoubt:
         assert status.offers == {"doubtful": 1, "not taken": 1, "confirmed": 1}
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert attempts == [1, 1]
-        # Why it ended is told all the same.
+        # Why it ended is reported all the same.
         (failure,) = [
             record for record in caplog.records if "TimeoutError; its offer is in doubt" in record.getMessage()
         ]

@@ -51,7 +51,7 @@ class TestOtherPrice:
         assert [str(bid.amount) for bid in bids[::2]] == [str(bid.amount) for bid in bids[1::2]]
 
     @pytest.mark.parametrize(("fault", "price"), [(UNANSWERED, AMOUNT), (UNANSWERED, "1700"), (UNPROCESSED, "1700")])
-    async def test_revision_in_doubt_is_told_from_first_offer(
+    async def test_revision_in_doubt_is_distinguished_from_first_offer(
         self, sandbox: Sandbox, store: MemoryStore, fault: str, price: str
     ) -> None:
         bot = new_bot(store)
@@ -152,7 +152,7 @@ class TestConcurrentRevisions:
         assert amounts_on(sandbox, index) == [AMOUNT, "1700"]
         assert [str(bid.amount) for bid in bids] == ["1700", AMOUNT, "1700"]
 
-    async def test_doubts_of_older_store_are_told_apart(self, sandbox: Sandbox, store: MemoryStore) -> None:
+    async def test_doubts_of_older_store_are_distinguished(self, sandbox: Sandbox, store: MemoryStore) -> None:
         """Earlier versions sent the second offer at once."""
         records: Any = _Kept([attrs.evolve(_record(0), state="confirmed", bid=Bid(index=4, amount=D, currency=840))])
         asked: list[list[Bid]] = []

@@ -236,11 +236,11 @@ def test_file_with_several_bots_needs_name(path: Path) -> None:
 def test_watch_takes_nothing_from_bot(path: Path) -> None:
     sandbox, received = Sandbox(), list[int]()
 
-    async def hear(request: Any, ctx: Any) -> None:
+    async def listen(request: Any, ctx: Any) -> None:
         received.append(request.index)
 
     sandbox.publish()
-    run(sandbox, made(path, hear))
+    run(sandbox, made(path, listen))
 
     async def watch() -> None:
         async with (
@@ -254,5 +254,5 @@ def test_watch_takes_nothing_from_bot(path: Path) -> None:
 
     anyio.run(watch, backend="asyncio", backend_options=virtual_time_options("asyncio"))
     assert BotFile(path).status().name == "bot"
-    run(sandbox, made(path, hear))
+    run(sandbox, made(path, listen))
     assert received == [1, 2]

@@ -317,7 +317,7 @@ def test_bots_of_one_process_share_a_registry_by_the_label_bot() -> None:
     assert all("bot" in dict(labels) for _, labels in samples)
 
 
-def test_two_bots_of_one_name_cannot_be_told_apart() -> None:
+def test_two_bots_of_one_name_cannot_be_distinguished() -> None:
     with pytest.raises(ConfigurationError, match="two bots are named 'bot'"):
         Bot(store=None, name="bot").collector(Bot(store=None, name="bot"))
 

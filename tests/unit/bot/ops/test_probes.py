@@ -185,8 +185,10 @@ class TestSocket:
             for _ in range(2):
                 assert read(await said_to(number, GET)).code == 200
             tasks.cancel_scope.cancel()
-        told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-        assert told == [f"the operator's port cannot accept connections: {error}; retrying"], "once, and not each time"
+        logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert logged == [f"the operator's port cannot accept connections: {error}; retrying"], (
+            "once, and not each time"
+        )
 
     @pytest.mark.parametrize("end", [b"\r\n\r\n", b""], ids=["ended", "endless"])
     async def test_long_request_is_not_read_to_its_end(self, end: bytes) -> None:

@@ -61,7 +61,7 @@ async def test_wrong_address_is_raised(sandbox: Sandbox) -> None:
 
 
 async def test_hanging_handlers_stay_live(sandbox: Sandbox) -> None:
-    # Live is that the service is heard, and not that handlers are quick: those have their own bound.
+    # Live is that the service replies, and not that handlers are quick: those have their own bound.
     bot = new_bot(MemoryStore(), concurrency=1, drain=timedelta(0))
 
     @bot.on_new(timeout=3600)

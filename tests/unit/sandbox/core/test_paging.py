@@ -104,7 +104,7 @@ def test_orders_of_listings() -> None:
         ("hourly", [2, 2, 2, 2, 2]),
     ],
 )
-def test_clamp_changes_as_the_profile_says(change: str, sizes: list[int]) -> None:
+def test_clamp_changes_as_the_profile_sets(change: str, sizes: list[int]) -> None:
     rig = filled(25, Profile(clamp_change=change))  # type: ignore[arg-type]  # parametrised words
     assert [len(search(rig, offset=0, rowsperpage=100)) for _ in sizes] == sizes
     rig.now += 3600

@@ -356,12 +356,12 @@ def test_kill_during_writes_loses_no_saved_change(tmp_path: Path) -> None:
             begun = len(exchange.database.requests)
         with holder(tmp_path / "x.db", 1_000_000) as process:
             assert process.stdout is not None
-            told = [int(process.stdout.readline()) for _ in range(20)]
+            reported = [int(process.stdout.readline()) for _ in range(20)]
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
         with opened(tmp_path / "x.db") as (exchange, _):
-            # What was told is kept; what was being written is there whole or not at all.
-            assert len(exchange.database.requests) >= begun + len(told)
+            # What was reported is kept; what was being written is there whole or not at all.
+            assert len(exchange.database.requests) >= begun + len(reported)
 
 
 def test_failed_write_raises_and_leaves_the_file_unchanged(tmp_path: Path) -> None:

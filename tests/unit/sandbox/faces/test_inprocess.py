@@ -52,7 +52,7 @@ async def test_call_that_times_out_is_still_processed() -> None:
 
 
 async def connects(client: Any) -> bool:
-    """Make a call, and tell whether it opened a connection."""
+    """Make a call, and return whether it opened a connection."""
     trace = Trace()
     await ask(client, "POST", extensions=traced(trace))
     return NORMAL[0] in trace.names

@@ -32,15 +32,15 @@ def address(face: TcpFace) -> tuple[str, int]:
 
 async def said(face: TcpFace, *parts: bytes) -> bytes:
     """What the server says to these bytes until it closes the connection."""
-    heard = b""
+    received = b""
     async with await anyio.connect_tcp(*address(face)) as stream:
         for part in parts:
             await stream.send(part)
         try:
             while True:
-                heard += await stream.receive()
+                received += await stream.receive()
         except anyio.EndOfStream:
-            return heard
+            return received
 
 
 async def test_counters_of_connections_and_requests() -> None:
@@ -61,8 +61,8 @@ async def test_counters_of_connections_and_requests() -> None:
 async def test_pipelined_requests_are_answered_in_order() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
-        heard = await said(face, (HEAD + b"\r\n") * 2 + HEAD + b"connection: close\r\n\r\n")
-    assert heard.count(b"HTTP/1.1 401 Unauthorized\r\n") == 3
+        received = await said(face, (HEAD + b"\r\n") * 2 + HEAD + b"connection: close\r\n\r\n")
+    assert received.count(b"HTTP/1.1 401 Unauthorized\r\n") == 3
     assert len(exchange.audit_log.calls) == 3
 
 
@@ -206,9 +206,9 @@ async def broken_site(call: Call) -> Reply:
 async def test_exchange_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptureFixture) -> None:
     flaw = b"POST /api/flaw?password=secret HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 0\r\n\r\n"
     async with serve_tcp(Flawed(LookupError("of a call"))) as face:
-        heard = await said(face, flaw + HEAD + b"connection: close\r\n\r\n")
-    assert re.findall(rb"HTTP/1.1 (\d+) ", heard) == [b"500", b"401"]
-    assert b"because of a bug of its own" in heard
+        received = await said(face, flaw + HEAD + b"connection: close\r\n\r\n")
+    assert re.findall(rb"HTTP/1.1 (\d+) ", received) == [b"500", b"401"]
+    assert b"because of a bug of its own" in received
     (record,) = flaws.records
     assert record.getMessage() == "sandbox failed on POST /api/flaw; the reply is a 500"
     assert record.exc_info is not None
@@ -218,9 +218,9 @@ async def test_exchange_error_gets_500_and_next_call_succeeds(flaws: pytest.LogC
 async def test_site_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptureFixture) -> None:
     async with serve_tcp(Exchange(), site=broken_site) as face:
         page = b"GET /board HTTP/1.1\r\nhost: sandbox\r\n\r\n"
-        heard = await said(face, page + HEAD + b"connection: close\r\n\r\n")
-    assert heard.startswith(b"HTTP/1.1 500 ")
-    assert b"HTTP/1.1 401 " in heard
+        received = await said(face, page + HEAD + b"connection: close\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 500 ")
+    assert b"HTTP/1.1 401 " in received
     assert [record.getMessage() for record in flaws.records] == ["sandbox failed on GET /board; the reply is a 500"]
 
 

@@ -107,7 +107,7 @@ class TestLatch:
         await anyio.sleep(pause)
         assert await exchange.call() == 200
 
-    async def test_a_new_secret_that_meets_an_outage_is_not_told_of_the_old_one(self) -> None:
+    async def test_a_new_secret_that_meets_an_outage_gets_no_error_of_the_old_one(self) -> None:
         exchange = Exchange()
         exchange.failure = LoginRejectedError("wrong", status=200)
         for _ in range(100):
@@ -208,7 +208,7 @@ class TestHold:
         exchange.failure = None
         assert await exchange.call() == 200
 
-    async def test_held_error_says_what_a_reply_lacks(self) -> None:
+    async def test_held_error_reports_what_a_reply_lacks(self) -> None:
         exchange = await self.expired()
         exchange.failure = DecodeError("missing from the login reply", path="user", status=200, request_path="login")
         assert "missing from the login reply at user; this account" in (await self.held(exchange)).message

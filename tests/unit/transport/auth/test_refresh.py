@@ -196,7 +196,7 @@ class TestByTheClock:
         assert exchange.seen[-1] == "t2"
 
 
-async def test_logins_are_told() -> None:
+async def test_logins_are_reported() -> None:
     exchange = Exchange()
     await exchange.call()
     exchange.refused.add("t1")

@@ -76,7 +76,7 @@ class TestRefusals:
             await exchange.call()
         assert caught.value.token_refused
 
-    async def test_login_that_fails_before_a_call_says_that_no_token_was_refused(self) -> None:
+    async def test_login_that_fails_before_a_call_reports_that_no_token_was_refused(self) -> None:
         exchange = Exchange()
         exchange.failure = TransportError("reset")
         with pytest.raises(TransportError) as caught:
@@ -84,7 +84,7 @@ class TestRefusals:
         assert not caught.value.token_refused
 
     @pytest.mark.parametrize("is_refused", [False, True])
-    async def test_deadline_that_passes_during_a_login_says_so(self, *, is_refused: bool) -> None:
+    async def test_deadline_that_passes_during_a_login_reports_it(self, *, is_refused: bool) -> None:
         exchange = Exchange()
         if is_refused:
             await exchange.call()
@@ -141,7 +141,7 @@ def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 class TestCredentials:
-    async def test_a_latched_rejection_is_told_once(self) -> None:
+    async def test_a_latched_rejection_is_reported_once(self) -> None:
         exchange = Exchange()
         exchange.failure = LoginRejectedError("wrong", status=200)
         for _ in range(3):

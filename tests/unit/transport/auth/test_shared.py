@@ -251,7 +251,7 @@ class TestWhatIsNotTaken:
     async def test_own_token_is_not_adopted_after_the_wall_clock_was_set_back(
         self, store: TokenFile, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And the machine does not tell its start: the file alone would be fresh for ever."""
+        """And the machine does not show its start: the file alone would be fresh for ever."""
         monkeypatch.setattr("freight_exchange.platform.clock.boot_id", lambda: "")
         service = Service()
         process = Process(service, store)

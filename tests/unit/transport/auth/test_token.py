@@ -42,7 +42,7 @@ async def test_token_without_lifetime_never_expires(lifetime: float | None) -> N
 
 
 @pytest.mark.parametrize("which", ["boot_time", "wall_time"])
-async def test_the_clock_that_says_most_counts(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_clock_that_shows_most_counts(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     token = session(3600)
     moment = clock.now()
     real = getattr(clock, which)

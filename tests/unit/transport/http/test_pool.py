@@ -62,7 +62,7 @@ class ReadError(Exception):
 
 
 class Connection:
-    """A connection of httpcore, which breaks where it is told to."""
+    """A connection of httpcore, which breaks at the given place."""
 
     def __init__(self) -> None:
         self.busy = False

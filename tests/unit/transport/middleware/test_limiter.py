@@ -176,7 +176,7 @@ async def test_a_write_that_has_not_begun_does_not_begin() -> None:
 
 
 @pytest.mark.parametrize(("after", "unsent"), [(0.5, True), (1.5, False)])
-async def test_closing_ends_what_is_under_way_and_says_whether_it_began(after: float, unsent: bool) -> None:
+async def test_closing_ends_what_is_under_way_and_reports_whether_it_began(after: float, unsent: bool) -> None:
     bench, errors = Bench(), list[TransportError]()
 
     async def call() -> None:
@@ -205,7 +205,7 @@ class TestRecords:
         assert attempt.elapsed == pytest.approx(2)
         assert attempt.may_have_taken_effect
 
-    async def test_reads_take_no_effect_and_errors_are_told(self) -> None:
+    async def test_reads_take_no_effect_and_errors_are_reported(self) -> None:
         bench, error = Bench(), TransportError("reset")
 
         async def fail(request: Request) -> Response:

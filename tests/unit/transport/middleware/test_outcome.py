@@ -53,7 +53,7 @@ class TestWrites:
         error = await Bench(replies(408)).failure(WRITE)
         assert error.message == ("the service gave up waiting for the request; whether it was carried out is not known")
 
-    async def test_a_middlewares_mistake_after_the_send_is_doubt_and_says_what(self) -> None:
+    async def test_a_middlewares_mistake_after_the_send_is_doubt_and_reports_what(self) -> None:
         mistake = ConfigurationError("the middleware tidy must return a Response")
         error = await Bench(fails(mistake)).failure(WRITE)
         assert isinstance(error, OutcomeUnknownError)
@@ -123,7 +123,7 @@ class TestDeadline:
         assert error.attempts == 3
 
     @pytest.mark.parametrize("waits", [False, True])
-    async def test_error_says_whether_the_call_waited_for_a_login(self, *, waits: bool) -> None:
+    async def test_error_reports_whether_the_call_waited_for_a_login(self, *, waits: bool) -> None:
         async def logs_in(request: Request) -> Response:
             request.progress.waits_for_login = waits
             return await stalls()(request)
