@@ -7,35 +7,36 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from decimal import Decimal
 from textwrap import shorten
 
-from examples.bot import Tariff, router
+from examples.bot import TARIFF, WEIGHT_PER, Prices, router
 
-from freight_exchange import Bot, RateRequest
+from freight_exchange import Bot, RateRequest, RequestType
+from freight_exchange.tariff import NoQuote, Quote, Tariff
 
 POISON = "Violins"
 
 
-class FlakyTariff(Tariff):
-    """Tariff that fails once for each request, and always for violins."""
+class FlakyPrices(Prices):
+    """Prices that fail once for each request by air, and always for violins."""
 
-    def __init__(self) -> None:
+    def __init__(self, tariff: Tariff) -> None:
+        super().__init__(tariff)
         self._asked: set[int] = set()
 
-    async def by_air(self, request: RateRequest) -> Mapping[str, Decimal] | None:
+    async def quote(self, request: RateRequest) -> Quote | NoQuote:
         if request.commodity == POISON:
             raise ValueError("the tariff does not know what a violin is")
-        if request.index not in self._asked:
+        if request.type == RequestType.AIR_FREIGHT and request.index not in self._asked:
             self._asked.add(request.index)
             raise ConnectionError("the tariff hung up")
-        return await super().by_air(request)
+        return await super().quote(request)
 
 
-async def shared() -> AsyncIterator[Tariff]:
-    yield FlakyTariff()
+async def shared() -> AsyncIterator[FlakyPrices]:
+    yield FlakyPrices(Tariff.read(TARIFF, weight_per=WEIGHT_PER))
 
 
 class OneLine(logging.Formatter):

@@ -1,9 +1,10 @@
 """Demonstration of a tender with both sides as bots, over real HTTP, against the sandbox.
 
 A shipper publishes requests. The forwarder's bot (`bot.py`) and a rival offer on them; the shipper's bot (`tender.py`)
-compares the offers and approves one of each request. Both bots are killed (`kill -9`) in the middle, and the answer to
-an approval is lost. At the end the log of the exchange is counted. The exit status is 1 if a request got another number
-of approvals than one, the wrong offer was approved, or the winner was not notified once.
+compares the offers in one currency and approves one of each request: the rival asks for euros. Both bots are killed
+(`kill -9`) in the middle, and the answer to an approval is lost. At the end the log of the exchange is counted. The
+exit status is 1 if a request got another number of approvals than one, the wrong offer was approved, or the winner was
+not notified once.
 
 Run it with `make demo-tender` or `python examples/demo_tender.py`.
 """
@@ -19,21 +20,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from freight_exchange.sandbox import FAULTS, Exchange
+from freight_exchange.sandbox.core.audit_log import OfferRecord
 from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_exchange.sandbox.model.state import Offer
 
 # A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import Program, client, say, sea
+from examples.tender import RATES
 
 APPROVE = "quote/approveoffer"
-# The bot's tariff is 1,392.84 for the tiles, 3,116.52 for the bicycles, and so on: the rival is dearer, or cheaper.
+# The forwarder's tariff comes to 1,392.84, 3,116.52, 1,014.41 and 2,471.11 dollars. These are the rival's euros: on the
+# tiles and the umbrellas the lower number is the dearer offer.
 TENDER = {
-    sea("Ceramic tiles", "Hong Kong", "Long Beach", 20): 1500,
+    sea("Ceramic tiles", "Hong Kong", "Long Beach", 20): 1300,
     sea("Bicycles", "Hong Kong", "Rotterdam", 40): 2500,
     sea("Green tea", "Shenzhen", "Hamburg", 12): 1200,
-    sea("Umbrellas", "Hong Kong", "Long Beach", 36): 2400,
+    sea("Umbrellas", "Hong Kong", "Long Beach", 36): 2300,
 }
+EUR, DOLLARS = 978, {840: Decimal(1), 978: RATES["EUR"]}
 
 
 async def main() -> int:
@@ -56,7 +62,7 @@ async def main() -> int:
         for number, (draft, price) in enumerate(TENDER.items()):
             request = await shipper.requests.publish(draft)
             say("shipper", f"publishes request {request.index}: {draft.commodity}")
-            await rival.bids.submit(request, amount=price, currency="USD")
+            await rival.bids.submit(request, amount=price, currency="EUR")
             if number == 1:
                 await tender.until(lambda: len(approvals(sandbox)) > 0)
                 say("", "both bots are killed (kill -9), after the first approval; they start again after an offer")
@@ -69,7 +75,7 @@ async def main() -> int:
         await forwarder.until(lambda: forwarder.count_lines("was selected") >= expected_wins(sandbox))
         await tender.drains()
         await forwarder.drains()
-        return verdict(sandbox, forwarder)
+        return verdict(sandbox, forwarder, tender)
 
 
 def approvals(sandbox: Exchange) -> Counter[int]:
@@ -77,35 +83,52 @@ def approvals(sandbox: Exchange) -> Counter[int]:
     return Counter(change.request for change in sandbox.audit_log.changes if change.what == "selected")
 
 
-def cheapest(sandbox: Exchange) -> dict[int, tuple[Decimal, str]]:
-    """Return the lowest amount offered on each request, and its account."""
-    found: dict[int, tuple[Decimal, str]] = {}
-    for record in sandbox.audit_log.offers:
-        entry = (Decimal(record.offer.amount), record.account)
-        found[record.offer.request] = min(found.get(record.offer.request, entry), entry)
+def dollars(offer: Offer) -> Decimal:
+    """Return the amount of an offer in the currency of the comparison."""
+    return Decimal(offer.amount) * DOLLARS[offer.currency]
+
+
+def cheapest(sandbox: Exchange) -> dict[int, OfferRecord]:
+    """Return the cheapest offer on each request."""
+    found: dict[int, OfferRecord] = {}
+    for record in sorted(sandbox.audit_log.offers, key=lambda record: dollars(record.offer)):
+        found.setdefault(record.offer.request, record)
     return found
 
 
 def expected_wins(sandbox: Exchange) -> int:
-    return sum(account == sandbox.forwarder.email for _, account in cheapest(sandbox).values())
+    return sum(record.account == sandbox.forwarder.email for record in cheapest(sandbox).values())
 
 
-def verdict(sandbox: Exchange, forwarder: Program) -> int:
-    counts, lowest = approvals(sandbox), cheapest(sandbox)
-    amounts = {record.offer.index: Decimal(record.offer.amount) for record in sandbox.audit_log.offers}
-    chosen = {
-        change.request: amounts[change.state.selected or 0]
-        for change in sandbox.audit_log.changes
-        if change.what == "selected"
+def verdict(sandbox: Exchange, forwarder: Program, tender: Program) -> int:
+    log, counts = sandbox.audit_log, approvals(sandbox)
+    chosen = {change.request: change.state.selected for change in log.changes if change.what == "selected"}
+    sent = sum(call.processed for call in log.calls_to("POST", APPROVE))
+    shown: dict[str, int] = {
+        "requests": len(log.publications),
+        "offers": len(log.offers),
+        "offers in euros": sum(record.offer.currency == EUR for record in log.offers),
+        "awarded": len(counts),
+        "approvals": sent,
+        "approvals too many": sent - len(counts),
+        "wrong offer approved": sum(
+            record.offer.index != chosen.get(request) for request, record in cheapest(sandbox).items()
+        ),
+        "replies lost": sum(call.fault is not None for call in log.calls_to("POST", APPROVE)),
+        "won by the forwarder": expected_wins(sandbox),
+        "notified of a win": forwarder.count_lines("was selected"),
     }
-    sent = sum(call.processed for call in sandbox.audit_log.calls_to("POST", APPROVE))
-    too_many = sent - len(counts)
-    wrong = sum(chosen[request] != lowest[request][0] for request in chosen)
-    reported, wins = forwarder.count_lines("was selected"), expected_wins(sandbox)
-    say("count", f"{len(counts)} requests awarded, {sent} approvals, {too_many} too many, {wrong} of the wrong offer")
-    say("count", f"the forwarder has won {wins}, and was notified {reported} times")
-    kept = len(counts) == len(TENDER) and not too_many and not wrong and reported == wins
-    say("verdict", "every promise was kept" if kept else "A PROMISE WAS BROKEN")
+    print()
+    for name, count in shown.items():
+        print(f"{name:>20} | {count:>3}")
+    kept = (
+        shown["requests"] == shown["awarded"] == shown["approvals"] == len(TENDER)
+        and shown["offers"] == 2 * len(TENDER)
+        and not shown["wrong offer approved"]
+        and shown["notified of a win"] == shown["won by the forwarder"]
+        and forwarder.exit_status == tender.exit_status == 0
+    )
+    print("\nEvery promise was kept." if kept else "\nA PROMISE WAS BROKEN")
     return 0 if kept else 1
 
 

@@ -29,6 +29,8 @@ async def award(offer: Offer, ctx: Context) -> None:
     assert isinstance(ctx.event, OfferEvent)
     # As it is listed now: more offers may have come since the event.
     listing = await ctx.exchange.offers.get(ctx.event.request)
+    if listing.selected is not None:
+        return
     comparison = await quotes.compare(listing, to=CURRENCY, rates=RATES, currencies=ctx.exchange.currencies.list())
     if comparison.best is None or len(comparison.offers) < ENOUGH:
         ctx.log.info("request %d has %d offers so far", listing.index, len(comparison.offers))

@@ -6,16 +6,17 @@ Time is virtual: an hour of waiting takes a moment. No network, no account.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Any, Literal
 
 import anyio
 import pytest
-from examples.bot import Tariff, router, shared
+from examples.bot import TARIFF, Prices, router, shared
 
 from freight_exchange import Bot, RateRequest
 from freight_exchange.store import MemoryStore, Store
+from freight_exchange.tariff import NoQuote, Quote, Tariff
 from freight_exchange.testing import FAILPOINTS, FAULTS, Cargo, Sandbox, virtual_time_options
 
 pytestmark = pytest.mark.anyio
@@ -86,17 +87,17 @@ async def test_request_without_tariff_gets_no_offer(cargo: Cargo) -> None:
 
 
 async def test_unavailable_tariff_delays_the_offer() -> None:
-    class Away(Tariff):
+    class Away(Prices):
         questions = 0
 
-        async def by_air(self, request: RateRequest) -> Mapping[str, Decimal] | None:
+        async def quote(self, request: RateRequest) -> Quote | NoQuote:
             self.questions += 1
             if self.questions <= 3:  # a quarter of an hour, at five minutes each
                 raise TimeoutError
-            return await super().by_air(request)
+            return await super().quote(request)
 
-    async def away() -> AsyncIterator[Tariff]:
-        yield Away()
+    async def away() -> AsyncIterator[Prices]:
+        yield Away(Tariff.read(TARIFF, weight_per="unit"))
 
     sandbox = Sandbox()
     async with sandbox.running(bot_on(lifespan=away)) as trial:

@@ -79,6 +79,26 @@ def test_the_demo_kills_a_bot_and_finds_its_promises_kept() -> None:
     assert steady.items() <= closing.items()
 
 
+def test_a_tender_is_awarded_once_though_both_bots_are_killed() -> None:
+    lines = transcript_of("demo_tender.py")
+    place(lines, "forwarder", "is gone, with status -9")
+    killed = place(lines, "tender", "is gone, with status -9")
+    again = place(lines, "tender", "may have been sent before the last run ended", after=killed)
+    place(lines, "tender", "is no longer in doubt: it was carried out", after=again)
+    assert {who: int(what) for who, what in lines if what.strip().isdigit()} == {
+        "requests": 4,
+        "offers": 8,
+        "offers in euros": 4,
+        "awarded": 4,
+        "approvals": 4,
+        "approvals too many": 0,
+        "wrong offer approved": 0,
+        "replies lost": 1,
+        "won by the forwarder": 3,
+        "notified of a win": 3,
+    }
+
+
 def test_promises_that_are_kept() -> None:
     assert KEPT.broken() == []
     assert demo.verdict(KEPT) == 0

@@ -25,6 +25,7 @@ def test_readme_has_its_parts_in_order() -> None:
         "freight-exchange demo",
         'title="quickstart.py"',
         'title="my_bot.py"',
+        'title="approve.py"',
         "docs/img/board-busy.png",
         "make demo",
         "make test",
@@ -34,9 +35,17 @@ def test_readme_has_its_parts_in_order() -> None:
     assert places == sorted(places)
 
 
-def test_readme_has_one_script_and_one_bot() -> None:
+def test_readme_has_one_script_for_each_side_and_one_bot() -> None:
     snippets = snippets_of(ROOT / "README.md")
-    assert [(snippet.name, snippet.way) for snippet in snippets] == [("quickstart.py", "program"), ("my_bot.py", "bot")]
+    assert [(snippet.name, snippet.way) for snippet in snippets] == [
+        ("quickstart.py", "program"),
+        ("my_bot.py", "bot"),
+        ("approve.py", "program"),
+    ]
+
+
+def test_readme_has_few_words_beside_its_code() -> None:
+    assert len(re.sub(r"```.*?```", "", README, flags=re.DOTALL).split()) < 500
 
 
 def test_no_guide_is_too_long() -> None:

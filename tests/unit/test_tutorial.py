@@ -19,7 +19,7 @@ STEPS = steps_of(PAGE.read_text())
 def test_all_that_the_page_has_its_reader_do_is_done() -> None:
     page = PAGE.read_text()
     assert page.count("```") == 2 * sum(bool(step.text) for step in STEPS)
-    assert [step.title for step in STEPS if step.what == "run"] == ["bot.py", "shipper.py", "test_bot.py"]
+    assert [step.title for step in STEPS if step.what == "run"] == ["rates.csv", "bot.py", "shipper.py", "test_bot.py"]
     assert {"one", "two", "three"} == {step.words[0] for step in STEPS if step.what == "terminal"}
     assert len([step for step in STEPS if step.what == "press"]) == 2
 
