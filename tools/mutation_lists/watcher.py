@@ -270,6 +270,27 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_first_scan.py",
     ),
     one(
+        "7 an inference counts as proof",
+        "feed/core/inferred_updates.py",
+        "if self._since(row) >= begin else 1)",
+        "if row.updated_after >= begin else 1)",
+        "tests/unit/feed/test_inferred_updates.py",
+    ),
+    one(
+        "7 an inference that a scan has refuted stays",
+        "feed/core/inferred_updates.py",
+        "if row.index in self._proven and row.index in before and before[row.index].missed_scans",
+        "if row.index in self._proven and row.index not in before",
+        "tests/unit/feed/test_inferred_updates.py",
+    ),
+    one(
+        "2 a page refused past the end counts as trouble",
+        "feed/scanning/paced.py",
+        'if outcome == "on" and number:',
+        'if outcome == "on" and number < 0:',
+        "tests/unit/feed/test_watcher_failing_pages.py",
+    ),
+    one(
         "8 memory bounded by count",
         "store/sqlite/feed_sql.py",
         "    return found\n",
