@@ -1,6 +1,6 @@
 """A bot killed again and again while it makes offers, and what the exchange saw of it, as a table.
 
-`python tools/bot_kills.py --kills 240 --seed 0` makes ordeals of 30 kills, at every named point and at any moment, on
+`python tools/bot_kills.py --kills 240 --seed 0` makes runs of 30 kills, at every named point and at any moment, on
 asyncio and trio in turn. `--without-ledger` does the same to a bot that offers directly, `--short-pages` to one that
 takes a short page for the end of a listing. Exits with 1 if anything was missed, offered twice or for the wrong amount,
 or is not at its end.
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import anyio
 from tests.crash.bot.figures import Outcome, table
-from tests.crash.bot.ordeal import Ordeal
+from tests.crash.bot.kill_run import KillRun
 from tests.crash.bot.plan import Kill, draw, without_ledger
 
 from freight_exchange.testing import FAILPOINTS
@@ -31,7 +31,7 @@ _IN_ONE = len(FAILPOINTS) + _MORE + _AT_RANDOM
 
 
 def plans(kills: int, seed: int) -> Iterator[tuple[int, list[Kill]]]:
-    """The ordeals' seeds and plans; the last one is as long as it takes."""
+    """The seeds and plans of the runs; the last one is as long as it takes."""
     while kills > 0:
         yield seed, draw(Random(seed), FAILPOINTS, more=_MORE, at_random=_AT_RANDOM)[:kills]
         kills -= _IN_ONE
@@ -43,8 +43,8 @@ def run(seed: int, plan: list[Kill], *, ledger: bool, short_pages: bool) -> Outc
     if not ledger:
         plan = without_ledger(plan, Random(seed))
     with TemporaryDirectory() as directory:
-        ordeal = Ordeal(Path(directory), backend, seed, ledger=ledger, short_pages=short_pages)
-        outcome = anyio.run(ordeal.run, plan, backend=backend)
+        run = KillRun(Path(directory), backend, seed, ledger=ledger, short_pages=short_pages)
+        outcome = anyio.run(run.run, plan, backend=backend)
     for flaw in outcome.verdict.flaws:
         print(f"seed {seed}, {backend}: {flaw}")
     for point in outcome.unhit:
@@ -58,7 +58,7 @@ def run(seed: int, plan: list[Kill], *, ledger: bool, short_pages: bool) -> Outc
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=_IN_ONE)
-    parser.add_argument("--seed", type=int, default=0, help="the first ordeal's seed; the others count up from it")
+    parser.add_argument("--seed", type=int, default=0, help="the first run's seed; the others count up from it")
     parser.add_argument("--without-ledger", action="store_true", help="the handler offers directly")
     parser.add_argument("--short-pages", action="store_true", help="a short page is taken for the end of a listing")
     arguments = parser.parse_args()

@@ -37,9 +37,9 @@ FLAGS = (
     # No name is ever looked up.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
-expect.set_options(timeout=PATIENCE * 1000)
+expect.set_options(timeout=TIMEOUT * 1000)
 
 
 def _chromium() -> str:
@@ -142,7 +142,7 @@ def bot_at(served: Served, folder: Path) -> Iterator[Path]:
             assert process.poll() is None, log.read_text()
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def window(served: Served, open_window: OpenWindow) -> Window:
 
 
 def until(true: Callable[[], bool]) -> None:
-    ends = time.monotonic() + PATIENCE
+    ends = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < ends, "it never came to that"
         time.sleep(0.05)

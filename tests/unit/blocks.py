@@ -5,7 +5,7 @@ from __future__ import annotations
 from tools.snippets.pages import ROOT
 from tools.snippets.scenarios import environment_of
 
-__all__ = ["PATIENCE", "ROOT", "environment_of"]
+__all__ = ["ROOT", "TIMEOUT", "environment_of"]
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds after which a program that does not end has failed."""

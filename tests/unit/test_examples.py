@@ -21,7 +21,7 @@ import attrs
 import httpx
 import pytest
 from examples import lanes, service, shipper
-from tests.unit.blocks import PATIENCE, ROOT, environment_of
+from tests.unit.blocks import ROOT, TIMEOUT, environment_of
 
 from freight_exchange import FreightExchange, bulk
 from freight_exchange.sandbox import Exchange
@@ -62,13 +62,13 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
         environment = os.environ | environment_of(face.url, exchange.shipper)
         command = [sys.executable, "-W", "error", str(EXAMPLES / "shipper.py"), str(table)]
         async with await anyio.open_process(command, env=environment, stdin=None) as process:
-            with anyio.fail_after(PATIENCE):
+            with anyio.fail_after(TIMEOUT):
                 while len(exchange.audit_log.calls_to("POST", PUBLISH)) < 3:  # noqa: ASYNC110  # of another process
                     await anyio.sleep(0.02)
             process.kill()
         done = await anyio.to_thread.run_sync(
             lambda: subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+                command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
             )
         )
         account = exchange.shipper

@@ -203,8 +203,8 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that failed is not made again",
         "feed/scanning/confirm_withdrawn.py",
-        "                self._lookups.record_failure(row.index)\n                self._note_trouble",
-        "                self._lookups.close(row.index)\n                self._note_trouble",
+        "                self._lookups.record_failure(row.index)\n                self._record_failure",
+        "                self._lookups.close(row.index)\n                self._record_failure",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(

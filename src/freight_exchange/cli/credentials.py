@@ -117,7 +117,7 @@ def _environment_password(email: str) -> str | None:
 
 
 def conflicting_account(email: str) -> str | None:
-    """Return the account of the environment if it is another one."""
+    """Return the account of the environment if it differs from this one."""
     account = os.environ.get(EMAIL_VARIABLE)
     return account if account and account != email else None
 

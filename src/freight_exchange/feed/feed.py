@@ -158,7 +158,7 @@ class Feed(EventStream[Event]):
         return self._watermark().time_at(self._clock.read())
 
     def moment(self, time: float) -> datetime:
-        """Return the time of day of a time on the feed's own clock, UTC, by this machine's clock."""
+        """Convert a time on the feed's own clock to UTC, by this machine's clock."""
         now = self._clock.read()
         return datetime.fromtimestamp(now.wall - (self._watermark().time_at(now) - time), UTC)
 

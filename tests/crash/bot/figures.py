@@ -1,4 +1,4 @@
-"""How an ordeal ended, in figures."""
+"""How a run ended, in figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOO_LATE: Final = "too late"
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """How an ordeal ended.
+    """How a run ended.
 
     Attributes:
         planned: How often each point was to be hit.

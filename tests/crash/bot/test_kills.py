@@ -10,7 +10,7 @@ from random import Random
 import anyio
 import pytest
 from tests.crash.bot.figures import Outcome, table
-from tests.crash.bot.ordeal import Ordeal
+from tests.crash.bot.kill_run import KillRun
 from tests.crash.bot.plan import FEW, Kill, draw, without_ledger
 
 from freight_exchange.testing import FAILPOINTS
@@ -18,8 +18,8 @@ from freight_exchange.testing import FAILPOINTS
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKILL")
 
 
-def _ordeal(directory: Path, backend: str, seed: int, plan: Sequence[Kill], *, ledger: bool = True) -> Outcome:
-    outcome = anyio.run(Ordeal(directory, backend, seed, ledger=ledger).run, plan, backend=backend)
+def _run(directory: Path, backend: str, seed: int, plan: Sequence[Kill], *, ledger: bool = True) -> Outcome:
+    outcome = anyio.run(KillRun(directory, backend, seed, ledger=ledger).run, plan, backend=backend)
     print(f"\n{table([outcome])}")  # noqa: T201  # figures, shown with -s
     return outcome
 
@@ -27,7 +27,7 @@ def _ordeal(directory: Path, backend: str, seed: int, plan: Sequence[Kill], *, l
 def _judge(outcome: Outcome) -> None:
     assert outcome.errors == ""
     assert outcome.verdict.flaws == []
-    # The ordeal was one: kills hit what they were aimed at, often enough where it hurts, and faults struck.
+    # The run proves something: kills hit what they were aimed at, often enough where it hurts, and faults struck.
     assert not outcome.unhit
     assert outcome.on_the_way * 5 >= outcome.kills.total()
     assert len(outcome.faults) > 1
@@ -44,12 +44,12 @@ def _plan(backend: str, seed: int) -> list[Kill]:
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.long)])
 def test_a_bot_that_is_killed_makes_one_offer_on_each_request(backend: str, tmp_path: Path) -> None:
-    _judge(_ordeal(tmp_path, backend, 1, _plan(backend, 1)))
+    _judge(_run(tmp_path, backend, 1, _plan(backend, 1)))
 
 
 def test_without_its_ledger_it_makes_several(tmp_path: Path) -> None:
     plan = without_ledger(_plan("asyncio", 1), Random(1))
-    outcome = _ordeal(tmp_path, "asyncio", 1, plan, ledger=False)
+    outcome = _run(tmp_path, "asyncio", 1, plan, ledger=False)
     assert outcome.errors == ""
     assert outcome.verdict.duplicates > 0
     assert outcome.verdict.duplicated
@@ -60,11 +60,11 @@ def test_without_its_ledger_it_makes_several(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_two_hundred_and_forty_kills_at_every_point(backend: str, seed: int, tmp_path: Path) -> None:
-    _judge(_ordeal(tmp_path, backend, 100 + seed, draw(Random(seed), FAILPOINTS, more=4, at_random=2)))
+    _judge(_run(tmp_path, backend, 100 + seed, draw(Random(seed), FAILPOINTS, more=4, at_random=2)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_without_its_ledger_the_same_kills_bring_about_several(backend: str, tmp_path: Path) -> None:
     plan = without_ledger(draw(Random(0), FAILPOINTS, more=4, at_random=2), Random(0))
-    assert _ordeal(tmp_path, backend, 100, plan, ledger=False).verdict.duplicates > 0
+    assert _run(tmp_path, backend, 100, plan, ledger=False).verdict.duplicates > 0

@@ -44,7 +44,7 @@ def replies(data: object, status: int = 200) -> httpx.Response:
     return httpx.Response(status, content=data if isinstance(data, bytes) else json.dumps(data).encode())
 
 
-class Desk:
+class ScriptedService:
     """A service that logs everybody in and gives its answers in turn, the last one for ever."""
 
     def __init__(self, *answers: httpx.Response, login: httpx.Response | None = None) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from tests.unit.endpoints.scripted import Desk, replies
+from tests.unit.endpoints.scripted import ScriptedService, replies
 
 from freight_exchange import (
     BadRequestError,
@@ -22,7 +22,7 @@ from freight_exchange.transport.message import Next
 
 class TestMessages:
     async def test_a_listing_where_there_is_nothing(self) -> None:
-        async with Desk(replies(b"<html>", 404)).client() as exchange:
+        async with ScriptedService(replies(b"<html>", 404)).client() as exchange:
             with pytest.raises(NotFoundError, match="base_url may be wrong"):
                 await exchange.carriers.list()
             with pytest.raises(NotFoundError) as caught:
@@ -43,7 +43,7 @@ class TestMessages:
     async def test_a_404_about_records_is_an_empty_listing_and_a_gateways_is_not(
         self, said: str, reported: bool
     ) -> None:
-        async with Desk(replies({"message": said}, 404)).client() as exchange:
+        async with ScriptedService(replies({"message": said}, 404)).client() as exchange:
             updated = UpdatedRequests(exchange.requests._service)
             if reported:
                 assert not (await exchange.requests.search()).records
@@ -58,8 +58,8 @@ class TestMessages:
         "answer", [replies(b"<html>", 404), replies({"message": "no route"}, 404)], ids=["HTML", "JSON"]
     )
     async def test_a_404_is_an_empty_listing_where_the_client_is_set_so(self, answer: httpx.Response) -> None:
-        desk = Desk(answer)
-        async with desk.client(missing_list_is_empty=True) as exchange:
+        service = ScriptedService(answer)
+        async with service.client(missing_list_is_empty=True) as exchange:
             assert await exchange.requests.search().collect() == []
             # A look-up is no listing.
             with pytest.raises(NotFoundError):
@@ -69,12 +69,14 @@ class TestMessages:
 
     @pytest.mark.parametrize("said", ["no route", "no records found"])
     async def test_a_login_where_there_is_nothing(self, said: str) -> None:
-        async with Desk(replies({}), login=replies({"message": said}, 404)).client() as exchange:
+        async with ScriptedService(replies({}), login=replies({"message": said}, 404)).client() as exchange:
             with pytest.raises(NotFoundError, match=rf"{said}; base_url may be wrong \[POST login"):
                 await exchange.carriers.list()
 
     async def test_a_rejected_login_reports_what_to_do(self) -> None:
-        async with Desk(replies({}), login=replies({"message": "Wrong password."}, 401)).client() as exchange:
+        async with ScriptedService(
+            replies({}), login=replies({"message": "Wrong password."}, 401)
+        ).client() as exchange:
             for _ in range(2):
                 with pytest.raises(LoginRejectedError, match=r"Wrong password; .*credentials change.*reset_login\(\)"):
                     await exchange.login()
@@ -84,14 +86,14 @@ class TestMessages:
         [(b"no such fee\r\n", "wrong: no such fee [POST"), (b"<html>oops</html>", "wrong [POST"), (b"", "wrong [POST")],
     )
     async def test_replies_without_json(self, body: bytes, said: str) -> None:
-        async with Desk(replies(body, 400)).client() as exchange:
+        async with ScriptedService(replies(body, 400)).client() as exchange:
             with pytest.raises(BadRequestError) as caught:
                 await exchange.requests.search()
         assert said in str(caught.value)
 
     async def test_too_many_calls(self) -> None:
-        desk = Desk(httpx.Response(429, headers={"Retry-After": "400"}))
-        async with desk.client() as exchange:
+        service = ScriptedService(httpx.Response(429, headers={"Retry-After": "400"}))
+        async with service.client() as exchange:
             with pytest.raises(RateLimitedError, match="wait 400 s"):
                 await exchange.carriers.list()
 
@@ -103,7 +105,7 @@ async def test_the_query_string_of_a_free_call() -> None:
         asked.append(request)
         return await call_next(request)
 
-    async with Desk(replies({})).client(middleware=[note], deadline=timedelta(seconds=9)) as exchange:
+    async with ScriptedService(replies({})).client(middleware=[note], deadline=timedelta(seconds=9)) as exchange:
         await exchange.request("GET", "route", params={"index": 301, "timezone": "Asia/Hong_Kong"})
     (params,) = [request.params for request in asked if request.path == "route"]
     assert params == (("index", "301"), ("timezone", "Asia/Hong_Kong"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.endpoints.reconcile_desk import PATHS, PRICE, Desk
+from tests.unit.endpoints.doubtful_write import PATHS, PRICE, DoubtfulWrite
 
 from freight_exchange import (
     Applied,
@@ -46,13 +46,13 @@ def each_once(name: str, *values: Any) -> pytest.MarkDecorator:
 @KINDS
 @pytest.mark.parametrize("applied", [True, False])
 async def test_what_happened_is_reported_and_nothing_is_sent(kind: str, applied: bool) -> None:
-    desk = Desk(kind)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=applied)
-        before = desk.writes()
+    setup = DoubtfulWrite(kind)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=applied)
+        before = setup.writes()
         verdict = await error.reconcile()
     assert isinstance(verdict, Applied if applied else NotApplied)
-    assert desk.writes() == before
+    assert setup.writes() == before
     if isinstance(verdict, Applied):
         wanted = {"submit": Bid, "create": Route, "update": Route}.get(kind, Listing)
         assert isinstance(verdict.record, wanted)
@@ -61,17 +61,17 @@ async def test_what_happened_is_reported_and_nothing_is_sent(kind: str, applied:
 @KINDS
 @pytest.mark.parametrize("applied", [True, False])
 async def test_with_a_baseline(kind: str, applied: bool) -> None:
-    desk = Desk(kind)
+    setup = DoubtfulWrite(kind)
     if kind == "submit":
-        desk.offer(777)
-    async with desk.client() as exchange:
+        setup.offer(777)
+    async with setup.client() as exchange:
         read: dict[str, Callable[[], Awaitable[Any]]] = {
             "submit": exchange.bids.list().collect,
             "create": exchange.routes.list().collect,
             "update": exchange.routes.list().collect,
         }
         baseline = await read.get(kind, exchange.offers.list().collect)()
-        error = await desk.doubt(exchange, applied=applied)
+        error = await setup.doubt(exchange, applied=applied)
         verdict = await error.reconcile(baseline=baseline)
     assert isinstance(verdict, Applied if applied else NotApplied)
 
@@ -79,23 +79,23 @@ async def test_with_a_baseline(kind: str, applied: bool) -> None:
 @each_once("times", (20.0, 30, True), (45.0, 30, False), (45.0, 60, True))
 async def test_the_service_has_the_settle_time_to_show_it(kind: str, times: tuple[float, int, bool]) -> None:
     late, settle, seen = times
-    desk = Desk(kind, late_visibility=late)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite(kind, late_visibility=late)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         verdict = await error.reconcile(settle=timedelta(seconds=settle))
     assert isinstance(verdict, Applied if seen else NotApplied)
 
 
 @KINDS
 async def test_a_failed_reading_starts_the_count_again(kind: str) -> None:
-    desk = Desk(kind, late_visibility=45.0)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite(kind, late_visibility=45.0)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
 
         async def fail_once() -> None:
             await anyio.sleep(20)
             # The attempts of one page in each of the sizes 100, 20 and 10.
-            desk.strike_reads("server_error", times=9)
+            setup.strike_reads("server_error", times=9)
 
         async with anyio.create_task_group() as group:
             group.start_soon(fail_once)
@@ -105,40 +105,40 @@ async def test_a_failed_reading_starts_the_count_again(kind: str) -> None:
 
 @each_once("outage", "unavailable_forever", "refused", "stall", "throttled", "unauthorized_forever")
 async def test_an_outage_ends_in_doubt(kind: str, outage: str) -> None:
-    desk = Desk(kind)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
-        desk.strike_reads(outage, times=None)
+    setup = DoubtfulWrite(kind)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
+        setup.strike_reads(outage, times=None)
         with anyio.fail_after(3600):
             assert await error.reconcile() == StillUnknown()
 
 
 @each_once("fault", "html_200", "not_found_page", "redirect", "truncated_length", "tokens_revoked")
 async def test_a_short_failure_ends_nothing(kind: str, fault: str) -> None:
-    desk = Desk(kind)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=False)
-        desk.strike_reads(fault, times=4)
+    setup = DoubtfulWrite(kind)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=False)
+        setup.strike_reads(fault, times=4)
         assert isinstance(await error.reconcile(), NotApplied)
 
 
 @each_once("outage", "unavailable_retry_after", "throttled_seconds")
 async def test_the_service_is_left_alone_for_as_long_as_it_asks(kind: str, outage: str) -> None:
-    desk = Desk(kind)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
-        desk.strike_reads(outage, times=None, seconds=90.0)
-        before = len(desk.sandbox.audit_log.calls)
+    setup = DoubtfulWrite(kind)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
+        setup.strike_reads(outage, times=None, seconds=90.0)
+        before = len(setup.sandbox.audit_log.calls)
         assert await error.reconcile(settle=timedelta(seconds=30)) == StillUnknown()
     # Of the three minutes in which readings may fail.
-    assert len(desk.sandbox.audit_log.calls) - before <= 3
+    assert len(setup.sandbox.audit_log.calls) - before <= 3
 
 
 @KINDS
 async def test_an_error_that_travelled_takes_the_client_as_an_argument(kind: str) -> None:
-    desk = Desk(kind)
-    async with desk.client() as exchange:
-        error: OutcomeUnknownError = pickle.loads(pickle.dumps(await desk.doubt(exchange, applied=True)))
+    setup = DoubtfulWrite(kind)
+    async with setup.client() as exchange:
+        error: OutcomeUnknownError = pickle.loads(pickle.dumps(await setup.doubt(exchange, applied=True)))
         with pytest.raises(ConfigurationError, match="client"):
             await error.reconcile()
         assert isinstance(await error.reconcile(exchange), Applied)
@@ -150,17 +150,17 @@ async def test_an_error_that_travelled_takes_the_client_as_an_argument(kind: str
 @pytest.mark.parametrize("kind", ["submit", "publish", "create"])
 @pytest.mark.parametrize("poison", ["string", "null", "hollow", "bad_index"])
 async def test_a_broken_record_never_proves_absence(kind: str, poison: str) -> None:
-    desk = Desk(kind, poison=poison, order="oldest")
+    setup = DoubtfulWrite(kind, poison=poison, order="oldest")
     if kind == "submit":
-        other = desk.sandbox.exchange.publish(desk.sandbox.shipper, desk.long_ago, Cargo(commodityname="Cotton"))
+        other = setup.sandbox.exchange.publish(setup.sandbox.shipper, setup.long_ago, Cargo(commodityname="Cotton"))
         for _ in range(2):
-            desk.sandbox.exchange.offer(desk.sandbox.forwarder, other, desk.long_ago)
+            setup.sandbox.exchange.offer(setup.sandbox.forwarder, other, setup.long_ago)
     else:
-        desk.sandbox.exchange.publish(desk.sandbox.shipper, desk.long_ago, Cargo(commodityname="Cotton"))
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=False)
+        setup.sandbox.exchange.publish(setup.sandbox.shipper, setup.long_ago, Cargo(commodityname="Cotton"))
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(), StillUnknown)
-    whole = Desk(kind, poison=poison, order="newest")
+    whole = DoubtfulWrite(kind, poison=poison, order="newest")
     async with whole.client() as exchange:
         error = await whole.doubt(exchange, applied=True)
         # The newest is the first, and the second is the broken one.
@@ -172,9 +172,9 @@ async def test_a_broken_record_never_proves_absence(kind: str, poison: str) -> N
 
 @pytest.mark.parametrize("settle", [timedelta(seconds=-1), 30])
 async def test_a_settle_time_that_is_none(settle: Any) -> None:
-    desk = Desk("submit")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite("submit")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         with pytest.raises(ValidationError) as caught:
             await error.reconcile(settle=settle)
     assert caught.value.field == "settle"
@@ -196,22 +196,22 @@ RIGHT = {"submit": "Bid", "create": "Route", "update": "Route"}
 )
 async def test_a_baseline_of_anything_else(kind: str, wrong: tuple[Any, str]) -> None:
     baseline, name = wrong
-    desk = Desk(kind)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
-        before = len(desk.sandbox.audit_log.calls)
+    setup = DoubtfulWrite(kind)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
+        before = len(setup.sandbox.audit_log.calls)
         with pytest.raises(ConfigurationError, match=rf"baseline .* {RIGHT.get(kind, 'Listing')}s, not (a )?{name}"):
             await error.reconcile(baseline=baseline)
-    assert len(desk.sandbox.audit_log.calls) == before
+    assert len(setup.sandbox.audit_log.calls) == before
 
 
 @KINDS
 async def test_a_baseline_of_the_right_and_of_others(kind: str) -> None:
-    desk = Desk(kind)
+    setup = DoubtfulWrite(kind)
     right: dict[str, Any] = {"Bid": Bid(index=7), "Route": Route(index=7), "Listing": Listing(index=7)}
     wanted = RIGHT.get(kind, "Listing")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         for name, record in right.items():
             if name != wanted:
                 with pytest.raises(ConfigurationError, match=f"{wanted}s, not {name}s"):
@@ -220,20 +220,20 @@ async def test_a_baseline_of_the_right_and_of_others(kind: str) -> None:
 
 
 async def test_a_listing_that_was_never_read_is_no_baseline() -> None:
-    desk = Desk("publish")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite("publish")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         unread: Any = exchange.offers.list()
         with pytest.raises(ConfigurationError, match="sequence of Listings, not a Paginator"):
             await error.reconcile(baseline=unread)
 
 
 async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
-    desk = Desk("submit")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=False)
+    setup = DoubtfulWrite("submit")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(settle=timedelta(0)), NotApplied)
-    plain = [call for call in desk.sandbox.audit_log.calls_to("GET", "quote/bid") if "type" not in call.parameters]
+    plain = [call for call in setup.sandbox.audit_log.calls_to("GET", "quote/bid") if "type" not in call.parameters]
     # A reading of no rows is one page, and those that it looks further, in the wanted and in the least size.
     assert len(plain) == 2 * sum(
         1 + pages_past_end(LOOK_FURTHER, size) for size in (DEFAULT_PAGE_SIZE, LEAST_PAGE_SIZE)
@@ -241,20 +241,20 @@ async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
 
 
 async def test_of_a_raw_write_nothing_is_known() -> None:
-    desk = Desk("submit")
-    body = {"requestIndex": desk.request, "offer": PRICE, "currencyIndex": 840}
-    async with desk.client() as exchange:
-        error = await desk.doubt(
+    setup = DoubtfulWrite("submit")
+    body = {"requestIndex": setup.request, "offer": PRICE, "currencyIndex": 840}
+    async with setup.client() as exchange:
+        error = await setup.doubt(
             exchange, applied=True, send=lambda client: client.request("POST", PATHS["submit"], body=body)
         )
         assert await error.reconcile() == StillUnknown()
 
 
 async def test_rejected_credentials_are_no_passing_failure() -> None:
-    desk = Desk("submit")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
-        desk.sandbox.forwarder.password = "changed"
-        desk.sandbox.exchange.expire_tokens()
+    setup = DoubtfulWrite("submit")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
+        setup.sandbox.forwarder.password = "changed"
+        setup.sandbox.exchange.expire_tokens()
         with pytest.raises(LoginRejectedError):
             await error.reconcile()

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.endpoints.reconcile_desk import PRICE, Desk
+from tests.unit.endpoints.doubtful_write import PRICE, DoubtfulWrite
 
 from freight_exchange import (
     Applied,
@@ -27,21 +27,21 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_equal_bid_without_baseline_counts_from_any_sender() -> None:
-    desk = Desk("submit")
-    desk.offer(PRICE)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=False)
+    setup = DoubtfulWrite("submit")
+    setup.offer(PRICE)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(), Applied)
 
 
 @pytest.mark.parametrize("second_offer", ["added", "replaced"])
 @pytest.mark.parametrize("applied", [True, False])
 async def test_a_twin_with_a_baseline_is_distinguished_from_one_more(second_offer: str, applied: bool) -> None:
-    desk = Desk("submit", second_offer=second_offer)
-    desk.offer(PRICE)
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("submit", second_offer=second_offer)
+    setup.offer(PRICE)
+    async with setup.client() as exchange:
         baseline = await exchange.bids.list().collect()
-        error = await desk.doubt(exchange, applied=applied)
+        error = await setup.doubt(exchange, applied=applied)
         verdict = await error.reconcile(baseline=baseline)
     if applied and second_offer == "added":
         assert isinstance(verdict, Applied)
@@ -53,46 +53,46 @@ async def test_a_twin_with_a_baseline_is_distinguished_from_one_more(second_offe
 @pytest.mark.parametrize("baseline", [True, False])
 @pytest.mark.parametrize("stood", [None, 1841, 777])
 async def test_a_rounded_amount_is_never_not_applied(baseline: bool, stood: int | None) -> None:
-    desk = Desk("submit", amount_rounding="whole", second_offer="replaced")
+    setup = DoubtfulWrite("submit", amount_rounding="whole", second_offer="replaced")
     if stood is not None:
-        desk.offer(stood)
-    async with desk.client() as exchange:
+        setup.offer(stood)
+    async with setup.client() as exchange:
         before = await exchange.bids.list().collect() if baseline else None
-        error = await desk.doubt(exchange, applied=True)
+        error = await setup.doubt(exchange, applied=True)
         verdict = await error.reconcile(baseline=before)
     assert isinstance(verdict, StillUnknown)
     assert [bid.amount for bid in verdict.candidates if isinstance(bid, Bid)] == [Decimal(1841)]
 
 
 async def test_another_price_is_distinguished_by_a_baseline_only() -> None:
-    desk = Desk("submit")
-    desk.offer(PRICE + 100)
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("submit")
+    setup.offer(PRICE + 100)
+    async with setup.client() as exchange:
         before = await exchange.bids.list().collect()
-        error = await desk.doubt(exchange, applied=False)
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(), StillUnknown)
         assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
 
 async def test_the_currency_counts() -> None:
-    desk = Desk("submit")
-    desk.sandbox.exchange.offer(desk.sandbox.forwarder, desk.request, desk.long_ago, amount=PRICE, currency=978)
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("submit")
+    setup.sandbox.exchange.offer(setup.sandbox.forwarder, setup.request, setup.long_ago, amount=PRICE, currency=978)
+    async with setup.client() as exchange:
         before = await exchange.bids.list().collect()
-        error = await desk.doubt(exchange, applied=False)
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(), StillUnknown)
         assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
 
 async def test_every_type_of_the_bid_listing_is_read() -> None:
-    desk = Desk("submit", bid_default="active")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite("submit", bid_default="active")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         # Once another offer is selected, the plain listing of this service leaves ours out.
-        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        setup.sandbox.exchange.select(setup.rivals, setup.sandbox.now())
         assert isinstance(await error.reconcile(), Applied)
         assert isinstance(await error.reconcile(baseline=[]), StillUnknown)
-    calls = desk.sandbox.audit_log.calls_to("GET", "quote/bid")
+    calls = setup.sandbox.audit_log.calls_to("GET", "quote/bid")
     assert {call.parameters.get("type") for call in calls} == {None, "active", "nsel", "sel", "offers"}
 
 
@@ -110,24 +110,24 @@ def _refusal(word: str, times: int | None) -> Fault:
 
 @pytest.mark.parametrize("applied", [True, False])
 async def test_a_type_that_the_service_refuses_is_passed_over(applied: bool) -> None:
-    desk = Desk("submit")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=applied)
-        desk.sandbox.strike(_refusal("nsel", None), _refusal("offers", None))
+    setup = DoubtfulWrite("submit")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=applied)
+        setup.sandbox.strike(_refusal("nsel", None), _refusal("offers", None))
         assert isinstance(await error.reconcile(), Applied if applied else NotApplied)
 
 
 async def test_a_type_that_was_served_before_is_not_passed_over() -> None:
-    desk = Desk("submit", bid_default="active", late_visibility=5.0)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
-        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+    setup = DoubtfulWrite("submit", bid_default="active", late_visibility=5.0)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
+        setup.sandbox.exchange.select(setup.rivals, setup.sandbox.now())
 
         async def refuse_for_a_while() -> None:
             await anyio.sleep(3)
-            desk.sandbox.strike(_refusal("nsel", None), _refusal("offers", None))
+            setup.sandbox.strike(_refusal("nsel", None), _refusal("offers", None))
             await anyio.sleep(60)
-            desk.sandbox.exchange.faults.clear()
+            setup.sandbox.exchange.faults.clear()
 
         async with anyio.create_task_group() as group:
             group.start_soon(refuse_for_a_while)
@@ -136,10 +136,10 @@ async def test_a_type_that_was_served_before_is_not_passed_over() -> None:
 
 
 async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
-    desk = Desk("submit", bid_default="active")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
-        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+    setup = DoubtfulWrite("submit", bid_default="active")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
+        setup.sandbox.exchange.select(setup.rivals, setup.sandbox.now())
         gateway = mutations.json_reply(400, {"error": {"code": 400}})
         typed = Fault(
             name="expired",
@@ -150,9 +150,9 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
             times=None,
             mutate=mutations.json_reply(401, {"Unauthorized": "access denied"}),
         )
-        desk.sandbox.strike(typed, Fault(name="gateway", path="login", processed=False, times=None, mutate=gateway))
+        setup.sandbox.strike(typed, Fault(name="gateway", path="login", processed=False, times=None, mutate=gateway))
         assert isinstance(await error.reconcile(), StillUnknown)
-        desk.sandbox.exchange.faults.clear()
+        setup.sandbox.exchange.faults.clear()
         await anyio.sleep(600)
         assert isinstance(await error.reconcile(), Applied)
 
@@ -162,9 +162,9 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
 
 async def test_a_publication_is_recognised_though_little_comes_back_as_it_was_sent() -> None:
     habits = {"published_dimensions": "permuted", "published_date": "day_later", "published_weight": "total"}
-    desk = Desk("publish", optional_fields="absent", word_case="upper", number_form="padded", **habits)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite("publish", optional_fields="absent", word_case="upper", number_form="padded", **habits)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         assert isinstance(await error.reconcile(), Applied)
 
 
@@ -184,7 +184,7 @@ async def test_a_publication_is_recognised_though_little_comes_back_as_it_was_se
     ],
 )
 async def test_what_is_like_a_publication_without_a_baseline(cargo: dict[str, Any], verdict: type) -> None:
-    desk = Desk("publish")
+    setup = DoubtfulWrite("publish")
     sent: dict[str, Any] = {
         "commodityname": "Green tea",
         "origin": "Shenzhen",
@@ -195,10 +195,10 @@ async def test_what_is_like_a_publication_without_a_baseline(cargo: dict[str, An
         "height": Decimal("0.75"),
         "weight": Decimal("210.5"),
     }
-    desk.sandbox.exchange.publish(desk.sandbox.shipper, desk.long_ago, Cargo(**(sent | cargo)))
-    async with desk.client() as exchange:
+    setup.sandbox.exchange.publish(setup.sandbox.shipper, setup.long_ago, Cargo(**(sent | cargo)))
+    async with setup.client() as exchange:
         before = await exchange.offers.list().collect()
-        error = await desk.doubt(exchange, applied=False)
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(), verdict)
         assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
@@ -209,48 +209,48 @@ async def test_what_is_like_a_publication_without_a_baseline(cargo: dict[str, An
 @pytest.mark.parametrize("shape", ["entry", "collection"])
 @pytest.mark.parametrize("known", [True, False])
 async def test_an_approval_that_another_one_overtook(shape: str, known: bool) -> None:
-    desk = Desk("approve", selected_offer_shape=shape)
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("approve", selected_offer_shape=shape)
+    async with setup.client() as exchange:
         if known:
             await exchange.offers.list().collect()
-        error = await desk.doubt(exchange, applied=False)
-        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        error = await setup.doubt(exchange, applied=False)
+        setup.sandbox.exchange.select(setup.rivals, setup.sandbox.now())
         verdict = await error.reconcile()
     if known or shape == "collection":
         assert isinstance(verdict, Conflict)
         assert isinstance(verdict.record, Listing)
         assert verdict.record.selected is not None
-        assert verdict.record.selected.id == desk.rivals
+        assert verdict.record.selected.id == setup.rivals
     else:
         # The request of the offer is not given, and the service no longer lists it.
         assert verdict == StillUnknown()
 
 
 async def test_a_conflict_is_no_verdict_before_the_settle_time() -> None:
-    desk = Desk("approve", second_approval="switched", late_visibility=5.0)
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("approve", second_approval="switched", late_visibility=5.0)
+    async with setup.client() as exchange:
         await exchange.offers.list().collect()
-        desk.sandbox.exchange.select(desk.rivals, desk.long_ago)
-        error = await desk.doubt(exchange, applied=True)
-        assert error.write == Respond(desk.mine, approved=True, request=desk.request)
+        setup.sandbox.exchange.select(setup.rivals, setup.long_ago)
+        error = await setup.doubt(exchange, applied=True)
+        assert error.write == Respond(setup.mine, approved=True, request=setup.request)
         assert isinstance(await error.reconcile(), Applied)
 
 
 async def test_a_decline_of_an_offer_that_was_selected() -> None:
-    desk = Desk("decline")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=False)
-        desk.sandbox.exchange.select(desk.mine, desk.sandbox.now())
+    setup = DoubtfulWrite("decline")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=False)
+        setup.sandbox.exchange.select(setup.mine, setup.sandbox.now())
         assert isinstance(await error.reconcile(), Conflict)
 
 
 async def test_a_decline_beside_a_selected_offer_that_is_listed_alone() -> None:
     """The offer is missing because another one is selected: that says nothing of the decline."""
-    desk = Desk("decline", selected_offer_shape="entry")
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("decline", selected_offer_shape="entry")
+    async with setup.client() as exchange:
         await exchange.offers.list().collect()
-        error = await desk.doubt(exchange, applied=False)
-        desk.sandbox.exchange.select(desk.rivals, desk.sandbox.now())
+        error = await setup.doubt(exchange, applied=False)
+        setup.sandbox.exchange.select(setup.rivals, setup.sandbox.now())
         assert isinstance(await error.reconcile(), StillUnknown)
 
 
@@ -260,19 +260,19 @@ async def test_a_decline_beside_a_selected_offer_that_is_listed_alone() -> None:
 )
 @pytest.mark.parametrize("words", ["documented", "upper"])
 async def test_what_becomes_of_a_declined_offer(outcome: str, verdict: type, words: str) -> None:
-    desk = Desk("decline", decline_outcome=outcome, word_case=words)
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("decline", decline_outcome=outcome, word_case=words)
+    async with setup.client() as exchange:
         await exchange.offers.list().collect()
-        error = await desk.doubt(exchange, applied=True)
+        error = await setup.doubt(exchange, applied=True)
         found = await error.reconcile()
     assert type(found) is verdict
     if isinstance(found, Applied):
-        assert found.record.index == desk.request
+        assert found.record.index == setup.request
 
 
 async def test_an_approval_of_a_declined_offer_is_a_conflict() -> None:
-    desk = Desk("approve")
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=False)
-        await exchange.offers.decline(desk.mine)
+    setup = DoubtfulWrite("approve")
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=False)
+        await exchange.offers.decline(setup.mine)
         assert isinstance(await error.reconcile(), Conflict)

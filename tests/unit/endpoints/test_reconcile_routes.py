@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.unit.endpoints.reconcile_desk import OLD_ROUTE, ROUTE, Desk
+from tests.unit.endpoints.doubtful_write import OLD_ROUTE, ROUTE, DoubtfulWrite
 
 from freight_exchange import (
     Applied,
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_route_changed_by_another_is_a_conflict() -> None:
-    desk = Desk("update")
-    async with desk.client() as exchange, desk.sandbox.client(desk.sandbox.rival) as other:
-        error = await desk.doubt(exchange, applied=False)
+    setup = DoubtfulWrite("update")
+    async with setup.client() as exchange, setup.sandbox.client(setup.sandbox.rival) as other:
+        error = await setup.doubt(exchange, applied=False)
         await other.routes.update(attrs.evolve(await other.routes.get(OLD_ROUTE), vessel="Somebody else's"))
         verdict = await error.reconcile()
     assert isinstance(verdict, Conflict)
@@ -33,10 +33,10 @@ async def test_a_route_changed_by_another_is_a_conflict() -> None:
 
 
 async def test_an_update_of_a_route_that_was_never_read() -> None:
-    desk = Desk("update")
+    setup = DoubtfulWrite("update")
     facts = {field.name: getattr(ROUTE, field.name) for field in attrs.fields(RouteDraft)}
-    async with desk.client() as exchange:
-        error = await desk.doubt(
+    async with setup.client() as exchange:
+        error = await setup.doubt(
             exchange, applied=False, send=lambda client: client.routes.update(Route(index=OLD_ROUTE, **facts))
         )
         verdict = await error.reconcile()
@@ -48,8 +48,8 @@ async def test_an_update_of_a_route_that_was_never_read() -> None:
 @pytest.mark.parametrize("applied", [True, False])
 @pytest.mark.parametrize("changed", ["vessel", "origin"])
 async def test_an_update_of_a_route_that_is_not_shown_whole(applied: bool, changed: str) -> None:
-    desk = Desk("update", optional_fields="absent")
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("update", optional_fields="absent")
+    async with setup.client() as exchange:
         shown = await exchange.routes.get(OLD_ROUTE)
         assert shown.vessel is None
         hidden: dict[str, Any] = {
@@ -59,7 +59,7 @@ async def test_an_update_of_a_route_that_is_not_shown_whole(applied: bool, chang
             "vessel": "Old",
         }
         image = attrs.evolve(shown, **(hidden | {changed: "Changed"}))
-        error = await desk.doubt(exchange, applied=applied, send=lambda client: client.routes.update(image))
+        error = await setup.doubt(exchange, applied=applied, send=lambda client: client.routes.update(image))
         verdict = await error.reconcile()
     if changed == "origin" and not applied:
         assert isinstance(verdict, NotApplied)
@@ -70,26 +70,26 @@ async def test_an_update_of_a_route_that_is_not_shown_whole(applied: bool, chang
 
 @pytest.mark.parametrize("habits", [{"optional_fields": "absent"}, {"date_form": "zero"}])
 async def test_a_new_route_that_is_not_shown_whole(habits: dict[str, Any]) -> None:
-    desk = Desk("create", **habits)
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True)
+    setup = DoubtfulWrite("create", **habits)
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True)
         assert isinstance(await error.reconcile(), StillUnknown)
 
 
 async def test_a_route_alike_counts_unless_it_was_there() -> None:
-    desk = Desk("create")
-    async with desk.client() as exchange:
+    setup = DoubtfulWrite("create")
+    async with setup.client() as exchange:
         await exchange.routes.create(ROUTE)
         before = await exchange.routes.list().collect()
-        error = await desk.doubt(exchange, applied=False)
+        error = await setup.doubt(exchange, applied=False)
         assert isinstance(await error.reconcile(), Applied)
         assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
 
 async def test_parts_of_a_second_are_not_sent_and_not_missed() -> None:
-    desk = Desk("create")
+    setup = DoubtfulWrite("create")
     facts = {field.name: getattr(ROUTE, field.name) for field in attrs.fields(RouteDraft)}
     draft = RouteDraft(**(facts | {"departure": datetime(2030, 4, 4, 6, 0, 0, 500), "vessel": "Anchor  PRUDENCE"}))
-    async with desk.client() as exchange:
-        error = await desk.doubt(exchange, applied=True, send=lambda client: client.routes.create(draft))
+    async with setup.client() as exchange:
+        error = await setup.doubt(exchange, applied=True, send=lambda client: client.routes.create(draft))
         assert isinstance(await error.reconcile(), Applied)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import httpx
 import pytest
-from tests.unit.endpoints.scripted import BROKEN, OFFERS, ROUTE, Desk, carried, replies
+from tests.unit.endpoints.scripted import BROKEN, OFFERS, ROUTE, ScriptedService, carried, replies
 
 from freight_exchange import (
     DecodeError,
@@ -19,24 +19,24 @@ class TestFlaws:
     """Parts of records that could not be read: reported like broken records, while the record itself counts."""
 
     async def test_a_listing_reports_them(self, caplog: pytest.LogCaptureFixture) -> None:
-        desk = Desk(replies(OFFERS))
-        async with desk.client() as exchange:
+        service = ScriptedService(replies(OFFERS))
+        async with service.client() as exchange:
             assert [listing.index for listing in await exchange.offers.list()] == [7, 8]
-        assert len(desk.broken) == 1
-        assert desk.broken[0].startswith("offers.0.offer.0")
-        assert [record.levelname for record in caplog.records if desk.broken[0] in record.message] == ["WARNING"]
+        assert len(service.broken) == 1
+        assert service.broken[0].startswith("offers.0.offer.0")
+        assert [record.levelname for record in caplog.records if service.broken[0] in record.message] == ["WARNING"]
 
     async def test_a_strict_listing_fails(self) -> None:
-        desk = Desk(replies(OFFERS))
-        async with desk.client(strict=True) as exchange:
+        service = ScriptedService(replies(OFFERS))
+        async with service.client(strict=True) as exchange:
             with pytest.raises(DecodeError) as caught:
                 await exchange.offers.list()
         assert caught.value.path.startswith("offers.0.offer.0")
         assert carried(caught.value) == ("quote/offer", 200, 1)
 
     async def test_a_lookup_reports_its_own_only(self) -> None:
-        desk = Desk(replies(OFFERS))
-        async with desk.client(strict=True) as exchange:
+        service = ScriptedService(replies(OFFERS))
+        async with service.client(strict=True) as exchange:
             assert (await exchange.offers.get(8)).index == 8
             with pytest.raises(DecodeError):
                 await exchange.offers.get(7)
@@ -64,43 +64,45 @@ class TestOncePerReading:
     @pytest.mark.parametrize("sweep", [False, True])
     @pytest.mark.parametrize("window", [1, 3])
     async def test_a_last_page_over_again(self, sweep: bool, window: int, caplog: pytest.LogCaptureFixture) -> None:
-        desk = Desk(self.page(*self.ROWS))
-        async with desk.client() as exchange:
+        service = ScriptedService(self.page(*self.ROWS))
+        async with service.client() as exchange:
             listing = exchange.offers.list(page_size=5, sweep=sweep, window=window)
             assert [row.index for row in await listing.collect()] == [1, 2]
-            assert len(desk.asked) >= 2
-            assert desk.broken == [f"offers.{path}" for path in self.PATHS]
+            assert len(service.asked) >= 2
+            assert service.broken == [f"offers.{path}" for path in self.PATHS]
             assert len(self.warnings(caplog)) == len(self.PATHS)
             # Another reading of the same listing reports what it meets.
             await listing
-            assert len(desk.broken) == len(self.warnings(caplog)) == 2 * len(self.PATHS)
+            assert len(service.broken) == len(self.warnings(caplog)) == 2 * len(self.PATHS)
 
     async def test_rows_that_come_in_another_place_or_more_often(self) -> None:
-        desk = Desk(
+        service = ScriptedService(
             self.page({"index": 1}, BROKEN, None), self.page(BROKEN, None, None), self.page({"index": 3}, BROKEN)
         )
-        async with desk.client() as exchange:
+        async with service.client() as exchange:
             await exchange.offers.list(page_size=3).collect()
-        assert desk.broken == ["offers.1.weight", "offers.2", "offers.2"]
+        assert service.broken == ["offers.1.weight", "offers.2", "offers.2"]
 
     async def test_of_many_broken_rows_some_are_reported_and_the_others_counted(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        desk = Desk(self.page(*({"index": n, "weight": {}} for n in range(1, 301)), {"index": 500}), self.page())
-        async with desk.client() as exchange:
+        service = ScriptedService(
+            self.page(*({"index": n, "weight": {}} for n in range(1, 301)), {"index": 500}), self.page()
+        )
+        async with service.client() as exchange:
             rows = await exchange.offers.list(page_size=301).collect()
         assert [row.index for row in rows] == [500]
-        assert desk.broken == [*(f"offers.{n}.weight" for n in range(100)), "$"]
+        assert service.broken == [*(f"offers.{n}.weight" for n in range(100)), "$"]
         assert len(self.warnings(caplog)) == 101
         assert "200 more parts of a reply that cannot be read" in self.warnings(caplog)[-1]
 
     async def test_keys_that_repeat_are_reported_once_a_listing(self, caplog: pytest.LogCaptureFixture) -> None:
         pages = [b'{"offers": {"0": {"index": %d, "notes": "a", "notes": "b"}}}' % number for number in (1, 2)]
-        desk = Desk(*(replies(page) for page in pages), self.page())
-        async with desk.client() as exchange:
+        service = ScriptedService(*(replies(page) for page in pages), self.page())
+        async with service.client() as exchange:
             rows = await exchange.offers.list(page_size=1).collect()
         assert [(row.index, row.notes) for row in rows] == [(1, "b"), (2, "b")]
-        assert desk.broken == ["offers"]
+        assert service.broken == ["offers"]
         [warning] = self.warnings(caplog)
         assert "the key 'notes' repeats: only its last value is read" in warning
 
@@ -109,8 +111,8 @@ class TestOncePerReading:
         self, strict: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         bid = b'{"index": 4, "notes": "a", "notes": "b", "offer": {"index": 9, "offerAmount": 5, "currencyIndex": 840}}'
-        desk = Desk(replies(b'{"bid": {"index": 3}, "bid": %s}' % bid))
-        async with desk.client(strict=strict) as exchange:
+        service = ScriptedService(replies(b'{"bid": {"index": 3}, "bid": %s}' % bid))
+        async with service.client(strict=strict) as exchange:
             written = await exchange.bids.submit(4, amount=5, currency=840)
             await anyio.wait_all_tasks_blocked()
         assert (written.index, written.notes) == (4, "b")
@@ -118,7 +120,7 @@ class TestOncePerReading:
             "a part of a reply was left out: the key 'notes'",
             "a part of a reply was left out: the key 'bid'",
         ]
-        found = [event for event in desk.events if isinstance(event, BrokenRecord)]
+        found = [event for event in service.events if isinstance(event, BrokenRecord)]
         assert [(event.method, event.path) for event in found] == [("POST", "quote/submitoffer")] * 2
         assert {event.error.status for event in found} == {200}
 
@@ -130,8 +132,8 @@ class TestOncePerReading:
                 entered.set()
                 await anyio.sleep_forever()
 
-        desk = Desk(replies(b'{"routes": {"0": {"index": 4, "timezone": "a", "timezone": "b"}}}'))
-        async with desk.client() as exchange:
+        service = ScriptedService(replies(b'{"routes": {"0": {"index": 4, "timezone": "a", "timezone": "b"}}}'))
+        async with service.client() as exchange:
             view = exchange._with_hook(hang)
             route = await view.routes.create(ROUTE)
             assert not entered.is_set()
@@ -144,29 +146,29 @@ class TestOncePerReading:
     async def test_keys_that_repeat_in_any_other_reply_are_reported(
         self, method: str, caplog: pytest.LogCaptureFixture
     ) -> None:
-        desk = Desk(replies(b'{"a": 1, "a": 2}'))
-        async with desk.client() as exchange:
+        service = ScriptedService(replies(b'{"a": 1, "a": 2}'))
+        async with service.client() as exchange:
             assert await exchange.request(method, "quote/other") == {"a": 2}
             await anyio.wait_all_tasks_blocked()
-        assert desk.broken == ["$"]
+        assert service.broken == ["$"]
         assert len(self.warnings(caplog)) == 1
 
     async def test_keys_that_repeat_in_the_pages_of_a_feed_are_reported_once(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
-        desk = Desk(replies(b'{"raterequests": {"0": {"index": 4, "notes": "a", "notes": "b"}}}'))
-        async with desk.client() as exchange:
+        service = ScriptedService(replies(b'{"raterequests": {"0": {"index": 4, "notes": "a", "notes": "b"}}}'))
+        async with service.client() as exchange:
             source = UpdatedRequests(exchange.requests._service)
             for _ in range(3):
                 page = await source.page(0, 100, 60)
                 assert [row.notes for row in page.records] == ["b"]
             await anyio.wait_all_tasks_blocked()
-        assert desk.broken == ["raterequests"]
+        assert service.broken == ["raterequests"]
         assert len(self.warnings(caplog)) == 1
 
     async def test_a_strict_reading_fails_at_the_same_row_again(self) -> None:
-        desk = Desk(self.page(*self.ROWS))
-        async with desk.client(strict=True) as exchange:
+        service = ScriptedService(self.page(*self.ROWS))
+        async with service.client(strict=True) as exchange:
             pages = exchange.offers.list(page_size=5).pages()
             for _ in range(2):
                 with pytest.raises(DecodeError, match="weight"):
@@ -178,25 +180,25 @@ class TestErrorsBesideRecords:
     CUT = replies({"raterequests": [{"index": 1}], "error": "query timed out after 1 of 3 rows"})
 
     async def test_a_listing_gives_the_records_and_reports_the_error(self) -> None:
-        desk = Desk(self.CUT, replies({"raterequests": []}))
-        async with desk.client() as exchange:
+        service = ScriptedService(self.CUT, replies({"raterequests": []}))
+        async with service.client() as exchange:
             assert [request.index for request in await exchange.requests.search()] == [1]
-        assert desk.broken == ["$"]
+        assert service.broken == ["$"]
 
     async def test_a_strict_listing_fails(self) -> None:
-        async with Desk(self.CUT).client(strict=True) as exchange:
+        async with ScriptedService(self.CUT).client(strict=True) as exchange:
             with pytest.raises(DecodeError, match="an error beside records") as caught:
                 await exchange.requests.search()
         assert carried(caught.value) == ("quote/getrequests", 200, 1)
 
     async def test_a_lookup_finds_what_is_there_and_does_not_deny_another(self) -> None:
-        async with Desk(self.CUT).client() as exchange:
+        async with ScriptedService(self.CUT).client() as exchange:
             assert (await exchange.requests.get(1)).index == 1
             with pytest.raises(DecodeError, match="an error beside records"):
                 await exchange.requests.get(2)
 
     async def test_an_error_beside_a_submitted_bid_is_doubt(self) -> None:
-        desk = Desk(replies({"error": "the request is closed for offers", "bid": {"index": 4}}))
-        async with desk.client() as exchange:
+        service = ScriptedService(replies({"error": "the request is closed for offers", "bid": {"index": 4}}))
+        async with service.client() as exchange:
             with pytest.raises(OutcomeUnknownError):
                 await exchange.bids.submit(4, amount=5, currency=840)

@@ -206,7 +206,7 @@ class OfferSender:
             try:
                 return await self._repository.advance(record, state, **changes)
             except StoreAwayError as error:
-                _logger.warning("the reply to %s is not recorded yet: %s; trying again", record, error, extra=fields)
+                _logger.warning("the reply to %s is not recorded yet: %s; retrying", record, error, extra=fields)
                 await anyio.sleep(_LATE_PAUSE)
             except (FencedError, ChangedElsewhereError) as error:
                 if await self._repository.record_late(record, state, **changes):

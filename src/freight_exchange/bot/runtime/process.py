@@ -220,7 +220,7 @@ async def _main(
                     ended_by.append(received[1])
                     tasks.cancel_scope.cancel()
                     return
-                _logger.info("%s: draining", signal.Signals(number).name)
+                _logger.info("received %s: draining", signal.Signals(number).name)
                 program.stop()
 
     received: list[int] = []

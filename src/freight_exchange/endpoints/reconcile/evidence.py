@@ -100,7 +100,7 @@ def look_for(
     readers: Readers,
     baseline: Sequence[object] | None,
 ) -> Look:
-    """Return the reading that looks for the write; raise `ConfigurationError` for a baseline of other records."""
+    """Return the search for a write in the listings; raise `ConfigurationError` for a baseline of other records."""
     match write:
         case SubmitOffer():
             return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).look

@@ -92,7 +92,7 @@ class WithdrawalCheck:
             raise
         except READ_ERRORS as error:
             if is_transient(error) or is_from_login(error):
-                self._note_trouble(index, error)
+                self._record_failure(index, error)
         else:
             self._pacer.record_reply()
         if self._is_trusted:
@@ -126,7 +126,7 @@ class WithdrawalCheck:
                 await self._journal.record_withdrawal(row, self._clock.read())
             elif is_transient(error) or is_from_login(error):
                 self._lookups.record_failure(row.index)
-                self._note_trouble(row.index, error)
+                self._record_failure(row.index, error)
                 return
             elif self._lookups.record_failure(row.index):
                 await self._journal.record_silence(row)
@@ -137,8 +137,8 @@ class WithdrawalCheck:
             self._pacer.record_reply()
         self._lookups.close(row.index)
 
-    def _note_trouble(self, index: int, error: FreightExchangeError) -> None:
-        _logger.debug("the look-up of request %d failed: %s; trying again after the next scan", index, error)
+    def _record_failure(self, index: int, error: FreightExchangeError) -> None:
+        _logger.debug("the look-up of request %d failed: %s; retrying after the next scan", index, error)
         self._lookups.pause()
         # The scan before it counts as well: they would be two in an interval.
         self._pacer.repeat_delay(sent=1 + request_count(error))

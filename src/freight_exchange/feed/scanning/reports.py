@@ -58,7 +58,12 @@ class ScanReports:
 
     def log_ignored_offset(self) -> None:
         """Log that the service returns its first page for each offset."""
-        _logger.warning("%s ignores `offset`: the feed %r misses what its first page lacks", self._url, self._name)
+        _logger.warning(
+            "%s ignores `offset`: the feed %r misses what its first page lacks; if a proxy drops the bodies of GETs,"
+            ' set get_parameters="query"',
+            self._url,
+            self._name,
+        )
 
     async def send_progress(self, scan: ActiveScan) -> None:
         """Send the progress of a scan to the hooks."""

@@ -112,7 +112,7 @@ class TestAbandonedTask:
         assert (amounts_on(sandbox, index), len(bids)) == ([AMOUNT], 1)
 
 
-PATIENCE = 30
+TIMEOUT = 30
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     def once_it_has(feed: Any, effect: Any, *, expected_state: Any) -> bool:
         if effect.key.startswith("offer"):
-            assert made.wait(PATIENCE)
+            assert made.wait(TIMEOUT)
         return put(feed, effect, expected_state=expected_state)
 
     def ends(context: Context) -> None:
@@ -168,7 +168,7 @@ async def test_abandoned_task_leaves_intent_at_most(sandbox: Sandbox, tmp_path: 
             bot.stop()
 
     index = sandbox.publish()
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         async with anyio.create_task_group() as beside:
             await bot.serve(exchange=sandbox.client(), failpoints=visit)
     store.close()

@@ -30,7 +30,7 @@ from freight_exchange.store.sqlite import feed as feeds
 from freight_exchange.testing import Sandbox
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-PATIENCE = 30
+TIMEOUT = 30
 pytestmark = pytest.mark.anyio
 
 
@@ -44,10 +44,10 @@ class Disk:
     def write(self) -> None:
         if self.is_slow:
             self.begun.set()
-            assert self.go_on.wait(PATIENCE)
+            assert self.go_on.wait(TIMEOUT)
 
     async def busy(self) -> None:
-        assert await anyio.to_thread.run_sync(self.begun.wait, PATIENCE)
+        assert await anyio.to_thread.run_sync(self.begun.wait, TIMEOUT)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 async def until(true: Callable[[], object]) -> None:
-    with anyio.fail_after(PATIENCE):
+    with anyio.fail_after(TIMEOUT):
         while not true():  # noqa: ASYNC110 - what is waited for has no event
             await anyio.sleep(0.01)
 
@@ -120,11 +120,11 @@ async def test_cancelled_in_commit_of_another_step(sandbox: Sandbox, tmp_path: P
 
         def keep_busy() -> None:
             started.set()
-            assert go_on.wait(PATIENCE)
+            assert go_on.wait(TIMEOUT)
 
         disk.is_slow = True
         tasks.start_soon(another, keep_busy)
-        assert await anyio.to_thread.run_sync(started.wait, PATIENCE)
+        assert await anyio.to_thread.run_sync(started.wait, TIMEOUT)
         # The one whose turn is next takes the other's step with its own.
         tasks.start_soon(another, lambda: None)
         await anyio.sleep(0.05)
@@ -177,7 +177,7 @@ async def test_stopped_bot_raises(sandbox: Sandbox, tmp_path: Path) -> None:
     bot.on_new(id="quote")(nothing)
     async with sandbox.client() as exchange, anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=exchange))
-        with anyio.fail_after(PATIENCE):
+        with anyio.fail_after(TIMEOUT):
             while bot.status().state != "running":  # noqa: ASYNC110 - there is no event for it
                 await anyio.sleep(0.01)
             bot.stop()

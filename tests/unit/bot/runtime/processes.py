@@ -20,11 +20,11 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, TextIO
 
-__all__ = ["BOTH", "PATIENCE", "Started", "end_of", "in_turn", "process", "side_by_side", "starters", "until"]
+__all__ = ["BOTH", "TIMEOUT", "Started", "end_of", "in_turn", "process", "side_by_side", "starters", "until"]
 
 ROOT = Path(__file__).parents[4]
 BOTH = ("asyncio", "trio")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds after which a process that does not end has failed the test; none of them takes as long."""
 
 PROGRAM = """
@@ -359,5 +359,5 @@ def until(child: Started, word: str) -> None:
 
 
 def end_of(child: Started) -> tuple[int, str, str]:
-    text, log = child.communicate(timeout=PATIENCE)
-    return child.wait(PATIENCE), text, log
+    text, log = child.communicate(timeout=TIMEOUT)
+    return child.wait(TIMEOUT), text, log

@@ -19,7 +19,7 @@ import anyio
 import pytest
 from tests.unit.bot.runtime.processes import (
     BOTH,
-    PATIENCE,
+    TIMEOUT,
     Started,
     end_of,
     in_turn,
@@ -235,7 +235,7 @@ def asked(port: int, path: str) -> bytes:
     """Request a path until a process answers."""
     for _ in range(600):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIMEOUT) as answer:
                 text: bytes = answer.read()
                 return text
         except urllib.error.URLError:

@@ -1,4 +1,4 @@
-"""One ordeal: an exchange under faults, shippers at work, and a bot that is killed and started again."""
+"""One run: an exchange under faults, shippers at work, and a bot that is killed and started again."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.crash.fork_server import ForkServer, fork_server
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
-__all__ = ["Ordeal"]
+__all__ = ["KillRun"]
 
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 
@@ -61,7 +61,7 @@ _MOST_WAITING: Final = 40
 """Requests without an offer above which shippers wait: on a slow machine a bot whose lives end early makes none."""
 
 
-class Ordeal:
+class KillRun:
     """Everything in it is drawn from its seed, but for what the machine makes of it.
 
     Args:

@@ -20,7 +20,7 @@ from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 Send = Callable[[FreightExchange], Awaitable[object]]
 
-__all__ = ["DRAFT", "LISTINGS", "OLD_ROUTE", "PATHS", "PRICE", "ROUTE", "Desk"]
+__all__ = ["DRAFT", "LISTINGS", "OLD_ROUTE", "PATHS", "PRICE", "ROUTE", "DoubtfulWrite"]
 
 DRAFT = RateRequestDraft(
     commodity="Green tea",
@@ -63,7 +63,7 @@ PATHS = {
 LISTINGS = {"submit": "quote/bid", "create": "route", "update": "route"}
 
 
-class Desk:
+class DoubtfulWrite:
     """A sandbox with a request, two offers on it, and one write to make."""
 
     def __init__(self, kind: str, **habits: Any) -> None:
