@@ -218,7 +218,7 @@ class Counts:
     def broken(self) -> list[str]:
         never = ("duplicates", "missed", "wrong_prices", "in_doubt", "unfinished", "exit_status")
         # These show that the failures did happen.
-        exactly = {"told_of_selection": 1, "dead_letters": 1, "lost_answers": 3, "offers": self.requests - 1}
+        exactly = {"selections_reported": 1, "dead_letters": 1, "lost_answers": 3, "offers": self.requests - 1}
         wanted = {**dict.fromkeys(never, 0), **exactly}
         broken = [
             f"{name} is {getattr(self, name)}, not {value}"
