@@ -5,18 +5,13 @@ from __future__ import annotations
 import math
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from tools.lib.watcher_costs import Month, idle, month, start
 
-Backend = Literal["asyncio", "trio"]
-both = pytest.mark.parametrize("backend", ["asyncio", "trio"])
 
-
-@both
-def test_an_idle_poll_is_exactly_one_request(backend: Backend) -> None:
-    done = idle(8, math.inf, backend)
+def test_an_idle_poll_is_exactly_one_request() -> None:
+    done = idle(8, math.inf, "trio")
     assert done.calls == done.scans.total()
     # A deep scan takes the place of a narrow one: there is one of the scans every thirty seconds, give or take.
     assert done.scans.total() == pytest.approx(8 * 120, rel=0.02)
@@ -30,11 +25,10 @@ def test_deep_scans_cost_a_tenth_at_the_most() -> None:
     assert done.scans.total() == pytest.approx(8 * 120, rel=0.02)
 
 
-@both
-def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_after_six(
-    backend: Backend, tmp_path: Path
-) -> None:
-    first, after_four, after_six = (start(tmp_path / "many.db", day, 1000, 0.05, backend) for day in (6.0, 10.0, 16.0))
+def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_after_six(tmp_path: Path) -> None:
+    first, after_four, after_six = (
+        start(tmp_path / "many.db", day, 1000, 0.05, "asyncio") for day in (6.0, 10.0, 16.0)
+    )
     # One is published every seven minutes, and one may come while the first scan goes on.
     assert first.events["new"] in (1000, 1001)
     assert after_four.last - first.first + 1 in (1800, 1801)

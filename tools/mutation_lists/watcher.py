@@ -18,14 +18,23 @@ MUTATIONS: Final = (
             ("feed/core/watermark.py", "wanted = elapsed + allowance + scan_time", "wanted = elapsed + scan_time"),
             ("feed/core/watermark.py", "return elapsed + allowance <= window", "return elapsed <= window"),
         ),
+        ("tests/unit/feed/test_watermark.py",),
     ),
-    one("1 no check after the scan", "feed/core/watermark.py", "return elapsed + allowance <= window", "return True"),
+    one(
+        "1 no check after the scan",
+        "feed/core/watermark.py",
+        "return elapsed + allowance <= window",
+        "return True",
+        "tests/unit/feed/test_watermark.py",
+    ),
     one(
         "1 the cover is taken at the scan's end",
         "feed/scanning/journal.py",
         "        is_covering = is_complete and self._rules.is_covering(state, scan, received)\n",
         "        is_covering = is_complete and self._rules.is_covering(state, scan, received)\n"
         "        scan.began = received if is_covering else scan.began\n",
+        "tests/unit/feed/test_watcher_rules.py",
+        "tests/unit/feed/test_journal.py",
     ),
     one(
         "1 the wall clock alone gives the watermark's age",
@@ -39,6 +48,8 @@ MUTATIONS: Final = (
         "paging/window_walk.py",
         "        if self.number == 0:\n            # A single page",
         "        if True:\n            # A single page",
+        "tests/unit/paging/test_sweep.py",
+        "tests/unit/feed/test_scanner.py",
     ),
     one(
         "2 the page size is not learned",
@@ -59,18 +70,21 @@ MUTATIONS: Final = (
         "paging/window_walk.py",
         "elif rows < longest or not rows:",
         "elif rows < self.size:",
+        "tests/unit/feed/test_scanner.py",
     ),
     one(
         "3 an error past page 0 ends the scan at once",
         "feed/core/scanner.py",
         "if self._end is None or self._end == self._agreed:",
         "if True:",
+        "tests/unit/feed/test_scanner.py",
     ),
     one(
         "4 the cover advances on a partial scan",
         "feed/scanning/journal.py",
         "is_covering = is_complete and self._rules.is_covering(state, scan, received)",
         "is_covering = self._rules.is_covering(state, scan, received)",
+        "tests/unit/feed/test_watcher_rules.py",
     ),
     one(
         "4 rows count only when the scan is complete",
@@ -79,6 +93,7 @@ MUTATIONS: Final = (
         "        if scan.unwritten is not None and not scan.scanner.ended:\n"
         "            scan.unwritten = None\n"
         "        while scan.unwritten is not None:\n",
+        "tests/unit/feed/test_watcher_rules.py",
     ),
     one(
         "4 whole scans are made again, not pages",
@@ -99,6 +114,7 @@ MUTATIONS: Final = (
         "feed/core/schedule.py",
         "return next((tier for tier in tiers if now - last.get(tier.name, -tier.every) >= tier.every), NARROW)",
         "return NARROW",
+        "tests/unit/feed/test_schedule.py",
     ),
     one(
         "5 no deep scan after a restart",
@@ -140,9 +156,14 @@ MUTATIONS: Final = (
         "feed/core/changes/schema_drift.py",
         "    return fields & doubtful",
         "    return fields",
+        "tests/unit/feed/test_schema_drift.py",
     ),
     one(
-        "7 what cannot be read is dropped", "feed/core/changes/classify.py", "for error in broken:", "for error in ():"
+        "7 what cannot be read is dropped",
+        "feed/core/changes/classify.py",
+        "for error in broken:",
+        "for error in ():",
+        "tests/unit/feed/test_classify.py",
     ),
     Mutation(
         "7 a set of hashes instead of the last one",
@@ -158,12 +179,14 @@ MUTATIONS: Final = (
                 "        digest=digest if before is None else before.digest + digest,\n",
             ),
         ),
+        ("tests/unit/feed/test_classify.py",),
     ),
     one(
         "7 withdrawn without a look-up",
         "feed/scanning/confirm_withdrawn.py",
         "elif (record := await self._source.find(row.index)) is not None:",
         "elif (record := None) is not None:",
+        "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
         "7 a look-up that finds nothing counts without one that finds what is listed",
@@ -254,6 +277,8 @@ MUTATIONS: Final = (
         "feed/core/advance.py",
         "updated_after=_earliest(listed, _clock_lags(state, received))",
         "updated_after=-1e17",
+        "tests/unit/feed/test_watcher_absence.py",
+        "tests/unit/feed/test_watcher_honesty.py",
     ),
     one(
         "9 scans before the first one is complete trust page sizes",
@@ -295,6 +320,7 @@ MUTATIONS: Final = (
         "store/sqlite/feed_sql.py",
         "    return found\n",
         "    return {index: found[index] for index in sorted(found)[-8:]}\n",
+        "tests/unit/feed/test_watcher_rules.py",
     ),
     one(
         "8 no tombstone",
@@ -308,12 +334,14 @@ MUTATIONS: Final = (
         "feed/scanning/journal.py",
         "else State.load(store.state)\n",
         'else attrs.evolve(State.load(store.state), stage="entering")\n',
+        "tests/unit/feed/test_watcher_starts.py",
     ),
     one(
         "9 a failed first scan has primed",
         "feed/scanning/journal.py",
         "            after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)\n",
         '            after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt, stage="primed")\n',
+        "tests/unit/feed/test_watcher_starts.py",
     ),
     one(
         "9 what a start is to hand out may slide out of the window",
@@ -350,7 +378,13 @@ MUTATIONS: Final = (
         'return "primed"',
         "tests/unit/feed/test_first_scan.py",
     ),
-    one("10 no gap", "feed/core/advance.py", "if not state.is_entered or lost <= since:", "if True:"),
+    one(
+        "10 no gap",
+        "feed/core/advance.py",
+        "if not state.is_entered or lost <= since:",
+        "if True:",
+        "tests/unit/feed/test_watcher_starts.py",
+    ),
     one(
         "10 a machine that was saved reports no gap",
         "feed/core/advance.py",
@@ -468,5 +502,6 @@ MUTATIONS: Final = (
         "feed/queue.py",
         "        self._waiting.extendleft(reversed(self.in_hand.values()))\n",
         "",
+        "tests/unit/feed/test_feed_acks.py",
     ),
 )

@@ -107,7 +107,7 @@ async def test_handler_without_retries_offers_after_crash(sandbox: Sandbox, stor
     assert attempts[-1] == (1 if point in ON_THE_WAY else 2)
 
 
-@pytest.mark.parametrize(("retries", "kills", "decisions"), [(0, 3, 0), (8, 10, 2)])
+@pytest.mark.parametrize(("retries", "kills", "decisions"), [(0, 3, 0), (4, 6, 1)])
 async def test_handler_that_ends_process_at_each_send_is_dead_in_the_end(
     sandbox: Sandbox, store: Store, retries: int, kills: int, decisions: int
 ) -> None:

@@ -191,7 +191,7 @@ class TestLostStore:
     )
     async def test_repeats_no_offer(self, profile: Profile) -> None:
         sandbox = Sandbox(profile)
-        indexes = [sandbox.publish() for _ in range(35)]
+        indexes = [sandbox.publish() for _ in range(23)]
         await run_until_idle(sandbox, offering_bot(MemoryStore()))
         for index in indexes[:5]:
             approve(sandbox, index)
@@ -200,7 +200,7 @@ class TestLostStore:
         status = await run_until_idle(sandbox, offering_bot(MemoryStore(), called))
         assert status.dead == 0
         assert set(indexes[5:]) <= set(called)
-        assert [amounts_on(sandbox, index) for index in [*indexes, fresh]] == [[AMOUNT]] * 36
+        assert [amounts_on(sandbox, index) for index in [*indexes, fresh]] == [[AMOUNT]] * 24
 
     async def test_repeats_no_offer_in_doubt(self, sandbox: Sandbox) -> None:
         strike(sandbox, UNANSWERED, times=3)

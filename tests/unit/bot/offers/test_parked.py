@@ -66,7 +66,7 @@ class TestOutages:
             with blind(sandbox, BIDS, trouble):
                 index = sandbox.publish()
                 await eventually(lambda: trial.status.in_doubt)
-                await anyio.sleep(1800)
+                await anyio.sleep(900)
                 assert (trial.status.in_doubt, trial.status.parked) == (1, 0)
             await trial.idle()
         assert amounts_on(sandbox, index) == [AMOUNT]
@@ -172,14 +172,15 @@ class TestParked:
                 await bot.resolve(index + request_of, taken=True, revision=revision)
             assert trial.status.parked == 1
 
-    @pytest.mark.parametrize("taken", ["no", None, 0, 1, []], ids=repr)
-    async def test_invalid_decision_raises(self, sandbox: Sandbox, store: MemoryStore, taken: Any) -> None:
+    async def test_invalid_decision_raises(self, sandbox: Sandbox, store: MemoryStore) -> None:
+        taken: Any
         strike(sandbox, UNANSWERED)
         bot = offering_bot(store)
         async with sandbox.running(bot) as trial:
             index = await self.park(bot, trial, sandbox)
-            with pytest.raises(ValidationError, match="taken must be True or False"):
-                await bot.resolve(index, taken=taken)
+            for taken in ("no", None, 0, 1, []):
+                with pytest.raises(ValidationError, match="taken must be True or False"):
+                    await bot.resolve(index, taken=taken)
             for request, revision in ((str(index), 0), (index, "0"), (index, False), (float(index), 0), (index, -1)):
                 with pytest.raises(ValidationError, match="must be"):
                     await bot.resolve(request, taken=True, revision=revision)  # type: ignore[arg-type]  # on purpose
