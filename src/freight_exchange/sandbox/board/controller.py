@@ -116,7 +116,13 @@ class BoardController:
 
     def _trim_audit_log(self) -> None:
         audit_log = self.exchange.audit_log
-        records: list[list[Any]] = [audit_log.calls, audit_log.logins, audit_log.changes, self.faults.fired]
+        records: list[list[Any]] = [
+            audit_log.calls,
+            audit_log.logins,
+            audit_log.changes,
+            audit_log.offer_changes,
+            self.faults.fired,
+        ]
         for record in records:
             if len(record) > _MAX_CALLS:
                 del record[: _MAX_CALLS // 2]

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from freight_exchange.sandbox.board.controller import BoardController
+from freight_exchange.sandbox.board.events import latest_events
 from freight_exchange.sandbox.board.labels import OPERATIONS, fault_label
 from freight_exchange.sandbox.core.database import Database
 from freight_exchange.sandbox.model.profile import Profile
@@ -38,6 +39,7 @@ def snapshot(controller: BoardController) -> dict[str, Any]:
         },
         "hidden": len(requests) - len(displayed),
         "requests": [_request(database, request, now, exchange.forwarder.index) for request in displayed],
+        "events": [event.as_json(_amount(database, event.offer)) for event in latest_events(database)],
         "calls": controller.traffic.calls(),
         "strikes": [
             {**strike, "offers": _offers(database, strike["caller"], strike["request"], now)}
@@ -111,6 +113,13 @@ def _offer(database: Database, request: Request, offer: Offer, own: int) -> dict
         "forwarder": _contact(database.accounts[offer.account]) if chosen else None,
         "shipper": _contact(database.accounts[request.owner]) if chosen else None,
     }
+
+
+def _amount(database: Database, offer: Offer | None) -> str | None:
+    if offer is None:
+        return None
+    currency = database.currencies.get(offer.currency)
+    return f"{'' if currency is None else currency.code} {_decimals(Decimal(offer.amount), 2)}".strip()
 
 
 def _contact(account: Account) -> dict[str, str]:

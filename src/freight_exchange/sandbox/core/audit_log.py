@@ -10,7 +10,16 @@ import attrs
 
 from freight_exchange.sandbox.model.state import Offer, Request
 
-__all__ = ["AuditLog", "CallRecord", "LoginRecord", "OfferRecord", "Publication", "RequestChange", "Span"]
+__all__ = [
+    "AuditLog",
+    "CallRecord",
+    "LoginRecord",
+    "OfferChange",
+    "OfferRecord",
+    "Publication",
+    "RequestChange",
+    "Span",
+]
 
 
 @attrs.frozen(kw_only=True)
@@ -58,6 +67,13 @@ class OfferRecord(NamedTuple):
     call: int | None
 
 
+class OfferChange(NamedTuple):
+    """Offer with a new status, from `time` on."""
+
+    offer: Offer
+    time: float
+
+
 class LoginRecord(NamedTuple):
     """Login attempt."""
 
@@ -88,6 +104,7 @@ class AuditLog:
         self.publications: list[Publication] = []
         self.changes: list[RequestChange] = []
         self.offers: list[OfferRecord] = []
+        self.offer_changes: list[OfferChange] = []
         self.logins: list[LoginRecord] = []
 
     def next_call(self) -> int:

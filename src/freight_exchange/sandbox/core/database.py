@@ -9,7 +9,14 @@ from typing import Literal
 
 import attrs
 
-from freight_exchange.sandbox.core.audit_log import AuditLog, LoginRecord, OfferRecord, Publication, RequestChange
+from freight_exchange.sandbox.core.audit_log import (
+    AuditLog,
+    LoginRecord,
+    OfferChange,
+    OfferRecord,
+    Publication,
+    RequestChange,
+)
 from freight_exchange.sandbox.core.sorter import Sorter
 from freight_exchange.sandbox.model.profile import Profile
 from freight_exchange.sandbox.model.reference import CARRIERS, CURRENCIES, ROUTES
@@ -219,6 +226,7 @@ class Database:
     def set_offer_status(self, offer: Offer, status: str, now: float) -> Offer:
         changed = attrs.evolve(offer, status=status)
         self.offers.put(offer.index, now, changed)
+        self.audit_log.offer_changes.append(OfferChange(changed, now))
         return changed
 
     def select(self, request: Request, offer: Offer, now: float, call: int | None) -> tuple[Request, Offer]:

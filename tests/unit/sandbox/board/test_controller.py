@@ -65,6 +65,32 @@ async def test_forwarder_is_named_only_after_approval(client: BoardClient) -> No
     assert await client.refusal("respond", offer=offer["id"], approved=1) == "An offer has already been selected."
 
 
+async def test_events_of_both_sides_are_listed_with_the_side_that_hears_of_them(client: BoardClient) -> None:
+    await client.act("requests", **PUBLISH)
+    for amount in (900, 800):
+        client.now += 1
+        client.offer(amount=amount)
+    client.now += 1
+    await client.act("respond", offer=5001, approved=0)
+    client.now += 1
+    events = (await client.act("respond", offer=5002, approved=1))["events"]
+    shipper, forwarder = "shipper@demo.example", "forwarder@demo.example"
+    assert [(event["kind"], event["amount"], event["by"], event["to"]) for event in events] == [
+        ("approved", "USD 800.00", shipper, forwarder),
+        ("declined", "USD 900.00", shipper, forwarder),
+        ("offered", "USD 800.00", forwarder, shipper),
+        ("offered", "USD 900.00", forwarder, shipper),
+        ("published", None, shipper, "forwarders"),
+    ]
+    assert {event["request"] for event in events} == {1}
+    client.now += 1
+    await client.act("requests", **PUBLISH)
+    assert [event["kind"] for event in (await client.act("withdraw", request=2))["events"]][:2] == [
+        "withdrawn",
+        "published",
+    ]
+
+
 async def test_decline_marks_the_offer(client: BoardClient) -> None:
     await client.act("requests", **PUBLISH)
     client.offer()

@@ -588,6 +588,25 @@ function callItem(call) {
   );
 }
 
+const EVENT_WORDS = {
+  published: () => "publishes",
+  updated: () => "changes",
+  withdrawn: () => "withdraws",
+  offered: ({ amount }) => `offers ${amount} on`,
+  approved: ({ amount }) => `approves ${amount} on`,
+  declined: ({ amount }) => `declines ${amount} on`,
+};
+
+function eventItem(event) {
+  return element(
+    "li",
+    {},
+    element("time", { datetime: new Date(event.time * 1000).toISOString() }, clock(event.time)),
+    element("span", {}, `${person(event.by)} ${EVENT_WORDS[event.kind](event)} ${reference(event.request)}`, element("small", {}, `An event for ${person(event.to)}`)),
+    element("span", {}),
+  );
+}
+
 function showTitle({ counts }) {
   document.title = `${counts.waiting ? `(${counts.waiting}) ` : ""}Freight exchange sandbox`;
 }
@@ -601,6 +620,8 @@ function show() {
   showSuggestions();
   fill($("strikes"), state.strikes, (strike) => strike.number, strikeItem);
   $("strikes-empty").hidden = state.strikes.length > 0;
+  fill($("events"), state.events, (event) => `${event.kind}-${event.request}-${event.offer}-${event.time}`, eventItem);
+  $("events-empty").hidden = state.events.length > 0;
   fill($("calls"), state.calls, (call) => call.number, callItem);
   $("calls-empty").hidden = state.calls.length > 0;
 }
