@@ -137,7 +137,7 @@ class RateLimitedError(APIStatusError):
     """Status 429: too many calls.
 
     Attributes:
-        retry_after: Seconds after which the service asks to try again, or `None` if it does not say.
+        retry_after: Seconds after which the service asks to try again, or `None` without one.
     """
 
     def __init__(self, message: str = "", *, retry_after: float | None = None, **call: Unpack[CallFacts]) -> None:
@@ -149,7 +149,7 @@ class ServerError(APIStatusError):
     """A 5xx status on a read or a login. On a write it is an `OutcomeUnknownError`.
 
     Attributes:
-        retry_after: Seconds after which the service asks to try again, or `None` if it does not say.
+        retry_after: Seconds after which the service asks to try again, or `None` without one.
     """
 
     retry_after: float | None = None
@@ -180,7 +180,7 @@ class FencedError(StoreError):
 
 
 class FeedProtocolError(FreightExchangeError):
-    """A listing contradicts itself, so that nothing certain can be said about its content."""
+    """A listing contradicts itself, so that its content is uncertain."""
 
 
 class AlreadyOfferedError(FreightExchangeError):

@@ -66,7 +66,7 @@ class RequestEvent(Acknowledgeable):
         request: The request as it is now; for a withdrawn one, as it was last seen.
         previous: As it was seen before; `None` for a new one, and for one last seen so long ago that only its digest
             is kept.
-        changed: The names of the fields that differ, fields that this package does not know by the service's names.
+        changed: The names of the fields that differ, unknown fields by the service's names.
         returned: Whether it was reported as withdrawn and is listed again; such an event is an `updated` one, whose
             `changed` is empty if the request is the same as before.
         observed_between: Bounds of its time: when an earlier scan would have seen it, less the allowance, or `None`
@@ -102,7 +102,7 @@ class SchemaChanged(Acknowledgeable):
     """The service began to send other fields for many requests at once, which were not updated by anyone.
 
     Attributes:
-        added: The fields that are new; those that this package does not know by the service's names.
+        added: The new fields, unknown ones by the service's names.
         removed: The fields that are sent no longer.
         requests: The indexes of the requests that showed it. A request that changes in nothing else makes no event,
             unless the window that lists it proves an update.

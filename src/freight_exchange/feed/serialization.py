@@ -26,10 +26,10 @@ UNREADABLE: Final = (
 
 def pack(event: Event) -> bytes:
     """Return the event as bytes."""
-    said: dict[str, object]
+    stored: dict[str, object]
     match event:
         case RequestEvent():
-            said = {
+            stored = {
                 "request": wire.keep(event.request).decode(),
                 "previous": None if event.previous is None else wire.keep(event.previous).decode(),
                 "changed": event.changed,
@@ -37,23 +37,23 @@ def pack(event: Event) -> bytes:
                 "between": [_stamp(moment) for moment in event.observed_between],
             }
         case Gap():
-            said = {"since": _stamp(event.since), "until": _stamp(event.until)}
+            stored = {"since": _stamp(event.since), "until": _stamp(event.until)}
         case SchemaChanged():
-            said = {
+            stored = {
                 "added": event.added,
                 "removed": event.removed,
                 "requests": event.requests,
                 "observed": _stamp(event.observed),
             }
         case Unreadable():
-            said = {
+            stored = {
                 "index": event.index,
                 "raw": event.raw,
                 "error": event.error,
                 "observed": _stamp(event.observed),
             }
     # Only a raw record holds what JSON does not: its fractions, which are kept as text.
-    return json.dumps(said, separators=(",", ":"), default=str).encode()
+    return json.dumps(stored, separators=(",", ":"), default=str).encode()
 
 
 def unpack(kind: str, payload: bytes) -> Event:
@@ -69,33 +69,33 @@ def unpack(kind: str, payload: bytes) -> Event:
 
 
 def _unpacked(kind: str, payload: bytes) -> Event:
-    said: dict[str, Any] = json.loads(payload)
+    stored: dict[str, Any] = json.loads(payload)
     match kind:
         case "new" | "updated" | "withdrawn":
-            earliest, latest = said["between"]
+            earliest, latest = stored["between"]
             return RequestEvent(
                 kind=kind,
-                request=wire.recall(said["request"].encode()),
-                previous=None if said["previous"] is None else wire.recall(said["previous"].encode()),
-                changed=tuple(said["changed"]),
-                returned=said["returned"],
+                request=wire.recall(stored["request"].encode()),
+                previous=None if stored["previous"] is None else wire.recall(stored["previous"].encode()),
+                changed=tuple(stored["changed"]),
+                returned=stored["returned"],
                 observed_between=(None if earliest is None else _moment(earliest), _moment(latest)),
             )
         case "gap":
-            return Gap(since=_moment(said["since"]), until=_moment(said["until"]))
+            return Gap(since=_moment(stored["since"]), until=_moment(stored["until"]))
         case "schema_changed":
             return SchemaChanged(
-                added=tuple(said["added"]),
-                removed=tuple(said["removed"]),
-                requests=tuple(said["requests"]),
-                observed=_moment(said["observed"]),
+                added=tuple(stored["added"]),
+                removed=tuple(stored["removed"]),
+                requests=tuple(stored["requests"]),
+                observed=_moment(stored["observed"]),
             )
         case "unreadable":
             return Unreadable(
-                index=said["index"],
-                raw=said["raw"],
-                error=said["error"],
-                observed=_moment(said["observed"]),
+                index=stored["index"],
+                raw=stored["raw"],
+                error=stored["error"],
+                observed=_moment(stored["observed"]),
             )
         case _:
             raise ValueError(f"no event is of the kind {kind!r}")
@@ -103,8 +103,8 @@ def _unpacked(kind: str, payload: bytes) -> Event:
 
 def pack_selected(event: BidSelected) -> bytes:
     """Return the event as bytes."""
-    said = {"bid": wire.keep_bid(event.bid).decode(), "observed": _stamp(event.observed)}
-    return json.dumps(said, separators=(",", ":")).encode()
+    stored = {"bid": wire.keep_bid(event.bid).decode(), "observed": _stamp(event.observed)}
+    return json.dumps(stored, separators=(",", ":")).encode()
 
 
 def recall(kept: bytes) -> RateRequest:
@@ -118,8 +118,8 @@ def recall(kept: bytes) -> RateRequest:
 def unpack_selected(payload: bytes) -> BidSelected:
     """Return the event from its bytes; raise `StoreError` as in `unpack`."""
     try:
-        said = json.loads(payload)
-        return BidSelected(bid=wire.recall_bid(said["bid"].encode()), observed=_moment(said["observed"]))
+        stored = json.loads(payload)
+        return BidSelected(bid=wire.recall_bid(stored["bid"].encode()), observed=_moment(stored["observed"]))
     except NOT_OURS as error:
         raise StoreError(f"an event ({BidSelected.kind}) in the store {UNREADABLE}") from error
 

@@ -123,9 +123,7 @@ def explain(
 
     if seen is None:
         if any(event.kind == "unreadable" for event in events):
-            return explained(
-                "unreadable", "is listed and cannot be read: an Unreadable event says what is wrong with it"
-            )
+            return explained("unreadable", "is listed and cannot be read: an Unreadable event has the reason")
         covered = f"all that was updated before {at(state.watermark.time):%Y-%m-%d %H:%M:%S} UTC is covered"
         return explained(
             "unseen",
@@ -136,9 +134,7 @@ def explain(
     if (event := next((event for event in waiting if _is_wanted(event, where)), None)) is not None:
         return explained("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
     if events and events[-1].kind == Unreadable.kind:
-        return explained(
-            "unreadable", "was listed in a form that cannot be read: an Unreadable event says what is wrong"
-        )
+        return explained("unreadable", "was listed in a form that cannot be read: an Unreadable event has the reason")
     record = None if seen.record is None else recall(seen.record)
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:

@@ -19,7 +19,7 @@ WrittenRecord: TypeAlias = RateRequest | Listing | Bid | Route
 """A record that shows the effect of a write."""
 
 if TYPE_CHECKING:
-    # The typing module of Python 3.11 has no defaults; type checkers know them.
+    # The typing module of Python 3.11 has no defaults; type checkers support them.
     from typing_extensions import TypeVar
 
     RecordT_co = TypeVar("RecordT_co", bound=WrittenRecord, default=WrittenRecord, covariant=True)

@@ -100,7 +100,7 @@ class BackgroundTask(Generic[T]):
             self._finished.set()
 
     def cancel(self, at: float | None = None) -> None:
-        """Cancel the work now, or when the loop's clock says `at`."""
+        """Cancel the work now, or when the loop's clock shows `at`."""
         if at is None:
             self._scope.cancel()
         else:

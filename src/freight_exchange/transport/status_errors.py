@@ -133,7 +133,7 @@ def _error(
 
 
 def login_error(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
-    """Map the reply to a login: rejected only by an object without a token that says why, at a fitting status.
+    """Map the reply to a login: rejected only by an object with a reason and without a token, at a fitting status.
 
     A rejection ends all logins: a wrong address, a proxy's page or an outage must not count as one.
     The reply may hold a token that is not known yet. So an error quotes at most one sentence of its JSON, and masks

@@ -1,4 +1,4 @@
-"""Wire JSON to models and back: pure functions, and the only place that knows a wire spelling."""
+"""Wire JSON to models and back: pure functions, and the only place with wire spellings."""
 
 from __future__ import annotations
 

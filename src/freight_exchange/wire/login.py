@@ -106,7 +106,7 @@ def unauthorized(data: object, *, success: bool) -> bool:
     """Return whether a reply refuses the token and holds nothing else (service document, 7).
 
     A result in the reply wins over the key: a write whose reply holds one may have been carried out, and repeating it
-    would do it twice. So does an empty value of the key where the status says `success`: it refuses nothing.
+    would do it twice. So does an empty value of the key where the status means `success`: it refuses nothing.
     """
     if not isinstance(data, dict) or fields.UNAUTHORIZED not in data:
         return False

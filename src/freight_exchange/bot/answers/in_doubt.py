@@ -107,7 +107,7 @@ class AnswerResolver:
         settle = min(self._settle * _PATIENCE_FACTOR**record.resends, _LONGEST_SETTLE)
         result = await self._exchange.reconcile(record.write, settle=settle)
         if not self._repository.is_current(record):
-            # A person has decided meanwhile. A newer doubt may have begun since, about which this look says nothing.
+            # A person has decided meanwhile. A newer doubt may have begun since, which this look does not resolve.
             return record
         listing = _decided_listing(record, result)
         if listing is not None:

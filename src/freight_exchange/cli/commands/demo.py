@@ -84,7 +84,7 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
     @bot.on_selected
     async def selected(bid: Bid, ctx: Context) -> None:
         assert bid.contact is not None
-        print_bot_step(f"learns that its offer was selected: call {bid.contact.name} <{bid.contact.email}>")
+        print_bot_step(f"receives the selection of its offer: call {bid.contact.name} <{bid.contact.email}>")
         won.set()
 
     with anyio.fail_after(_TIMEOUT):
@@ -101,7 +101,7 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
             _print_step("shipper", f"reads offer {offer.id} of {offer.amount}, {offer.terms}, and approves it")
             approved = await shipper.offers.approve(offer)
             assert approved.contact is not None
-            _print_step("shipper", f"learns whose it was: {approved.contact.name} <{approved.contact.email}>")
+            _print_step("shipper", f"reads whose it was: {approved.contact.name} <{approved.contact.email}>")
             await won.wait()
     if output_errors:
         raise output_errors[0]

@@ -68,7 +68,7 @@ class Journal:
 
     Attributes:
         state: The state that was last committed.
-        sizes: Known page sizes of the service; scanners learn from it and add to it.
+        sizes: Known page sizes of the service; scanners read it and add to it.
     """
 
     def __init__(self, store: FeedStore, run: Run, *, start: Start, allowance: float, now: Reading) -> None:

@@ -68,7 +68,7 @@ def _cuts() -> Iterable[FaultFactory]:
     yield _cut(Cut.STALL, _AFTER_OR_BEFORE, "no reply, ever")
     yield _cut(Cut.STALL_MID_REPLY, _AFTER_OR_BEFORE, "silence in the middle of the reply's body")
     yield _cut(Cut.DRIP, _AFTER, "the reply byte by byte", seconds=0.05)
-    yield _cut(Cut.TRUNCATED_LENGTH, _AFTER_OR_BEFORE, "less than Content-Length says")
+    yield _cut(Cut.TRUNCATED_LENGTH, _AFTER_OR_BEFORE, "less than Content-Length")
     yield _cut(Cut.TRUNCATED_CHUNKS, _AFTER_OR_BEFORE, "no last chunk")
     yield _cut(Cut.GARBAGE_STATUS, _AFTER_OR_BEFORE, "a status line that is not HTTP")
     yield _cut(Cut.HEADER_FLOOD, _AFTER_OR_BEFORE, "headers without end", size=1_000_000)

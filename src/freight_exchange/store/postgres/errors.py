@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL as `StoreError`s that say what to do. No message has the password."""
+"""Errors of PostgreSQL as `StoreError`s that advise what to do. No message has the password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of SQLite and the system as `StoreError`s that say what to do, and checks before a file is opened."""
+"""Errors of SQLite and the system as `StoreError`s with advice, and checks before a file is opened."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _MAX_SECONDS: Final = 1e12
 
 
 class InvalidLoginFileError(Exception):
-    """Unusable token file. The message says why and what to do, and quotes nothing of it."""
+    """Unusable token file. The message has the reason and advice, and quotes nothing of it."""
 
 
 @attrs.frozen(kw_only=True)

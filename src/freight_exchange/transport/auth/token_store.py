@@ -24,9 +24,9 @@ class TokenFile:
     run. The file holds the token and the user of the login's reply, never the password. Only its owner can read it
     (mode 0600; a missing directory is made with 0700).
 
-    A file that is corrupt, open to other users, of another user, account or service is not used, and a warning says
-    why. The same holds where it cannot be written. Then the process logs in for itself, and no call fails.
-    A symbolic link is not followed: the next login puts a file in its place.
+    A file that is corrupt, open to other users, of another user, account or service is not used, and a warning has the
+    reason. The same holds where it cannot be written. Then the process logs in for itself, and no call fails. A
+    symbolic link is not followed: the next login puts a file in its place.
 
     Keep the file on a local disk: file locks over a network are unreliable.
     """

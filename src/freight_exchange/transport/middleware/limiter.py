@@ -129,7 +129,7 @@ class Limiter:
         except FreightExchangeError as failure:
             slots.free()
             error: FreightExchangeError = failure
-            # A transport that was stopped may have tried another way: its failure must say that nothing was sent.
+            # A transport that was stopped may have tried another way: its failure must state that nothing was sent.
             if first_byte.refusal is not None and isinstance(failure, TransportError) and failure.unsent:
                 error = first_byte.refusal
                 # Stopped right before its first byte, which proves that nothing was sent.

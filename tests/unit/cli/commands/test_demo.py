@@ -20,7 +20,7 @@ def test_demo_shows_trade_and_leaves_no_files(
     first = ["a sandbox listens", "logged in as Sylvia", "publishes request 1", "receives", "offers USD 599.04"]
     for step, start in zip(steps, first, strict=False):
         assert step.startswith(start)
-    assert "learns that its offer was selected: call Sylvia Ship <shipper@demo.example>" in steps
-    assert "learns whose it was: Fergus Forward <forwarder@demo.example>" in steps
+    assert "receives the selection of its offer: call Sylvia Ship <shipper@demo.example>" in steps
+    assert "reads whose it was: Fergus Forward <forwarder@demo.example>" in steps
     assert steps[-1].endswith("1 request and 1 offer")
     assert list(tmp_path.iterdir()) == []

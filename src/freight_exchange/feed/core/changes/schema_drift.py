@@ -73,8 +73,10 @@ def schema_change(
     for index in now.keys() & known.keys():
         services = _excusable(known[index], observation, befores | afters, doubtful=doubtful)
         change = changed.get(index)
-        told = known[index].last_seen < before.at and change is not None and change.is_only_of(before.fields & services)
-        if not services or told:
+        is_reported = (
+            known[index].last_seen < before.at and change is not None and change.is_only_of(before.fields & services)
+        )
+        if not services or is_reported:
             continue
         common += 1
         if change is not None:
