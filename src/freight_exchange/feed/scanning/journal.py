@@ -114,8 +114,8 @@ class Journal:
         about.update(index for error in broken if (index := wire.index_of_raw(error.raw)) is not None)
         scan.indexes |= about
         # Beside the first scan a narrow one trusts no size, and learns less than that does.
-        has_learned = is_complete and (state.is_primed or scan.tier is not schedule.NARROW)
-        sizes = scan.scanner.sizes if has_learned else self.sizes
+        learns_less = not state.is_primed and scan.tier is schedule.NARROW and self.sizes.longest(OPERATION)
+        sizes = scan.scanner.sizes if is_complete and not learns_less else self.sizes
         after, gap, result = self._with_page(state, scan, sizes), tuple[NewEvent, ...](), None
         tracked, known = list[TrackedRequest](), dict[int, TrackedRequest]()
         gap, after = find_gap(after, received)
