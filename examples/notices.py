@@ -1,4 +1,4 @@
-"""Notices of won requests: a mail to the sales desk, and a signed webhook to another system.
+"""Notices of won requests and of offers on own requests: a mail, and a signed webhook to another system.
 
 Run it with `python examples/notices.py bot.db`. The exchange and the account come from the environment, as for
 `bot.py`, and so do `NOTICE_SMTP`, `NOTICE_FROM`, `NOTICE_TO`, `NOTICE_WEBHOOK` and `NOTICE_SECRET`.
@@ -17,7 +17,7 @@ import os
 import smtplib
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.message import EmailMessage
@@ -25,7 +25,7 @@ from email.message import EmailMessage
 import anyio
 import httpx
 
-from freight_exchange import Bid, Bot, Context, RetryLater, Router
+from freight_exchange import Bid, Bot, Context, Offer, OfferEvent, RetryLater, Router
 
 REQUIRED = ("NOTICE_WEBHOOK", "NOTICE_SECRET", "NOTICE_FROM", "NOTICE_TO")
 
@@ -45,14 +45,51 @@ class Notices:
     recipient: str
 
 
+# A forwarder's own offer was selected.
+
+
 @router.on_selected(id="mail")
-async def send_mail(bid: Bid, ctx: Context, notices: Notices) -> None:
+async def mail_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
+    contact = "unknown" if bid.contact is None else f"{bid.contact.name} <{bid.contact.email}>"
+    text = f"Request {bid.ref_id or bid.index} at {bid.amount} is ours.\nContact: {contact}\n"
+    await send_mail(notices, f"selected-{bid.index}", f"Won: {bid.commodity}, {bid.origin} to {bid.destination}", text)
+
+
+@router.on_selected(id="webhook")
+async def post_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
+    contact = None if bid.contact is None else {"name": bid.contact.name, "email": bid.contact.email}
+    notice = {"event": "selected", "request": bid.index, "amount": str(bid.amount), "contact": contact}
+    await call_webhook(notices, f"selected-{bid.index}", notice)
+
+
+# An offer came in on a shipper's own request.
+
+
+@router.on_offer(id="mail offer")
+async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
+    assert isinstance(ctx.event, OfferEvent)
+    request = ctx.event.listing
+    text = (
+        f"Offer {offer.id} on request {request.ref_id or request.index}: {offer.amount}, {offer.terms or 'no terms'}.\n"
+    )
+    subject = f"Offer: {request.commodity}, {request.origin} to {request.destination}"
+    await send_mail(notices, f"offer-{offer.id}", subject, text)
+
+
+@router.on_offer(id="webhook offer")
+async def post_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
+    assert isinstance(ctx.event, OfferEvent)
+    notice = {"event": "offer", "request": ctx.event.request, "offer": offer.id, "amount": str(offer.amount)}
+    await call_webhook(notices, f"offer-{offer.id}", notice)
+
+
+async def send_mail(notices: Notices, key: str, subject: str, text: str) -> None:
+    """Send a mail. Each attempt has the same `Message-ID`, made of the key."""
     message = EmailMessage()
     message["From"], message["To"] = notices.sender, notices.recipient
-    message["Subject"] = one_line(f"Won: {bid.commodity}, {bid.origin} to {bid.destination}")
-    message["Message-ID"] = f"<{key(bid)}@{notices.sender.partition('@')[2]}>"
-    contact = "unknown" if bid.contact is None else f"{bid.contact.name} <{bid.contact.email}>"
-    message.set_content(f"Request {bid.ref_id or bid.index} at {bid.amount} is ours.\nContact: {contact}\n")
+    message["Subject"] = one_line(subject)
+    message["Message-ID"] = f"<{key}@{notices.sender.partition('@')[2]}>"
+    message.set_content(text)
 
     def deliver() -> None:
         with smtplib.SMTP(notices.smtp_host, notices.smtp_port, timeout=20) as server:
@@ -61,10 +98,8 @@ async def send_mail(bid: Bid, ctx: Context, notices: Notices) -> None:
     await anyio.to_thread.run_sync(deliver, abandon_on_cancel=True)
 
 
-@router.on_selected(id="webhook")
-async def call_webhook(bid: Bid, ctx: Context, notices: Notices) -> None:
-    contact = None if bid.contact is None else {"name": bid.contact.name, "email": bid.contact.email}
-    notice = {"event": "selected", "request": bid.index, "amount": str(bid.amount), "contact": contact}
+async def call_webhook(notices: Notices, key: str, notice: Mapping[str, object]) -> None:
+    """Post a notice. Each attempt has the same key: the receiver ignores one that it has seen."""
     body = json.dumps(notice).encode()
     timestamp = str(int(time.time()))
     reply = await notices.client.post(
@@ -72,7 +107,7 @@ async def call_webhook(bid: Bid, ctx: Context, notices: Notices) -> None:
         content=body,
         headers={
             "Content-Type": "application/json",
-            "Idempotency-Key": key(bid),
+            "Idempotency-Key": key,
             "X-Timestamp": timestamp,
             "X-Signature": signature(notices.secret, timestamp, body),
         },
@@ -82,18 +117,13 @@ async def call_webhook(bid: Bid, ctx: Context, notices: Notices) -> None:
     reply.raise_for_status()
 
 
-def key(bid: Bid) -> str:
-    """Return the same key for each notice of a selected bid: the receiver ignores a repeated one."""
-    return f"selected-{bid.index}"
-
-
 def signature(secret: str, timestamp: str, body: bytes) -> str:
     """Sign time and body, so that a receiver can refuse changed and old notices."""
     return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
 def one_line(text: str) -> str:
-    """Remove line breaks: a shipper's text must not add a header."""
+    """Remove line breaks: another party's text must not add a header."""
     return " ".join(text.split())
 
 

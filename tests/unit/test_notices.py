@@ -98,7 +98,7 @@ def shared(client: httpx.AsyncClient, *, hook: Any = None, mail: Any = None) -> 
 async def test_mail_names_the_contact_and_no_text_of_the_shipper_adds_a_header() -> None:
     async with httpx.AsyncClient() as client:
         with serving(ThreadingTCPServer, MailHandler) as mail:
-            await notices.send_mail(BID, CONTEXT, shared(client, mail=mail))
+            await notices.mail_selection(BID, CONTEXT, shared(client, mail=mail))
     (message,) = mail.received
     head, body = message.split("\r\n\r\n")
     assert "Subject: Won: Tiles Bcc: thief@example.com, Hong Kong to Oslo" in head
@@ -110,7 +110,7 @@ async def test_mail_names_the_contact_and_no_text_of_the_shipper_adds_a_header()
 async def test_webhook_is_signed_and_carries_a_key() -> None:
     async with httpx.AsyncClient() as client:
         with serving(ThreadingHTTPServer, HookHandler) as hook:
-            await notices.call_webhook(BID, CONTEXT, shared(client, hook=hook))
+            await notices.post_selection(BID, CONTEXT, shared(client, hook=hook))
     ((headers, body),) = hook.received
     assert headers["X-Signature"] == notices.signature("s3cret", headers["X-Timestamp"], body)
     assert headers["X-Signature"] != notices.signature("other", headers["X-Timestamp"], body)
@@ -123,7 +123,7 @@ async def test_webhook_is_signed_and_carries_a_key() -> None:
 async def test_webhook_waits_where_the_receiver_limits_the_rate() -> None:
     async with httpx.AsyncClient() as client:
         with serving(ThreadingHTTPServer, HookHandler, 429) as hook, pytest.raises(RetryLater):
-            await notices.call_webhook(BID, CONTEXT, shared(client, hook=hook))
+            await notices.post_selection(BID, CONTEXT, shared(client, hook=hook))
 
 
 async def test_bot_calls_a_webhook_again_until_it_is_taken() -> None:
@@ -153,3 +153,29 @@ async def test_bot_calls_a_webhook_again_until_it_is_taken() -> None:
                     await anyio.sleep(0.05)
     keys = {headers["Idempotency-Key"] for headers, _ in hook.received}
     assert keys == {f"selected-{request}"}
+
+
+async def test_shipper_is_notified_of_an_offer_by_mail_and_by_webhook() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    sandbox.exchange.offer(sandbox.forwarder, request, sandbox.now(), amount=840, terms="valid\r\nBcc: x@example.com")
+
+    with serving(ThreadingHTTPServer, HookHandler, 503) as hook, serving(ThreadingTCPServer, MailHandler) as mail:
+
+        async def lifespan() -> AsyncIterator[notices.Notices]:
+            async with httpx.AsyncClient() as client:
+                yield shared(client, hook=hook, mail=mail)
+
+        bot = Bot(store=None, lifespan=lifespan, interval=timedelta(seconds=1))
+        bot.include(notices.router)
+        async with sandbox.running(bot, account=sandbox.shipper):
+            with anyio.fail_after(30):
+                while len(hook.received) < 2 or not mail.received:  # noqa: ASYNC110 - threads receive them
+                    await anyio.sleep(0.05)
+    headers, body = hook.received[1]
+    assert json.loads(body) == {"event": "offer", "request": request, "offer": 5001, "amount": "840"}
+    assert headers["X-Signature"] == notices.signature("s3cret", headers["X-Timestamp"], body)
+    assert {headers["Idempotency-Key"] for headers, _ in hook.received} == {"offer-5001"}
+    (message,) = mail.received
+    assert "Message-ID: <offer-5001@forwarder.example>" in message
+    assert "Subject: Offer: " in message
