@@ -78,6 +78,10 @@ class Seat(Protocol):
         """
         ...
 
+    def acknowledge(self, kind: str, *, at: float) -> int:
+        """Acknowledge all events of a kind, also beside the replica that has the term, and return their number."""
+        ...
+
     def adopt(self) -> Adoption:
         """Take over the unfinished work of replicas that have ended."""
         ...

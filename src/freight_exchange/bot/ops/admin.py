@@ -28,7 +28,7 @@ from freight_exchange.bot.offers.record import (
 from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
-from freight_exchange.errors import ConfigurationError, HeldError
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.factory import is_database, make_store
@@ -198,13 +198,7 @@ class BotFile:
             HeldError: The bot, or another process, holds the file.
         """
         with self._open_for_change() as (seat, time):
-            term = seat.take_term()
-            if term is None:
-                raise HeldError(f"{seat.holder} scans for the bot: acknowledge its gaps there", holder=seat.holder)
-            numbers = [stored.id for stored in term.pending_of_kind(Gap.kind)]
-            term.acknowledge(numbers, at=time)
-            term.release()
-            return len(numbers)
+            return seat.acknowledge(Gap.kind, at=time)
 
     @contextlib.contextmanager
     def _open_snapshot(self) -> Iterator[tuple[Snapshot, feed_state.State | None]]:

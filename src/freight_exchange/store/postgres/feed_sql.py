@@ -49,6 +49,10 @@ ACKNOWLEDGE: Final = """
     SET is_acknowledged = true, payload = '', is_filtered = %(is_filtered)s, at = greatest(at, %(at)s)
     WHERE binding = %(binding)s AND id = ANY(%(ids)s) AND NOT is_acknowledged
 """
+ACKNOWLEDGE_KIND: Final = """
+    UPDATE freight_exchange.event SET is_acknowledged = true, payload = '', at = greatest(at, %(at)s)
+    WHERE binding = %(binding)s AND kind = %(kind)s AND NOT is_acknowledged
+"""
 BURY_REQUESTS: Final = """
     UPDATE freight_exchange.seen SET record = NULL, last = 0, scan = 0, updated_after = 0, missing = 0
     WHERE binding = %(binding)s AND "index" IN (

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import work_sql
+from freight_exchange.store.postgres import feed_sql, work_sql
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.history import trust
 from freight_exchange.store.postgres.replica import CHANNEL, Replica
@@ -77,6 +77,13 @@ class PostgresSeat:
 
     def has_newer(self) -> bool:
         return self.replica.has_newer(self._work_connection)
+
+    def acknowledge(self, kind: str, *, at: float) -> int:
+        connection = self._work_connection
+        values = {"binding": self.replica.binding_id, "kind": kind, "at": at}
+        with connection.transaction():
+            self.replica.fence(connection)
+            return connection.execute(feed_sql.ACKNOWLEDGE_KIND, values).rowcount
 
     def adopt(self) -> Adoption:
         connection = self._work_connection

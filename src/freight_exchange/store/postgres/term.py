@@ -67,6 +67,8 @@ class PostgresTerm(PostgresWork):
 
     def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
         query = f"{feed_sql.EVENT} AND kind = %(kind)s AND NOT is_acknowledged ORDER BY id"
+        # A command may have acknowledged some meanwhile.
+        (self.unacknowledged,) = self._read().row(feed_sql.UNACKNOWLEDGED, self._values())
         return [_event(row) for row in self._read().rows(query, self._values(kind=kind))]
 
     def acknowledge(self, ids: Sequence[int], *, at: float, filtered: Sequence[int] = ()) -> None:

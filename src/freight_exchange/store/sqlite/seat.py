@@ -42,6 +42,11 @@ class SQLiteSeat:
     def has_newer(self) -> bool:
         return False
 
+    def acknowledge(self, kind: str, *, at: float) -> int:
+        numbers = [event.id for event in self.work.pending_of_kind(kind)]
+        self.work.acknowledge(numbers, at=at)
+        return len(numbers)
+
     def adopt(self) -> Adoption:
         """Return what the last process left: there is no other replica, so later calls find nothing."""
         if self._has_adopted:
