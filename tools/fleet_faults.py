@@ -39,9 +39,12 @@ from freight_exchange.sandbox.faces.tcp import serve_tcp
 ROOT: Final = Path(__file__).resolve().parent.parent
 SUBMIT: Final = "quote/submitoffer"
 REPLICAS: Final = 3
-PUBLISH_INTERVAL: Final = 0.7
+PUBLISH_INTERVAL: Final = 1.0
 FIRST_FAULT: Final = 6.0
 BETWEEN_FAULTS: Final = (0.5, 2.0)
+OFFERS_BETWEEN_FAULTS: Final = 2
+"""A fleet that is down most of the time makes no offers, around which most faults are to fall."""
+LONGEST_PAUSE: Final = 5.0
 ARMED: Final = 6.0
 LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
 END_TIMEOUT: Final = 600.0
@@ -59,6 +62,7 @@ class Trial:
         self._prices: dict[int, Any] = {}
         self._random = Random(options.seed)
         self._next_fault = self._armed_until = 0.0
+        self._next_offer = 0
         self._roots = [ROOT] if options.beside is None else [unpacked(options.beside, directory / "before"), ROOT]
         self._nurseries: list[asyncio.subprocess.Process] = []
         self._starts = 0
@@ -107,7 +111,7 @@ class Trial:
 
     async def _make_faults(self) -> None:
         self._next_fault = time.monotonic() + FIRST_FAULT
-        next_request = 0.0
+        next_request = latest = 0.0
         while self._total() < self._wanted:
             now = time.monotonic()
             if now >= next_request:
@@ -118,8 +122,9 @@ class Trial:
             self._pause(is_paused=is_critical or now < self._armed_until)
             if is_critical or now < self._armed_until:
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
-            elif now >= self._next_fault and well:
+            elif well and now >= self._next_fault and (len(self._offered()) >= self._next_offer or now >= latest):
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
+                self._next_offer, latest = len(self._offered()) + OFFERS_BETWEEN_FAULTS, now + LONGEST_PAUSE
                 await self._make_fault(self._random.choice(well), now, is_calm=len(well) == REPLICAS)
             for replica in self._replicas:
                 await replica.attend(now, self._point_of)
@@ -141,7 +146,7 @@ class Trial:
             "exchange stalls": (2, lambda: replica.disturb(replica.service.stall, now)),
             "exchange drips": (1, lambda: replica.disturb(replica.service.drip, now)),
             "exchange resets": (1, replica.service.reset),
-            "offer delayed, sender ended": (6 if is_calm else 0, lambda: self._delay_offer(replica)),
+            "offer delayed, sender ended": (4 if is_calm else 0, lambda: self._delay_offer(replica)),
             "reply lost": (4, self._lose_reply),
         }
         (kind,) = self._random.choices([*kinds], [weight for weight, _ in kinds.values()])

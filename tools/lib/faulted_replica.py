@@ -150,7 +150,7 @@ class FaultedReplica:
             self.database.stall()
             self._flows_at = float("inf")
             freeze = self._random.choice(_CUT_OFF_FREEZES)
-        elif point not in ("before intent", "before sending"):
+        elif point not in ("before intent", "before sending") or not _DELAY[0] / 2 < freeze <= _DELAY[1]:
             return freeze
         self.critical_until = now + freeze + 1
         return freeze

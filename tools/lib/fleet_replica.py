@@ -38,8 +38,8 @@ IN_OFFERS: Final = frozenset(("after sending", "before send", "within send", "af
 """Points between `sending` and its end. `within send` is the moment between the last check and the system call."""
 _FAULTS_AT: Final = {
     **{f"{side} {step}": 0.01 for side in ("before", "after") for step in ("intent", "confirmed", "settle")},
-    **dict.fromkeys(("before intent", "before sending"), 0.02),
-    **dict.fromkeys(IN_OFFERS, 0.04),
+    **dict.fromkeys(("before intent", "before sending"), 0.04),
+    **dict.fromkeys(IN_OFFERS, 0.05),
 }
 """Share of the visits of each point at which a replica kills or freezes itself."""
 
