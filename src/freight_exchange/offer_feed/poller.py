@@ -17,6 +17,7 @@ from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
+from freight_exchange.offer_feed.sweeper import Sweeper
 from freight_exchange.paging import PageSizes
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class OfferPoller:
         self._instruments = instruments
         self._reports = ScanReports(hooks, name=name, url=url)
         self._sizes = PageSizes()
+        self._sweeper = Sweeper(source)
         self._denials: dict[int, int] = {}
         self._pruned = -math.inf
         self.phase: Phase = "catching-up" if journal.state.is_primed else "priming"
@@ -129,7 +131,7 @@ class OfferPoller:
             raise
         except READ_ERRORS as trouble:
             error = trouble
-        self.pages = scan.scanner.pages
+        self.pages = scan.pages
         if error is None:
             self._note_success(scan, started)
         else:
@@ -160,6 +162,13 @@ class OfferPoller:
                 scanner.take(page)
             elif not await goes_on(self._pacer, scanner, page.failure):
                 raise page.failure
+        scan.pages = scanner.pages
+        if self._sweeper.is_due(scan):
+            scan.pages += await self._sweeper.sweep(
+                scan, lambda page: self._journal.record_page(scan, page, self._clock.read())
+            )
+        else:
+            self._sweeper.note_listed(scan)
 
     # Outcomes
 

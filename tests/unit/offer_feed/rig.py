@@ -51,6 +51,7 @@ class OfferService:
         lookup_faults: The same for look-ups.
         flaws: Unreadable offers, in every page.
         hidden: Requests that listings leave out, and look-ups find.
+        shadows: Rows of others before the last own request: pages are cut first, and hide them then.
         pages: The pages asked for: number and rows.
         lookups: The indexes looked up.
         requests: The offers of each request, by their identifiers.
@@ -62,6 +63,7 @@ class OfferService:
     lookup_faults: list[FreightExchangeError | None] = attrs.field(factory=list)
     flaws: tuple[DecodeError, ...] = ()
     hidden: set[int] = attrs.field(factory=set)
+    shadows: int = 0
     pages: list[tuple[int, int]] = attrs.field(factory=list)
     lookups: list[int] = attrs.field(factory=list)
     requests: dict[int, dict[int, Offer]] = attrs.field(factory=dict)
@@ -95,8 +97,9 @@ class OfferService:
             raise fault
         size = min(rows, self.clamp)
         listed = [index for index in sorted(self.requests, reverse=True) if index not in self.hidden]
-        found = listed[number * size : (number + 1) * size]
-        return Rows(tuple(self.listing(index) for index in found), (), self.flaws)
+        table = [*listed[:-1], *[0] * self.shadows, *listed[-1:]]
+        found = table[number * size : (number + 1) * size]
+        return Rows(tuple(self.listing(index) for index in found if index), (), self.flaws)
 
     async def find(self, index: int) -> Listing | None:
         self.lookups.append(index)

@@ -229,6 +229,8 @@ async def test_scan_of_one_page_is_one_request_and_writes_no_request() -> None:
     rig.service.publish(11)
     await rig.scan()
     del rig.service.requests[11]
+    # What a scan lacks is looked for behind hidden pages, once.
+    await rig.scan()
     pages = len(rig.service.pages)
     rows = dict(rig.journal._rows)
     await rig.scan(5)
@@ -243,6 +245,53 @@ async def test_scan_of_several_pages_asks_for_each_once() -> None:
     pages = len(rig.service.pages)
     await rig.scan(3)
     assert len(rig.service.pages) == pages + 3 * 3
+
+
+async def test_offers_behind_pages_of_hidden_rows_are_found_in_each_scan() -> None:
+    service = OfferService(clamp=4, shadows=9)
+    rig = await rig_with((1, 11), (2, 21), service=service)
+    assert rig.tale == [("new", 2, 21), ("new", 1, 11)]
+    service.offer(1, 12)
+    await rig.scan()
+    assert rig.tale[2:] == [("new", 1, 12)]
+    del service.requests[1][11]
+    await rig.scan(2)
+    assert rig.tale[3:] == [("gone", 1, 11)]
+    assert service.lookups == [1]
+
+
+async def test_offers_behind_rows_that_are_newly_hidden_are_looked_for() -> None:
+    service = OfferService(clamp=4)
+    rig = await rig_with((1, 11), (2, 21), service=service)
+    service.shadows = 9
+    service.offer(1, 12)
+    await rig.scan()
+    assert rig.tale[2:] == [("new", 1, 12)]
+
+
+async def test_request_behind_hidden_rows_at_the_end_is_found_within_an_hour() -> None:
+    service = OfferService(clamp=4)
+    rig = await rig_with((2, 21), service=service)
+    service.shadows = 9
+    service.publish(1)
+    service.offer(1, 11)
+    await rig.scan()
+    assert rig.tale[1:] == []
+    await rig.scan(140)
+    assert rig.tale[1:] == [("new", 1, 11)]
+
+
+async def test_sweep_that_fails_proves_nothing_and_is_made_again() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    del rig.service.requests[1]
+    for _ in range(4):
+        # The page of the scan comes, and all pages of the sweep fail.
+        rig.service.faults = [None, *[ServerError("down", status=503) for _ in range(9)]]
+        await rig.scan()
+    rig.service.faults = []
+    assert (rig.tale[2:], rig.service.lookups) == ([], [])
+    await rig.scan(2)
+    assert rig.tale[2:] == [("gone", 1, 11)]
 
 
 async def test_rejected_login_ends_the_feed() -> None:

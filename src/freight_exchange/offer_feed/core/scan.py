@@ -36,6 +36,7 @@ class OfferScan:
         uncertain: Indexes of requests that were listed and cannot be read in full: what they lack is not absent.
         is_uncertain: Whether something could not be read that names no request.
         event_count: Number of events so far.
+        pages: Number of pages, once it has ended.
     """
 
     scanner: Scanner[Listing]
@@ -45,6 +46,7 @@ class OfferScan:
     uncertain: set[int] = attrs.field(factory=set)
     is_uncertain: bool = False
     event_count: int = 0
+    pages: int = 0
 
     @property
     def has_ended(self) -> bool:

@@ -68,16 +68,21 @@ def awarding_bot(store: PostgresStore) -> Bot:
 
 
 async def test_replicas_approve_one_offer_on_each_request(sandbox: Sandbox, store: PostgresStore) -> None:
-    requests = [offered(sandbox)[0] for _ in range(6)]
     bots = [awarding_bot(store) for _ in range(2)]
     async with anyio.create_task_group() as tasks:
         for bot in bots:
             tasks.start_soon(partial(bot.serve, exchange=sandbox.client(sandbox.shipper)))
+            await eventually(partial(is_running, bot), WITHIN)
+        requests = [offered(sandbox)[0] for _ in range(6)]
         await eventually(lambda: approvals(sandbox).keys() == {*requests}, WITHIN)
         await eventually(lambda: sum(bot.status().handled for bot in bots) == 4 * len(requests), WITHIN)
         for bot in bots:
             bot.stop()
     assert approvals(sandbox) == dict.fromkeys(requests, 1)
+
+
+def is_running(bot: Bot) -> bool:
+    return bot.status().state == "running"
 
 
 class Replica:
