@@ -31,7 +31,7 @@ from tools.mutation_lists import Mutation
 __all__ = ["PARTS", "ROOT", "default_tests", "list_mutations"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PARTS: Final = ("client", "watcher", "bot")
+PARTS: Final = ("client", "watcher", "bot", "offers")
 _TIMEOUT: Final = 3600.0
 _NO_SUCH_TEST: Final = 4
 _SURVIVED: Final = "-"
