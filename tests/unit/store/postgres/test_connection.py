@@ -66,6 +66,15 @@ def test_server_that_is_not_ready_is_away(reason: str) -> None:
     assert isinstance(error, StoreAwayError)
 
 
+def test_wrong_password() -> None:
+    text = 'connection failed: FATAL:  password authentication failed for user "bots"'
+    error = connect_error(psycopg.OperationalError(text), "the database d")
+    assert str(error) == (
+        "the database d refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"
+    )
+    assert not isinstance(error, StoreAwayError)
+
+
 def test_missing_database() -> None:
     assert refusal(server().url("nothing")).endswith("does not exist: create it, or correct its name")
 
