@@ -15,11 +15,14 @@ from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.feed import lease_time
 from freight_exchange.feed.lease import Lease
 from freight_exchange.feed.queue import EventQueue
+from freight_exchange.feed.status import Explanation
 from freight_exchange.feed.stream import EventStream
 from freight_exchange.hooks import Hooks
 from freight_exchange.instrumentation import Instruments
+from freight_exchange.models import validation
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.offer_feed.events import KINDS, OfferEvent, OfferFeedEvent
+from freight_exchange.offer_feed.explanation import explain_offer
 from freight_exchange.offer_feed.journal import OfferJournal
 from freight_exchange.offer_feed.poller import OfferPoller
 from freight_exchange.offer_feed.serialization import unpack
@@ -71,6 +74,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
         self._clock = clock
         self._base_url = base_url
         self._start = start
+        self._where = where
         self._interval = interval.total_seconds()
         self._standby = standby
         self._extra_requests = extra_requests
@@ -142,6 +146,32 @@ class OfferFeed(EventStream[OfferFeedEvent]):
             offers=sum(not entry.is_gone for entry in offers),
             unacknowledged=self.lease.unacknowledged,
             retry_in=timedelta(seconds=poller.quiet_for),
+        )
+
+    async def explain(self, request: int, offer: int) -> Explanation:
+        """Explain why an offer was delivered, or was not yet; `Explanation.index` is that of its request.
+
+        Args:
+            request: Index of the request.
+            offer: Identifier of the offer.
+
+        Raises:
+            ConfigurationError: The feed is not open.
+            ValidationError: An argument is no positive integer.
+        """
+        request, offer = validation.identifier(request, "request"), validation.identifier(offer, "offer")
+        held = self.lease.state()
+        seen, events = await self.lease.run(partial(held.history, request))
+        now = self._clock.read()
+        return explain_offer(
+            request,
+            offer,
+            self._journal.known.get(request),
+            seen,
+            events,
+            time=self._journal.state.watermark.time_at(now),
+            wall=now.wall,
+            where=self._where,
         )
 
 

@@ -18,6 +18,7 @@ from freight_exchange import (
     OfferEvent,
     OfferFeed,
     OfferFilter,
+    ValidationError,
     from_json,
     to_json,
 )
@@ -174,3 +175,23 @@ async def test_cancelled_pull_loses_nothing() -> None:
             with anyio.move_on_after(7):
                 found.append(await pulled(feed))
     assert [event.kind for event in found] == ["new"]
+
+
+async def test_feed_explains_an_offer() -> None:
+    sandbox = Sandbox()
+    request = sandbox.publish()
+    where = OfferFilter(currency=840, max_amount=1000)
+    async with shipper(sandbox) as exchange, exchange.watch_offers(interval=MINUTE, where=where) as feed:
+        unseen = await feed.explain(request, 5001)
+        await offer(sandbox, request, 900)
+        await offer(sandbox, request, 2000, rival=True)
+        await pulled(feed)
+        waiting, excluded = [await feed.explain(request, number) for number in (5001, 5002)]
+        await feed.ack()
+        delivered = await feed.explain(request, 5001)
+        with pytest.raises(ValidationError, match="offer must be a positive integer"):
+            await feed.explain(request, 0)
+    explanations = [unseen, waiting, excluded, delivered]
+    assert [entry.verdict for entry in explanations] == ["unseen", "waiting", "excluded", "handed-out"]
+    assert str(waiting) == f"offer 5001 on request {request} is new, and its event waits to be pulled or acknowledged"
+    assert (delivered.index, delivered.first_seen is not None) == (request, True)
