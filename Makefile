@@ -75,10 +75,11 @@ test-all: $(READY)
 test-long: $(READY)
 	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
 
-# 20,000 random schedules of the feed of offers, and 200 crashes around answers to offers.
+# 20,000 random schedules of the feed of offers, and 200 crashes and 200 kills around answers to offers.
 test-offers: $(READY)
 	@$(BIN)/python tools/offers_table.py
 	@$(BIN)/python tools/answer_crashes.py --crashes 200
+	@$(BIN)/python tools/answer_kills.py --kills 200
 
 test-search: $(READY)
 	@$(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile=search

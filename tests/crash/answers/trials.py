@@ -26,7 +26,9 @@ async def run_trial(seed: int, *, ledger: bool = True) -> Counter[str]:
         ledger: Whether the handler answers through `ctx`; else by the client, as people write it.
     """
     random = Random(seed)
-    sandbox = Sandbox(Profile(decline_outcome="declined", second_approval="switched"), seed=seed)
+    # A second approval is carried out: of another offer, or, as people's retries send it, of the same one.
+    profile = Profile(decline_outcome="declined", second_approval="switched" if ledger else "repeated")
+    sandbox = Sandbox(profile, seed=seed)
     requests = [sandbox.publish() for _ in range(_REQUESTS)]
     cheapest: dict[int, int] = {}
     for request in requests:
