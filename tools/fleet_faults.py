@@ -47,7 +47,7 @@ OFFERS_BETWEEN_FAULTS: Final = 2
 LONGEST_PAUSE: Final = 5.0
 ARMED: Final = 6.0
 LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
-END_TIMEOUT: Final = 600.0
+END_TIMEOUT: Final = 1800.0
 
 
 class Trial:
