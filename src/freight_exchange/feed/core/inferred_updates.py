@@ -38,10 +38,10 @@ class InferredUpdates:
         Args:
             rows: What is tracked from now on.
             before: What was tracked, by index.
-            begin: Begin of the page's window.
+            begin: A time within the reach of scans to come: what was updated earlier would never be missing.
         """
         return [
-            attrs.evolve(row, updated_after=max(self._proven[row.index], begin))
+            attrs.evolve(row, updated_after=min(row.updated_after, max(self._proven[row.index], begin)))
             if row.index in self._proven and row.index in before and before[row.index].missed_scans
             else row
             for row in rows

@@ -129,7 +129,9 @@ class Journal:
             if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
                 raise UnclearError
             scan.changed |= result.changed
-            tracked = self._inferred.corrected(result.tracked, known, observation.begin)
+            tracked = self._inferred.corrected(
+                result.tracked, known, max(observation.begin, observation.sent - _DISTRUSTED)
+            )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
