@@ -58,7 +58,8 @@ async def main() -> int:
         await stack.enter_async_context(tender)
         await forwarder.starts()
         await tender.starts()
-        sandbox.faults.add(*FAULTS["reset_after_processing"](path=APPROVE))
+        # The first approval is carried out and never answered: its bot is killed while it waits.
+        sandbox.faults.add(*FAULTS["stall"](path=APPROVE, processed=True))
         for number, (draft, price) in enumerate(TENDER.items()):
             request = await shipper.requests.publish(draft)
             say("shipper", f"publishes request {request.index}: {draft.commodity}")
