@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 import anyio
@@ -41,6 +42,9 @@ class Membership:
         handlers: Ids of the bot's handlers.
         closes_store: Whether the store was made for this bot alone, and ends with it.
 
+    Attributes:
+        has_joined: Whether it has ever had a seat.
+
     Raises:
         ConfigurationError: The store serves feeds only.
     """
@@ -52,6 +56,7 @@ class Membership:
         self._handlers = handlers
         self._closes_store = closes_store
         self._seat: Seat | None = None
+        self.has_joined = False
         self._lapsed = anyio.Event()
         self._calls = threading.Lock()
         self._call_thread: anyio.CapacityLimiter | None = None
@@ -83,6 +88,7 @@ class Membership:
         """
         if self._seat is None:
             self._seat = self._store.join(binding, handlers=self._handlers, version=__version__, lease=lease)
+            self.has_joined = True
         term = self._seat.take_term()
         if term is None:
             raise TermHeldError(f"{self._seat.holder} scans for the bot {binding.feed!r}")
@@ -134,6 +140,14 @@ class Membership:
 
     # The lease
 
+    async def keep_lease(self) -> None:
+        """Renew the lease from the time of joining, until cancelled. `pulse` follows."""
+        while self._seat is None:  # noqa: ASYNC110 - it is taken in another thread
+            await anyio.sleep(_PULSE_INTERVAL)
+        while self._seat.lease is not None:
+            await self._beat(self._seat)
+            await anyio.sleep(self._seat.lease / _BEATS_PER_LEASE)
+
     async def pulse(self, on_notification: Callable[[], None]) -> None:
         """Renew the lease, and listen, until cancelled.
 
@@ -143,16 +157,14 @@ class Membership:
         seat = self._joined()
         if seat.lease is None:
             return
-        self._pulse_thread = self._pulse_thread or anyio.CapacityLimiter(1)
         interval = seat.lease / _BEATS_PER_LEASE
         due = anyio.current_time()
         while True:
             if anyio.current_time() >= due:
                 due = anyio.current_time() + interval
-                if await anyio.to_thread.run_sync(seat.beat, limiter=self._pulse_thread):
-                    self._lapsed.set()
+                await self._beat(seat)
             pause = min(_PULSE_INTERVAL, max(0.0, due - anyio.current_time()))
-            has_news = await anyio.to_thread.run_sync(seat.wait, pause, limiter=self._pulse_thread)
+            has_news = await self._run_pulse(partial(seat.wait, pause))
             # Each beat looks as well: a notification may be lost.
             if has_news or anyio.current_time() >= due:
                 on_notification()
@@ -171,6 +183,15 @@ class Membership:
             if await self.run(seat.has_newer):
                 return
             await anyio.sleep(_VERSION_INTERVAL)
+
+    async def _beat(self, seat: Seat) -> None:
+        if await self._run_pulse(seat.beat):
+            self._lapsed.set()
+
+    async def _run_pulse(self, work: Callable[[], T]) -> T:
+        """Call the store on the connection of the lease, which nothing else keeps busy."""
+        self._pulse_thread = self._pulse_thread or anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(work, limiter=self._pulse_thread)
 
     def _joined(self) -> Seat:
         if self._seat is None:

@@ -233,6 +233,7 @@ class BotSession:
                 on_rejection=self._reject,
             )
             try:
+                reporting_tasks.start_soon(self.membership.pulse, dispatcher.wake)
                 adoption = await self.membership.adopt()
                 await dispatcher.recover(adoption)
                 if has_term:
@@ -242,7 +243,6 @@ class BotSession:
                 if has_term:
                     await term.introduce_handlers()
                 reporting_tasks.start_soon(partial(term.run, is_entered=has_term))
-                reporting_tasks.start_soon(self.membership.pulse, dispatcher.wake)
                 reporting_tasks.start_soon(adopt_lapsed, self.membership, dispatcher, ledger, answers)
                 reporting_tasks.start_soon(dispatcher.run)
                 if not self.stopping:

@@ -88,7 +88,7 @@ class Supervisor:
         self._started_at = anyio.current_time()
         self.loop = BotLoop()
         self._has_reported = False
-        self._waits_for_login = self._waits_for_store = False
+        self._waits_for_login = self._waits_for_store = self._had_seat = False
         self.stopping = anyio.Event()
         self.ready = anyio.Event()
         self.is_served = False
@@ -146,7 +146,7 @@ class Supervisor:
     @property
     def _has_joined(self) -> bool:
         """Possession of a seat, now or in an earlier session."""
-        return self.ready.is_set()
+        return self._had_seat or (self.session is not None and self.session.membership.has_joined)
 
     @property
     def state(self) -> Phase | Literal["login-rejected"]:
@@ -223,7 +223,7 @@ class Supervisor:
                 raise
             level = logging.DEBUG if session.components is None else logging.WARNING
             _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
-            self._waits_for_store = True
+            self._waits_for_store = self._had_seat = True
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()
             self._waits_for_store, self._started_at = False, anyio.current_time()

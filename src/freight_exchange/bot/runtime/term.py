@@ -13,7 +13,7 @@ from freight_exchange.bot.events.offer_events import OfferEvents
 from freight_exchange.bot.events.selected_bids import SelectedBids
 from freight_exchange.bot.runtime.membership import TermHeldError
 from freight_exchange.errors import LoginRejectedError
-from freight_exchange.platform.tasks import flatten
+from freight_exchange.platform.tasks import flatten, unwrap_errors
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Handler
@@ -33,7 +33,19 @@ _POLL_INTERVAL: Final = 1.0
 
 
 async def join(feed: Feed, membership: Membership) -> bool:
-    """Take a seat and, unless another replica has the term, enter the feed; return whether it was entered."""
+    """Take a seat and, unless another replica has the term, enter the feed; return whether it was entered.
+
+    The first page may take longer than a lease, which is renewed meanwhile.
+    """
+    with unwrap_errors():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(membership.keep_lease)
+            has_term = await _enter_or_follow(feed, membership)
+            tasks.cancel_scope.cancel()
+    return has_term
+
+
+async def _enter_or_follow(feed: Feed, membership: Membership) -> bool:
     while True:
         try:
             await feed.__aenter__()

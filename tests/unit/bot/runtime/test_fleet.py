@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.bot.rig import amounts_on, eventually, messages, offering_bot
+from tests.unit.bot.rig import amounts_on, blind, eventually, messages, offering_bot
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
 
 from freight_exchange import Bot
@@ -18,12 +18,13 @@ from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.store import PostgresStore
 from freight_exchange.testing import Sandbox
 
+REQUESTS = "quote/getrequests"
 WITHIN = timedelta(seconds=20)
 
 
 @pytest.fixture
 def store() -> Iterator[PostgresStore]:
-    store = empty_store(lease=timedelta(seconds=60))
+    store = empty_store(lease=timedelta(seconds=6))
     yield store
     store.close()
 
@@ -49,6 +50,10 @@ async def idle(sandbox: Sandbox, *indexes: int) -> None:
     """Wait until each request has its offer, and the database knows."""
     await eventually(lambda: all(amounts_on(sandbox, index) for index in indexes), WITHIN)
     await eventually(lambda: _open_deliveries() == 0, WITHIN)
+
+
+def _leases() -> list[Any]:
+    return execute("SELECT lease_until FROM freight_exchange.replica")
 
 
 def _open_deliveries() -> int:
@@ -89,6 +94,40 @@ async def test_replica_joins_again_after_its_connections_were_cut(sandbox: Sandb
         execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'freight-exchange'")
         index = sandbox.publish()
         await idle(sandbox, index)
+    assert len(amounts_on(sandbox, index)) == 1
+
+
+async def test_lease_is_renewed_before_the_first_page(sandbox: Sandbox, store: PostgresStore) -> None:
+    bot = offering_bot(store, interval=timedelta(seconds=1))
+    async with anyio.create_task_group() as tasks:
+        with blind(sandbox, REQUESTS):
+            tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+            await eventually(_leases, WITHIN)
+            (joined,) = _leases()
+            await eventually(lambda: _leases() != [joined], WITHIN)
+        await eventually(partial(_runs, bot), WITHIN)
+        bot.stop()
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'freight-exchange'",
+    ],
+)
+@pytest.mark.both_backends
+async def test_replica_that_loses_its_seat_before_the_first_page_joins_again(
+    sandbox: Sandbox, store: PostgresStore, loss: str
+) -> None:
+    bot, index = offering_bot(store, interval=timedelta(seconds=1)), sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+        with blind(sandbox, REQUESTS):
+            tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+            await eventually(_leases, WITHIN)
+            execute(loss)
+        await idle(sandbox, index)
+        bot.stop()
     assert len(amounts_on(sandbox, index)) == 1
 
 
