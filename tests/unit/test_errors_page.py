@@ -7,7 +7,7 @@ import re
 from tests.unit.blocks import ROOT
 
 from freight_exchange import errors
-from freight_exchange.bot.runtime.process import HUNG_STATUS, STATUSES
+from freight_exchange.bot.runtime.process.process import HUNG_STATUS, STATUSES
 from freight_exchange.cli.exit_status import EXIT_RULES, Status
 
 PAGE = (ROOT / "docs" / "errors.md").read_text()

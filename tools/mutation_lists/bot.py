@@ -276,24 +276,24 @@ MUTATIONS: Final = (
     Mutation(
         "drain: a second signal is one more of the first",
         (
-            ("bot/runtime/process.py", "if len(received) > 1:", "if False:"),
-            ("bot/runtime/process.py", "        if received:\n", "        if False:\n"),
+            ("bot/runtime/process/process.py", "if len(received) > 1:", "if False:"),
+            ("bot/runtime/process/process.py", "        if received:\n", "        if False:\n"),
         ),
-        ("tests/unit/bot/runtime/test_process.py::TestSignals::test_second_ends_process_with_its_status",),
+        ("tests/unit/bot/runtime/process/test_process.py::TestSignals::test_second_ends_process_with_its_status",),
     ),
     one(
         "operation: alive is what breathes",
-        "bot/runtime/session.py",
+        "bot/runtime/session/session.py",
         'return self.phase != "stopped" and self.health.is_young()',
         "return True",
-        "tests/unit/bot/runtime/test_health.py",
+        "tests/unit/bot/runtime/session/test_health.py",
     ),
     one(
         "liveness: a bot without replies is alive for nearly four intervals",
-        "bot/runtime/health.py",
+        "bot/runtime/session/health.py",
         "LIVE_INTERVALS: Final = 3\n",
         "LIVE_INTERVALS: Final = 3.9\n",
-        "tests/unit/bot/runtime/test_health.py::test_feed_without_replies_is_not_live_and_recovers",
+        "tests/unit/bot/runtime/session/test_health.py::test_feed_without_replies_is_not_live_and_recovers",
     ),
     one(
         "intake: a gap is acknowledged at once",

@@ -18,11 +18,11 @@ from freight_exchange.bot.ops.exposition import make_collector
 from freight_exchange.bot.ops.metrics_source import MetricsSource
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
-from freight_exchange.bot.runtime import process
 from freight_exchange.bot.runtime.background import BackgroundRun
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
 from freight_exchange.bot.runtime.options import BotOptions
+from freight_exchange.bot.runtime.process import process
 from freight_exchange.bot.runtime.shutdown import FailureCallback, FailureLog, ignore_failure, log_failure
 from freight_exchange.bot.runtime.status import read_doubts, read_status
 from freight_exchange.bot.runtime.supervisor import Supervisor
@@ -35,7 +35,7 @@ from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.bot.ops.collector import BotCollector
-    from freight_exchange.bot.runtime.session import Components
+    from freight_exchange.bot.runtime.session.session import Components
 else:
     BotCollector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.cli.harness import SUBMIT, Shell
 
 from freight_exchange import errors
-from freight_exchange.bot.runtime.process import STATUSES as BOT_STATUSES
+from freight_exchange.bot.runtime.process.process import STATUSES as BOT_STATUSES
 from freight_exchange.cli import program
 from freight_exchange.cli.exit_status import Status, find_rule
 from freight_exchange.sandbox import FAULTS

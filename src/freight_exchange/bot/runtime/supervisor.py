@@ -14,10 +14,10 @@ import attrs
 
 from freight_exchange.bot.handlers.injection import resolve_arguments
 from freight_exchange.bot.metrics.call_times import CallTimes
-from freight_exchange.bot.runtime.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
-from freight_exchange.bot.runtime.session import BotSession, Phase
+from freight_exchange.bot.runtime.session.health import LIVE_INTERVALS
+from freight_exchange.bot.runtime.session.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
 from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors

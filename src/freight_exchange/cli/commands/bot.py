@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 import freight_exchange
 from freight_exchange.bot.ops.admin import BotFile
-from freight_exchange.bot.runtime.process import importing
+from freight_exchange.bot.runtime.process.process import importing
 from freight_exchange.cli.commands.bot_records import dead, doubts, gaps
 from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option

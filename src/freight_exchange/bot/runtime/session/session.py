@@ -16,12 +16,12 @@ from freight_exchange.bot.delivery.dispatcher import Dispatcher
 from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import Ledger
-from freight_exchange.bot.runtime.adoption import adopt_lapsed
-from freight_exchange.bot.runtime.end import await_replies, cancel_handlers, drain
-from freight_exchange.bot.runtime.feeds import make_feeds
-from freight_exchange.bot.runtime.health import Health
-from freight_exchange.bot.runtime.membership import Membership
-from freight_exchange.bot.runtime.term import Term, join
+from freight_exchange.bot.runtime.fleet.adoption import adopt_lapsed
+from freight_exchange.bot.runtime.fleet.membership import Membership
+from freight_exchange.bot.runtime.fleet.term import Term, join
+from freight_exchange.bot.runtime.session.end import await_replies, cancel_handlers, drain
+from freight_exchange.bot.runtime.session.feeds import make_feeds
+from freight_exchange.bot.runtime.session.health import Health
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
 from freight_exchange.feed.factory import make_store

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from freight_exchange.bot.handlers.handler import Handler
-    from freight_exchange.bot.runtime.membership import Membership
+    from freight_exchange.bot.runtime.fleet.membership import Membership
     from freight_exchange.bot.runtime.options import BotOptions
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.feed import Feed

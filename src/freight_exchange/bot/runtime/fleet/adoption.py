@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.answers.ledger import AnswerLedger
     from freight_exchange.bot.delivery.dispatcher import Dispatcher
     from freight_exchange.bot.offers.ledger import Ledger
-    from freight_exchange.bot.runtime.membership import Membership
+    from freight_exchange.bot.runtime.fleet.membership import Membership
 
 __all__ = ["adopt_lapsed"]
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
+from freight_exchange.bot.runtime.process.signals import receive_signals
+from freight_exchange.bot.runtime.process.watchdog import Watchdog
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
-from freight_exchange.bot.runtime.signals import receive_signals
-from freight_exchange.bot.runtime.watchdog import Watchdog
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,

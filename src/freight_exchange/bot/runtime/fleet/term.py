@@ -11,14 +11,14 @@ import anyio
 from freight_exchange.bot.delivery.routing import Routing
 from freight_exchange.bot.events.offer_events import OfferEvents
 from freight_exchange.bot.events.selected_bids import SelectedBids
-from freight_exchange.bot.runtime.membership import TermHeldError
+from freight_exchange.bot.runtime.fleet.membership import TermHeldError
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.platform.tasks import flatten, unwrap_errors
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Handler
     from freight_exchange.bot.metrics.metrics import Metrics
-    from freight_exchange.bot.runtime.membership import Membership
+    from freight_exchange.bot.runtime.fleet.membership import Membership
     from freight_exchange.bot.runtime.options import BotOptions
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange

@@ -329,7 +329,7 @@ class TestStatuses:
 
     def test_all_are_documented(self) -> None:
         from freight_exchange import Bot
-        from freight_exchange.bot.runtime.process import HUNG_STATUS, STATUSES
+        from freight_exchange.bot.runtime.process.process import HUNG_STATUS, STATUSES
 
         assert Bot.run.__doc__ is not None
         for status in (HUNG_STATUS, *(status for _, status in STATUSES)):
