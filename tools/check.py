@@ -1,6 +1,6 @@
 """Run the project's checks: all of them (`make test`), the quick ones (`--fast`), or those that are named.
 
-The tests run in two workers and show their progress. Beside them run the checks that read or build the code; their
+The tests run in three workers and show their progress. Beside them run the checks that read or build the code; their
 output follows at the end.
 """
 
@@ -24,7 +24,8 @@ TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if
 # Where the type checkers read the blocks of the pages, as they are written there.
 SNIPPETS = "build/snippets"
 
-PYTEST = [PYTHON, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+# A third of a worker's time is waits for processes and sockets: three workers keep two cores busy.
+PYTEST = [PYTHON, "-m", "pytest", "-n", "3", "--dist", "worksteal"]
 QUICK = [
     *(
         f"tests/unit/{folder}"
