@@ -12,6 +12,8 @@ TESTS: Final = ("tests/unit/offer_feed", "tests/unit/bot/answers")
 """Tests that run where a mutation names none."""
 
 _POLLER: Final = "tests/unit/offer_feed/test_offer_poller.py"
+_GONE: Final = "tests/unit/offer_feed/test_confirm_gone.py"
+_UNREAD: Final = "tests/unit/offer_feed/test_unread.py"
 _ANSWERS: Final = "tests/unit/bot/answers/test_answers.py"
 _SECOND: Final = "tests/unit/bot/answers/test_second_approval.py"
 _DOUBTS: Final = "tests/unit/bot/answers/test_answer_doubts.py"
@@ -22,7 +24,7 @@ MUTATIONS: Final = (
         "offer_feed/core/scan.py",
         "SCANS_THAT_LACK = 2",
         "SCANS_THAT_LACK = 1",
-        _POLLER,
+        _GONE,
     ),
     one(
         "feed: rivals of an approved offer are gone",
@@ -36,14 +38,14 @@ MUTATIONS: Final = (
         "offer_feed/journal.py",
         "is_doubtful = doubt is not None and absence.is_open(doubt, time)",
         "is_doubtful = False",
-        _POLLER,
+        _GONE,
     ),
     one(
         "feed: an offer that cannot be read is absent",
         "offer_feed/core/scan.py",
         "        if index not in scan.uncertain\n",
         "",
-        _POLLER,
+        _UNREAD,
     ),
     one(
         "feed: what a scan lacks is not looked for behind hidden pages",
@@ -61,10 +63,31 @@ MUTATIONS: Final = (
     ),
     one(
         "feed: one bare 404 denies a request",
-        "offer_feed/poller.py",
+        "offer_feed/confirm_gone.py",
         "_DENIALS: Final = 3",
         "_DENIALS: Final = 1",
-        _POLLER,
+        _GONE,
+    ),
+    one(
+        "feed: look-ups that find no offer at all are believed",
+        "offer_feed/confirm_gone.py",
+        "is_trusted = is_trusted or _shows_an_offer(listing) or await self._finds_listed_offer(scan)",
+        "is_trusted = True",
+        _GONE,
+    ),
+    one(
+        "feed: a look-up that fails comes first again",
+        "offer_feed/confirm_gone.py",
+        "sorted(due, key=lambda index: self._failures.get(index, 0))",
+        "sorted(due)",
+        _GONE,
+    ),
+    one(
+        "feed: an offer without an identifier is not reported",
+        "offer_feed/unread.py",
+        "return [*page.broken, *flaws, *(error for listing in page.records for error in _unidentified(listing))]",
+        "return [*page.broken, *flaws]",
+        _UNREAD,
     ),
     one(
         "answers: a second approval is not looked for in the ledger",

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from freight_exchange import wire
-from freight_exchange.errors import DecodeError, FreightExchangeError
 from freight_exchange.feed.core import absence
 from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.watermark import Watermark
-from freight_exchange.feed.events import Unreadable
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
 from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
 from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
 from freight_exchange.offer_feed.serialization import pack
+from freight_exchange.offer_feed.unread import note_unread, stored_unreadable, unread_parts
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, TrackedRequest
 
 if TYPE_CHECKING:
+    from freight_exchange.errors import DecodeError, FreightExchangeError
     from freight_exchange.feed.lease import Run
     from freight_exchange.models import Listing
     from freight_exchange.offer_feed.events import OfferEvent
@@ -80,8 +79,8 @@ class OfferJournal:
 
     async def record_page(self, scan: OfferScan, page: Rows[Listing], received: Reading) -> None:
         """Commit what a page contains."""
-        unread = [*page.broken, *(flaw for flaw in page.flaws if _hides_an_offer(flaw))]
-        _note_unread(scan, unread)
+        unread = unread_parts(page)
+        note_unread(scan, unread)
         for listing in page.records:
             scan.requests.add(listing.index)
             scan.offers.update((listing.index, offer.id) for offer in listing.offers if offer.id is not None)
@@ -126,19 +125,27 @@ class OfferJournal:
 
     def to_look_up(self) -> dict[int, frozenset[OfferKey]]:
         """Return the offers that enough scans have lacked, by their requests."""
-        due = [key for key, scans in self._missed.items() if scans >= SCANS_THAT_LACK]
+        # A service may list a request whose index is 0, which cannot be looked up: its offers are never gone.
+        due = [key for key, scans in self._missed.items() if scans >= SCANS_THAT_LACK and key[0] > 0]
         return {index: frozenset(key for key in due if key[0] == index) for index, _ in due}
 
     async def prune(self, received: Reading) -> None:
-        """Refresh what is still listed, and delete what was not listed for days, and finished events."""
+        """Refresh requests with offers, drop those that have had none for days, and delete finished events.
+
+        One that is dropped and still listed is recorded again by the next scan, which makes no event.
+        """
         time = self.state.watermark.time_at(received)
-        old = [row for row in self._rows.values() if time - row.last_seen >= _DAY and not self._is_over(row.index)]
-        fresh = [attrs.evolve(row, last_seen=time) for row in old]
+        old = [row for row in self._rows.values() if time - row.last_seen >= _DAY]
+        fresh = [attrs.evolve(row, last_seen=time) for row in old if self._has_offers(row.index)]
+        # As the store does.
+        over = [row for row in old if time - row.last_seen > _REMEMBERED and not self._has_offers(row.index)]
 
         def write() -> None:
             self._store.commit(lambda _: Commit(requests=fresh, at=time))
             self._rows.update((row.index, row) for row in fresh)
             self._store.prune(before=time - _REMEMBERED)
+            for row in over:
+                del self._rows[row.index], self.known[row.index]
 
         await self._run(write)
 
@@ -174,7 +181,7 @@ class OfferJournal:
                 if now.events or before is None or now.known != before:
                     found.append(now)
             if found or unread:
-                added = self._commit(found, [_unreadable(error, between[1]) for error in unread], received, state)
+                added = self._commit(found, [stored_unreadable(error, between[1]) for error in unread], received, state)
 
         await self._run(write)
         self._forget_missed((listing.index, offer) for listing in listings for offer in _ids(listing))
@@ -182,13 +189,13 @@ class OfferJournal:
         return added
 
     def _commit(
-        self, found: Sequence[ListingChange], unreadable: Sequence[Unreadable], received: Reading, state: OfferFeedState
+        self, found: Sequence[ListingChange], unreadable: Sequence[NewEvent], received: Reading, state: OfferFeedState
     ) -> int:
         """Commit, and then update the memory: a caller that is cancelled meanwhile finds both done."""
         time = self.state.watermark.time_at(received)
         rows = [self._row(change.known, time) for change in found]
         events = [_stored(change.known, event) for change in found for event in change.events]
-        events += [_stored_unreadable(event) for event in unreadable]
+        events += unreadable
         added = self._store.commit(lambda _: Commit(requests=rows, events=events, state=state.dump(), at=time))
         self.state = state
         self.known.update((change.known.listing.index, change.known) for change in found)
@@ -215,36 +222,17 @@ class OfferJournal:
         since = self.state.watermark.time_at(received) - self.state.watermark.time
         return datetime.fromtimestamp(received.wall - since, moment(received).tzinfo), moment(received)
 
-    def _is_over(self, index: int) -> bool:
-        """Return whether all offers on a request are gone, and so perhaps the request."""
-        offers = self.known[index].offers.values()
-        return bool(offers) and all(entry.is_gone for entry in offers)
+    def _has_offers(self, index: int) -> bool:
+        """Return whether a request has an offer that is not gone."""
+        return any(not entry.is_gone for entry in self.known[index].offers.values())
 
     def _forget_missed(self, keys: Iterable[OfferKey]) -> None:
         for key in keys:
             self._missed.pop(key, None)
 
 
-def _hides_an_offer(flaw: DecodeError) -> bool:
-    return ".offer" in flaw.path
-
-
-def _note_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
-    for error in unread:
-        index = wire.index_of_raw(error.raw)
-        if index is None:
-            scan.is_uncertain = True
-        else:
-            scan.uncertain.add(index)
-            scan.requests.add(index)
-
-
 def _ids(listing: Listing) -> list[int]:
     return [offer.id for offer in listing.offers if offer.id is not None]
-
-
-def _unreadable(error: DecodeError, observed: datetime) -> Unreadable:
-    return Unreadable(index=wire.index_of_raw(error.raw), raw=error.raw, error=str(error), observed=observed)
 
 
 def _stored(known: KnownListing, event: OfferEvent) -> NewEvent:
@@ -252,8 +240,3 @@ def _stored(known: KnownListing, event: OfferEvent) -> NewEvent:
     assert offer is not None
     key = f"{event.request}:{offer}:{known.offers[offer].version}"
     return NewEvent(key=key, index=event.request, kind=event.kind, payload=pack(event))
-
-
-def _stored_unreadable(event: Unreadable) -> NewEvent:
-    key = hashlib.blake2b(repr((event.index, event.raw)).encode("utf-8", "surrogatepass"), digest_size=_DIGEST)
-    return NewEvent(key=f"unreadable:{key.hexdigest()}", index=event.index, kind=event.kind, payload=pack(event))

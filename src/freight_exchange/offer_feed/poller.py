@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, retry_delay
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError
+from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
 from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.scanner import Scanner
 from freight_exchange.feed.scanning.paced import goes_on, quiet_for, read_page, until_due
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.models import Listing
+from freight_exchange.offer_feed.confirm_gone import GoneCheck
 from freight_exchange.offer_feed.core.scan import OfferScan
 from freight_exchange.offer_feed.sweeper import Sweeper
 from freight_exchange.paging import PageSizes
@@ -34,10 +35,6 @@ TIER: Final = "complete"
 """The depth of each scan of offers, in the hooks."""
 
 _BETWEEN_PRUNINGS: Final = 3600.0
-_MOST_LOOK_UPS: Final = 20
-"""Requests that are looked up after one scan; others wait for the next one."""
-_DENIALS: Final = 3
-"""Bare 404s in a row that deny a request: one may come from a gateway."""
 
 
 class OfferPoller:
@@ -81,7 +78,7 @@ class OfferPoller:
         self._reports = ScanReports(hooks, name=name, url=url)
         self._sizes = PageSizes()
         self._sweeper = Sweeper(source)
-        self._denials: dict[int, int] = {}
+        self._gone_check = GoneCheck(source, journal, clock, pacer)
         self._pruned = -math.inf
         self.phase: Phase = "catching-up" if journal.state.is_primed else "priming"
         self.pages = 0
@@ -147,7 +144,11 @@ class OfferPoller:
         )
         await self._reports.send_changes()
         if error is None:
-            await self._look_up()
+            try:
+                await self._gone_check.look_up(scan)
+            except LoginRejectedError:
+                self.stop()
+                raise
             await self._prune()
 
     async def _read(self, scan: OfferScan) -> None:
@@ -188,33 +189,6 @@ class OfferPoller:
         self._reports.note_trouble(error, self.quiet_for)
 
     # After a scan
-
-    async def _look_up(self) -> None:
-        """Look up the requests of offers that enough scans have lacked."""
-        for index, keys in [*self._journal.to_look_up().items()][:_MOST_LOOK_UPS]:
-            try:
-                listing = await self._source.find(index)
-            except LoginRejectedError:
-                self.stop()
-                raise
-            except READ_ERRORS as error:
-                if not self._is_denied(index, error):
-                    # The next scan counts them again, and looks again.
-                    self._pacer.record_failure(anyio.current_time(), retry_delay(error))
-                    return
-                listing = None
-            self._denials.pop(index, None)
-            if listing is None:
-                await self._journal.record_denial(index, keys, self._clock.read())
-            else:
-                await self._journal.record_find(listing, keys, self._clock.read())
-
-    def _is_denied(self, index: int, error: FreightExchangeError) -> bool:
-        if not isinstance(error, NotFoundError) or is_from_login(error):
-            self._denials.pop(index, None)
-            return False
-        self._denials[index] = self._denials.get(index, 0) + 1
-        return self._denials[index] >= _DENIALS
 
     async def _prune(self) -> None:
         now = anyio.current_time()

@@ -11,6 +11,7 @@ from freight_exchange import (
     DecodeError,
     OutcomeUnknownError,
 )
+from freight_exchange.endpoints.own_offers import OwnOffers
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.hooks import BrokenRecord, Event
 
@@ -165,6 +166,16 @@ class TestOncePerReading:
             await anyio.wait_all_tasks_blocked()
         assert service.broken == ["raterequests"]
         assert len(self.warnings(caplog)) == 1
+
+    async def test_unreadable_offers_in_the_pages_of_a_feed_are_the_same_each_time_without_a_secret(self) -> None:
+        offer = {"offerId": "31", "offerAmount": "much", "terms": "the password is correct horse"}
+        service = ScriptedService(replies({"offers": {"0": {"index": 7, "offer": {"0": offer}}}}))
+        async with service.client() as exchange:
+            source = OwnOffers(exchange.offers._service, exchange._shared.offers)
+            raws = [flaw.raw for _ in range(3) for flaw in (await source.page(0, 100)).flaws]
+        assert len(raws) == 3
+        assert raws[0] == raws[1] == raws[2]
+        assert "correct horse" not in repr(raws)
 
     async def test_a_strict_reading_fails_at_the_same_row_again(self) -> None:
         service = ScriptedService(self.page(*self.ROWS))

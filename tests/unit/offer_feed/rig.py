@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from freight_exchange.errors import DecodeError, FreightExchangeError
+from freight_exchange.errors import DecodeError, FreightExchangeError, ServerError
 from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.events import Unreadable
 from freight_exchange.hooks import Event as HookEvent
@@ -49,6 +49,8 @@ class OfferService:
         clamp: The most rows in a page.
         faults: What the next pages are answered with; `None` is a good page.
         lookup_faults: The same for look-ups.
+        unfindable: Requests whose look-ups fail.
+        shown: What a look-up shows of a request.
         flaws: Unreadable offers, in every page.
         hidden: Requests that listings leave out, and look-ups find.
         shadows: Rows of others before the last own request: pages are cut first, and hide them then.
@@ -61,6 +63,8 @@ class OfferService:
     clamp: int = 10_000
     faults: list[FreightExchangeError | None] = attrs.field(factory=list)
     lookup_faults: list[FreightExchangeError | None] = attrs.field(factory=list)
+    unfindable: set[int] = attrs.field(factory=set)
+    shown: Callable[[Listing], Listing | None] = lambda listing: listing
     flaws: tuple[DecodeError, ...] = ()
     hidden: set[int] = attrs.field(factory=set)
     shadows: int = 0
@@ -106,7 +110,9 @@ class OfferService:
         await anyio.lowlevel.checkpoint()
         if (fault := self.lookup_faults.pop(0) if self.lookup_faults else None) is not None:
             raise fault
-        return self.listing(index) if index in self.requests else None
+        if index in self.unfindable:
+            raise ServerError("down", status=503)
+        return self.shown(self.listing(index)) if index in self.requests else None
 
 
 class OfferRig:
@@ -157,3 +163,14 @@ class OfferRig:
             elif isinstance(event, Unreadable):
                 found.append((event.kind, event.index or 0, None))
         return found
+
+
+async def rig_with(*offers: tuple[int, int], service: OfferService | None = None, is_silent: bool = False) -> OfferRig:
+    """Start a poller of a service with these offers, each on its request."""
+    service = OfferService() if service is None else service
+    for request, number in offers:
+        service.publish(request)
+        service.offer(request, number)
+    rig = OfferRig(service, is_silent=is_silent)
+    await rig.start()
+    return rig

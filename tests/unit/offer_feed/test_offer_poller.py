@@ -7,13 +7,11 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.offer_feed.rig import OfferRig, OfferService
+from tests.unit.offer_feed.rig import OfferRig, OfferService, rig_with
 
 from freight_exchange.errors import (
     BadRequestError,
-    DecodeError,
     LoginRejectedError,
-    NotFoundError,
     ServerError,
 )
 from freight_exchange.hooks import Degraded, Recovered, Scan
@@ -23,16 +21,6 @@ from freight_exchange.offer_feed.events import OfferEvent
 pytestmark = pytest.mark.virtual_time
 
 HOUR = 3600.0
-
-
-async def rig_with(*offers: tuple[int, int], service: OfferService | None = None, is_silent: bool = False) -> OfferRig:
-    service = OfferService() if service is None else service
-    for request, number in offers:
-        service.publish(request)
-        service.offer(request, number)
-    rig = OfferRig(service, is_silent=is_silent)
-    await rig.start()
-    return rig
 
 
 async def test_pending_offers_of_the_first_scan_are_new() -> None:
@@ -90,6 +78,16 @@ async def test_change_and_back_are_two_events() -> None:
     assert [kind for kind, *_ in rig.tale] == ["new", "changed", "changed"]
 
 
+@pytest.mark.parametrize(("name", "empty"), [("terms", ""), ("rates", {})])
+async def test_empty_terms_and_rates_equal_missing_ones(name: str, empty: Any) -> None:
+    rig = await rig_with((1, 11))
+    rig.service.offer(1, 11, **{name: empty})
+    await rig.scan()
+    rig.service.offer(1, 11)
+    await rig.scan()
+    assert rig.tale == [("new", 1, 11)]
+
+
 async def test_undocumented_fields_are_no_change() -> None:
     rig = await rig_with((1, 11))
     rig.service.offer(1, 11, extra={"views": 3})
@@ -117,70 +115,6 @@ async def test_declined_status_is_answered() -> None:
     assert (event.kind, event.answer) == ("answered", "declined")
 
 
-async def test_offer_is_gone_after_two_scans_and_a_look_up() -> None:
-    rig = await rig_with((1, 11), (1, 12))
-    del rig.service.requests[1][11]
-    await rig.scan()
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
-    await rig.scan()
-    assert rig.tale[2:] == [("gone", 1, 11)]
-    assert rig.service.lookups == [1]
-    await rig.scan(3)
-    assert rig.service.lookups == [1]
-
-
-async def test_request_that_is_gone_takes_its_offers_along() -> None:
-    rig = await rig_with((1, 11), (2, 21))
-    del rig.service.requests[1]
-    await rig.scan(2)
-    assert rig.tale[2:] == [("gone", 1, 11)]
-
-
-async def test_request_that_only_listings_lack_is_not_gone() -> None:
-    rig = await rig_with((1, 11), (2, 21))
-    rig.service.hidden.add(1)
-    await rig.scan(6)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
-    assert rig.service.lookups == [1, 1, 1]
-
-
-async def test_offer_that_returns_is_changed_and_reports_it() -> None:
-    rig = await rig_with((1, 11), (1, 12))
-    kept = rig.service.requests[1].pop(11)
-    await rig.scan(2)
-    rig.service.requests[1][11] = kept
-    await rig.scan()
-    event = rig.events[-1]
-    assert isinstance(event, OfferEvent)
-    assert (event.kind, event.returned, event.changed) == ("changed", True, ())
-
-
-async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None:
-    rig = await rig_with((1, 11))
-    kept = dict(rig.service.requests)
-    rig.service.requests.clear()
-    began = anyio.current_time()
-    await rig.scan(3)
-    assert [type(reported) for reported in rig.reported if isinstance(reported, Degraded | Recovered)] == [Degraded]
-    assert [kind for kind, *_ in rig.tale] == ["new"]
-    rig.service.requests.update(kept)
-    await rig.scan()
-    assert isinstance(rig.reported[-1], Recovered)
-    rig.service.requests.clear()
-    while anyio.current_time() < began + 2 * HOUR:
-        await rig.scan()
-    assert [kind for kind, *_ in rig.tale] == ["new", "gone"]
-
-
-async def test_many_absent_offers_are_trouble_first() -> None:
-    rig = await rig_with(*((request, 10 * request) for request in range(1, 7)))
-    for request in range(1, 4):
-        rig.service.requests[request].clear()
-    await rig.scan(3)
-    assert {kind for kind, *_ in rig.tale} == {"new"}
-    assert rig.poller.phase == "backing-off"
-
-
 async def test_page_that_fails_is_no_absence() -> None:
     service = OfferService(clamp=2)
     rig = await rig_with(*((request, 10 * request) for request in range(1, 6)), service=service)
@@ -191,36 +125,6 @@ async def test_page_that_fails_is_no_absence() -> None:
         await rig.scan()
         rig.service.faults.clear()
     assert len(rig.tale) == before
-
-
-async def test_unreadable_offer_is_reported_once_and_not_gone() -> None:
-    rig = await rig_with((1, 11), (1, 12))
-    del rig.service.requests[1][11]
-    rig.service.flaws = (
-        DecodeError("text where a number is due", path="offers.0.offer.0.offerAmount", raw={"index": 1}),
-    )
-    await rig.scan(4)
-    assert rig.tale[2:] == [("unreadable", 1, None)]
-
-
-async def test_failed_look_up_is_repeated_after_the_next_scan() -> None:
-    rig = await rig_with((1, 11), (1, 12))
-    del rig.service.requests[1][11]
-    rig.service.lookup_faults = [ServerError("down", status=503)]
-    await rig.scan(2)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
-    await rig.scan()
-    assert rig.tale[2:] == [("gone", 1, 11)]
-
-
-async def test_bare_404_denies_a_request_the_third_time() -> None:
-    rig = await rig_with((1, 11), (2, 21))
-    del rig.service.requests[1]
-    rig.service.lookup_faults = [NotFoundError("no", status=404) for _ in range(3)]
-    await rig.scan(3)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
-    await rig.scan()
-    assert rig.tale[2:] == [("gone", 1, 11)]
 
 
 async def test_scan_of_one_page_is_one_request_and_writes_no_request() -> None:
@@ -331,3 +235,20 @@ async def test_listed_requests_outlive_pruning_and_finished_events_do_not() -> N
     await rig.scan()
     assert rig.tale == []
     assert rig.held.history(1)[1] == []
+
+
+async def test_request_that_has_had_no_offer_for_days_leaves_the_memory() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    rig.service.publish(3, 4)
+    await rig.scan()
+    del rig.service.requests[1], rig.service.requests[3]
+    until = anyio.current_time() + 8 * 86_400
+    while anyio.current_time() < until:
+        await anyio.sleep(HOUR)
+        await rig.scan()
+    assert rig.journal.known.keys() == {2, 4}
+    # What is recorded again is as new to the next run, and makes no event.
+    count = len(rig.tale)
+    rig.service.offer(4, 41)
+    await rig.scan()
+    assert rig.tale[count:] == [("new", 4, 41)]

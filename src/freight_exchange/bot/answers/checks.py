@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.errors import AlreadyApprovedError, OfferChangedError
 from freight_exchange.models import Listing, Offer
-from freight_exchange.offer_feed.core.compare import answer_to
+from freight_exchange.offer_feed.core.compare import answer_to, changed_fields
 
 __all__ = ["already_approved_error", "check_against"]
-
-_AGREED: Final = ("amount", "currency", "terms", "rates")
-"""Fields of an offer that an approval accepts."""
 
 
 def check_against(listing: Listing, draft: AnswerRecord, seen: Offer | None) -> bool:
@@ -40,7 +35,8 @@ def check_against(listing: Listing, draft: AnswerRecord, seen: Offer | None) -> 
         if draft.approved == (answer == "approved"):
             return True
         raise _changed(draft, f"was {answer} before")
-    changed = [] if seen is None else [name for name in _AGREED if getattr(seen, name) != getattr(offer, name)]
+    # Another word that is no answer is no change of what is agreed.
+    changed = [] if seen is None else [name for name in changed_fields(seen, offer) if name != "status"]
     if changed:
         raise _changed(draft, f"has changed since the handler saw it: {', '.join(changed)}")
     return False

@@ -190,7 +190,7 @@ class Service:
     ) -> wire.Rows[T]:
         """Fetch one page of a listing. The caller reports its broken records; its flaws are reported once."""
         page, facts = await self._page(listed, number, rows, kind)
-        described = page.broken[: wire.MOST_DESCRIBED]
+        described = (*page.broken[: wire.MOST_DESCRIBED], *page.flaws[: wire.MOST_DESCRIBED])
         for error in (*described, *(() if page.failure is None else (page.failure,))):
             self._reporter.describe(error, listed.method, listed.path, facts)
         self._reporter.report_repeats(reported.new(page.flaws)[0], listed.method, listed.path, facts)

@@ -17,10 +17,11 @@ from freight_exchange.models.enums import DECLINED
 from freight_exchange.offer_feed.core.known import KnownListing, KnownOffer
 from freight_exchange.offer_feed.events import Answer, OfferEvent, OfferKind
 
-__all__ = ["ListingChange", "answer_to", "compare", "expected_offers", "without_offers"]
+__all__ = ["ListingChange", "answer_to", "changed_fields", "compare", "expected_offers", "without_offers"]
 
 FIELDS: Final = ("amount", "currency", "status", "terms", "rates")
 """Fields of an offer whose differences are events."""
+_MAY_BE_EMPTY: Final = ("terms", "rates")
 
 
 @attrs.frozen
@@ -55,18 +56,25 @@ def compare(
     """
     offers = {} if known is None else dict(known.offers)
     events: list[OfferEvent] = []
-    for offer in listing.offers:
-        if offer.id is None:
-            continue
-        before = offers.get(offer.id)
+    for number, offer in _by_identifier(listing).items():
+        before = offers.get(number)
         event = _event(offer, listing, before, None if known is None else known.listing, between)
         if event is not None and before is None and (is_silent or (is_first_scan and event.kind != "new")):
             event = None
         version = 1 if before is None else before.version + (event is not None)
-        offers[offer.id] = KnownOffer(offer=offer, version=version)
+        offers[number] = KnownOffer(offer=offer, version=version)
         if event is not None:
             events.append(event)
     return ListingChange(KnownListing(listing=listing, offers=offers), tuple(events))
+
+
+def changed_fields(before: Offer, now: Offer) -> tuple[str, ...]:
+    """Return the names of the fields in which two states of an offer differ.
+
+    Terms or rates that are empty equal those that are missing: one operation of a service may spell them so, and
+    another may not.
+    """
+    return tuple(name for name in FIELDS if _value(before, name) != _value(now, name))
 
 
 def answer_to(offer: Offer, listing: Listing) -> Answer | None:
@@ -108,6 +116,20 @@ def without_offers(
     return ListingChange(KnownListing(listing=known.listing, offers=offers), events)
 
 
+def _value(offer: Offer, name: str) -> object:
+    value: object = getattr(offer, name)
+    return (value or None) if name in _MAY_BE_EMPTY else value
+
+
+def _by_identifier(listing: Listing) -> dict[int, Offer]:
+    """Return the offers with an identifier, the first if several have the same."""
+    found: dict[int, Offer] = {}
+    for offer in listing.offers:
+        if offer.id is not None:
+            found.setdefault(offer.id, offer)
+    return found
+
+
 def _event(
     offer: Offer,
     listing: Listing,
@@ -119,7 +141,7 @@ def _event(
     if before is None or listing_before is None:
         kind: OfferKind = "new" if answer is None else "answered"
         return OfferEvent(kind=kind, offer=offer, listing=listing, answer=answer, observed_between=between)
-    changed = tuple(name for name in FIELDS if getattr(before.offer, name) != getattr(offer, name))
+    changed = changed_fields(before.offer, offer)
     is_answered = answer is not None and answer != answer_to(before.offer, listing_before)
     if not (changed or is_answered or before.is_gone):
         return None

@@ -1,0 +1,133 @@
+"""Confirmation that offers are gone: look-ups of the requests on which scans lack them."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.models import Listing
+    from freight_exchange.offer_feed.core.scan import OfferScan
+    from freight_exchange.offer_feed.journal import OfferJournal
+    from freight_exchange.offer_feed.source import OfferSource
+    from freight_exchange.platform.clock import Clock
+
+__all__ = ["GoneCheck"]
+
+_logger = logging.getLogger("freight_exchange.feed")
+
+_MOST_LOOK_UPS: Final = 20
+"""Requests that are looked up after one scan; others wait for the next one."""
+_DENIALS: Final = 3
+"""Bare 404s in a row that deny a request: one may come from a gateway."""
+_TRIES: Final = 3
+"""Look-ups in a row that do not find a listed offer before a rest: one may be gone since the scan."""
+_REST: Final = 600.0
+"""Seconds without a look-up after those."""
+
+
+class GoneCheck:
+    """Check of offers that scans have lacked.
+
+    A look-up that finds no offer at all counts only after one that finds an offer which the scan listed: a service
+    whose look-ups fail may answer all of them as if there was nothing.
+
+    Args:
+        source: The service.
+        journal: Journal of the feed.
+        clock: Clock of the machine.
+        pacer: Pace of the feed.
+    """
+
+    def __init__(self, source: OfferSource, journal: OfferJournal, clock: Clock, pacer: Pacer) -> None:
+        self._source = source
+        self._journal = journal
+        self._clock = clock
+        self._pacer = pacer
+        self._failures: dict[int, int] = {}
+        self._denials: dict[int, int] = {}
+        self._failed_controls = 0
+        self._resting_until = -math.inf
+
+    async def look_up(self, scan: OfferScan) -> None:
+        """Look up the requests of offers that enough scans have lacked, and commit what has become of them.
+
+        Args:
+            scan: The last scan, which was complete.
+
+        Raises:
+            LoginRejectedError: The service rejected the email or password. Other errors are retried after another scan.
+        """
+        due = self._journal.to_look_up()
+        self._failures = {index: failures for index, failures in self._failures.items() if index in due}
+        self._denials = {index: denials for index, denials in self._denials.items() if index in due}
+        if anyio.current_time() < self._resting_until:
+            return
+        is_trusted = False
+        # A look-up that fails comes behind the others the next time.
+        for index in sorted(due, key=lambda index: self._failures.get(index, 0))[:_MOST_LOOK_UPS]:
+            try:
+                listing = await self._find(index)
+                is_trusted = is_trusted or _shows_an_offer(listing) or await self._finds_listed_offer(scan)
+            except LoginRejectedError:
+                raise
+            except READ_ERRORS as error:
+                self._failures[index] = self._failures.get(index, 0) + 1
+                self._pacer.record_failure(anyio.current_time(), retry_delay(error))
+                return
+            if not is_trusted:
+                return
+            if listing is None:
+                await self._journal.record_denial(index, due[index], self._clock.read())
+            else:
+                await self._journal.record_find(listing, due[index], self._clock.read())
+
+    async def _find(self, index: int) -> Listing | None:
+        try:
+            listing = await self._source.find(index)
+        except READ_ERRORS as error:
+            if not self._is_denied(index, error):
+                raise
+            listing = None
+        self._denials.pop(index, None)
+        return listing
+
+    async def _finds_listed_offer(self, scan: OfferScan) -> bool:
+        """Return whether a look-up finds an offer that the scan listed, or a request if there was no offer."""
+        listed = sorted({index for index, _ in scan.offers} or scan.requests)
+        listed = [index for index in listed if index > 0]
+        if not listed:
+            return True
+        control = listed[self._failed_controls % len(listed)]
+        found = await self._source.find(control)
+        if found is not None and (not scan.offers or _shows_an_offer(found)):
+            self._failed_controls = 0
+            return True
+        self._failed_controls += 1
+        if self._failed_controls >= _TRIES:
+            self._resting_until = anyio.current_time() + _REST
+        if self._failed_controls == _TRIES:
+            _logger.warning(
+                "look-ups do not find offers that are listed, such as those on request %d: no offer counts as gone"
+                " until they do",
+                control,
+            )
+        return False
+
+    def _is_denied(self, index: int, error: FreightExchangeError) -> bool:
+        if not isinstance(error, NotFoundError) or is_from_login(error):
+            self._denials.pop(index, None)
+            return False
+        self._denials[index] = self._denials.get(index, 0) + 1
+        return self._denials[index] >= _DENIALS
+
+
+def _shows_an_offer(listing: Listing | None) -> bool:
+    return listing is not None and bool(listing.offers)

@@ -1,0 +1,144 @@
+"""Proof that an offer is gone: two scans that lack it, and a look-up that can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import attrs
+import pytest
+from tests.unit.offer_feed.rig import rig_with
+
+from freight_exchange.errors import NotFoundError, ServerError
+from freight_exchange.hooks import Degraded, Recovered
+from freight_exchange.models import Listing
+from freight_exchange.offer_feed.events import OfferEvent
+
+pytestmark = pytest.mark.virtual_time
+
+HOUR = 3600.0
+
+
+async def test_offer_is_gone_after_two_scans_and_a_look_up() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    del rig.service.requests[1][11]
+    await rig.scan()
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    await rig.scan()
+    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.service.lookups == [1]
+    await rig.scan(3)
+    assert rig.service.lookups == [1]
+
+
+async def test_request_that_is_gone_takes_its_offers_along() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    del rig.service.requests[1]
+    await rig.scan(2)
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+async def test_request_that_only_listings_lack_is_not_gone() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    rig.service.hidden.add(1)
+    await rig.scan(6)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert rig.service.lookups == [1, 1, 1]
+
+
+async def test_offer_that_returns_is_changed_and_reports_it() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    kept = rig.service.requests[1].pop(11)
+    await rig.scan(2)
+    rig.service.requests[1][11] = kept
+    await rig.scan()
+    event = rig.events[-1]
+    assert isinstance(event, OfferEvent)
+    assert (event.kind, event.returned, event.changed) == ("changed", True, ())
+
+
+async def test_failed_look_up_is_repeated_after_the_next_scan() -> None:
+    rig = await rig_with((1, 11), (1, 12))
+    del rig.service.requests[1][11]
+    rig.service.lookup_faults = [ServerError("down", status=503)]
+    await rig.scan(2)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    await rig.scan()
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+async def test_bare_404_denies_a_request_the_third_time() -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    del rig.service.requests[1]
+    rig.service.lookup_faults = [NotFoundError("no", status=404) for _ in range(3)]
+    await rig.scan(3)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    await rig.scan()
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None:
+    rig = await rig_with((1, 11))
+    kept = dict(rig.service.requests)
+    rig.service.requests.clear()
+    began = anyio.current_time()
+    await rig.scan(3)
+    assert [type(reported) for reported in rig.reported if isinstance(reported, Degraded | Recovered)] == [Degraded]
+    assert [kind for kind, *_ in rig.tale] == ["new"]
+    rig.service.requests.update(kept)
+    await rig.scan()
+    assert isinstance(rig.reported[-1], Recovered)
+    rig.service.requests.clear()
+    while anyio.current_time() < began + 2 * HOUR:
+        await rig.scan()
+    assert [kind for kind, *_ in rig.tale] == ["new", "gone"]
+
+
+async def test_many_absent_offers_are_trouble_first() -> None:
+    rig = await rig_with(*((request, 10 * request) for request in range(1, 7)))
+    for request in range(1, 4):
+        rig.service.requests[request].clear()
+    await rig.scan(3)
+    assert {kind for kind, *_ in rig.tale} == {"new"}
+    assert rig.poller.phase == "backing-off"
+
+
+@pytest.mark.parametrize(
+    "shown", [lambda listing: None, lambda listing: attrs.evolve(listing, offers=())], ids=["nothing", "no offers"]
+)
+async def test_look_ups_that_find_no_offer_at_all_prove_nothing(
+    shown: Callable[[Listing], Listing | None], caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = await rig_with((1, 11), (2, 21))
+    rig.service.shown = shown
+    rig.service.hidden.add(1)
+    await rig.scan(10)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    # The request, and one with a listed offer, after three scans; then no more for ten minutes.
+    assert rig.service.lookups == [1, 2] * 3
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "look-ups do not find offers that are listed, such as those on request 2"
+    ]
+    rig.service.shown = lambda listing: listing
+    del rig.service.requests[1]
+    await rig.scan(30)
+    assert rig.tale[2:] == [("gone", 1, 11)]
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+async def test_look_up_that_always_fails_holds_up_no_other(failing: int) -> None:
+    rig = await rig_with(*((request, 10 * request + place) for request in range(1, 9) for place in (1, 2)))
+    for request in (1, 2, 3, 4):
+        del rig.service.requests[request][10 * request + 1]
+    rig.service.unfindable = {failing}
+    await rig.scan(6)
+    gone = {request for kind, request, _ in rig.tale if kind == "gone"}
+    assert gone == {1, 2, 3, 4} - {failing}
+
+
+async def test_offer_on_a_request_that_cannot_be_looked_up_is_never_gone() -> None:
+    rig = await rig_with((-1, 1), (2, 21))
+    del rig.service.requests[-1][1]
+    await rig.scan(4)
+    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert rig.service.lookups == []
