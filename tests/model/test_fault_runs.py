@@ -20,7 +20,7 @@ def _judge(tally: Tally) -> None:
 
 
 def test_no_write_is_carried_out_twice_and_no_verdict_is_wrong() -> None:
-    _judge(Tally.of(map(run, range(_SEED, _SEED + 170))))
+    _judge(Tally.of(map(run, range(_SEED, _SEED + 110))))
 
 
 def _tally(seeds: range) -> Tally:

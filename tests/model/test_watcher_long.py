@@ -11,18 +11,18 @@ from tools.lib.watcher_costs import Month, idle, month, start
 
 
 def test_an_idle_poll_is_exactly_one_request() -> None:
-    done = idle(8, math.inf, "trio")
+    done = idle(4, math.inf, "trio")
     assert done.calls == done.scans.total()
     # A deep scan takes the place of a narrow one: there is one of the scans every thirty seconds, give or take.
-    assert done.scans.total() == pytest.approx(8 * 120, rel=0.02)
-    assert done.scans["half an hour"] == pytest.approx(8 * 12, abs=16)
-    assert done.scans["six hours"] in (7, 8)
+    assert done.scans.total() == pytest.approx(4 * 120, rel=0.02)
+    assert done.scans["half an hour"] == pytest.approx(4 * 12, abs=8)
+    assert done.scans["six hours"] in (3, 4)
 
 
 def test_deep_scans_cost_a_tenth_at_the_most() -> None:
-    done = idle(8, 60.0, "asyncio")
+    done = idle(4, 60.0, "asyncio")
     assert 0 <= done.extra <= 0.1
-    assert done.scans.total() == pytest.approx(8 * 120, rel=0.02)
+    assert done.scans.total() == pytest.approx(4 * 120, rel=0.02)
 
 
 def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_after_six(tmp_path: Path) -> None:
@@ -41,9 +41,9 @@ def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_afte
 
 
 def test_what_is_old_becomes_a_tombstone_and_its_event_goes(tmp_path: Path) -> None:
-    done = month(14, 3600.0, tmp_path / "month.db", timedelta(minutes=30), "trio")
-    assert done.events == 14 * 24 - 1
-    assert done.tombstones >= 2 * 24
+    done = month(14, 7200.0, tmp_path / "month.db", timedelta(hours=1), "trio")
+    assert done.events == 14 * 12 - 1
+    assert done.tombstones >= 2 * 12
     assert done.live + done.tombstones == done.events
     assert done.kept_events < done.events
 

@@ -13,7 +13,7 @@ import pytest
 from tests.model.watcher import Tally, draw, run
 from tests.model.watcher.schedule import FAULTY
 
-_RUNS = 30
+_RUNS = 20
 _KILLED_AT_A_STATEMENT = (430, 915, 933)
 """Seeds of schedules that kill the process between two statements of SQL: there is one in some hundred."""
 _FOLDER = Path(__file__).parent / "watcher"

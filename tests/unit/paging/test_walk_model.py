@@ -107,7 +107,7 @@ def test_one_pass_yields_no_row_twice(length: int, page_size: int, end: End, cha
     assert max(Counter(found).values(), default=1) == 1
 
 
-@settings(max_examples=500)
+@settings(max_examples=250)
 @given(
     length=st.integers(0, 16),
     page_size=st.integers(2, 5),

@@ -244,6 +244,6 @@ class PostgresStores(Stores):
 
 
 TestStores = Stores.TestCase
-TestStores.settings = settings(max_examples=50, stateful_step_count=25, deadline=None)
+TestStores.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 TestPostgresStores = PostgresStores.TestCase
 TestPostgresStores.settings = settings(max_examples=5, stateful_step_count=25, deadline=None)

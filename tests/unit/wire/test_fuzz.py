@@ -61,7 +61,7 @@ def test_any_json(value: object) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(value=wire_values)
 def test_any_collection(kind: wire.Kind[Any], value: object) -> None:
     data = wire.parse(written(value))
@@ -78,7 +78,7 @@ fields = st.dictionaries(st.sampled_from(KEYS), scalars | wire_values, max_size=
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(raws=st.lists(fields, max_size=4))
 def test_a_good_record_survives_any_company(kind: wire.Kind[Any], raws: list[dict[str, Any]]) -> None:
     data: Any = wire.parse(written({kind.collection: [*raws, {"index": 4}]}))

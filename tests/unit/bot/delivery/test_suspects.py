@@ -139,13 +139,13 @@ async def test_many_killers_are_found(store: Store) -> None:
             handled.add(request.index)
 
     new_bot = bots(store, register, concurrency=50)
-    poisons = {sandbox.publish(other(POISON)) for _ in range(6)}
-    indexes = {sandbox.publish() for _ in range(20)}
+    poisons = {sandbox.publish(other(POISON)) for _ in range(4)}
+    indexes = {sandbox.publish() for _ in range(10)}
     deaths = await supervised(sandbox, new_bot, seconds=LONG)
 
     assert handled == indexes
     assert {letter[1] for letter in await letters(sandbox, new_bot(Process()))} == poisons
-    assert deaths <= 6 * 3 + 1
+    assert deaths <= 4 * 3 + 1
 
 
 async def test_waiting_suspects_are_not_blamed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import anyio
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sandbox.rig import NOW, PUBLISH
 
@@ -46,6 +46,7 @@ ACTS = st.sampled_from(
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(st.tuples(ACTS, BODIES), max_size=6))
 def test_any_sequence_of_actions_is_answered(acts: list[tuple[str, Any]]) -> None:
     controller = BoardController(Exchange(), clock=lambda: NOW)

@@ -116,7 +116,7 @@ class TestReadingAndWriting:
 
         reader = threading.Thread(target=look)
         reader.start()
-        for number in range(200):
+        for number in range(100):
             file.write(logins[number % 2], locked=True)
         done.set()
         reader.join()

@@ -109,12 +109,13 @@ def test_the_limit_is_exact(encoding: str) -> None:
         inflated(encoding, packed(LARGEST + 1), 65_536)
 
 
-@pytest.mark.parametrize("size", [500, 10_000_000], ids=["in pieces", "at once"])
-def test_a_bomb_is_stopped_in_bounded_memory(size: int) -> None:
+def test_a_bomb_is_stopped_in_bounded_memory() -> None:
     bomb = gzip.compress(bytes(300_000_000), 9)
     assert len(bomb) < 300_000
-    with memory_below(3 * LARGEST), pytest.raises(DecodeError, match="larger than"):
-        inflated("gzip", bomb, size)
+    # In pieces, and at once.
+    for size in (500, 10_000_000):
+        with memory_below(3 * LARGEST), pytest.raises(DecodeError, match="larger than"):
+            inflated("gzip", bomb, size)
 
 
 def test_an_endless_plain_body_is_stopped() -> None:
@@ -132,12 +133,12 @@ def test_a_body_dripped_byte_by_byte_costs_its_size(encoding: str) -> None:
     body = Body(encoding)
     # Stored blocks of one byte each, and empty ones: what a hostile gzip drips.
     dripped = [b"\0\1\0\xfe\xffx", b"\0\0\0\xff\xff"] if encoding else [b"x", b""]
-    pieces = [gzip.compress(b"")[:10] if encoding else b"", *dripped * 50_000]
+    pieces = [gzip.compress(b"")[:10] if encoding else b"", *dripped * 20_000]
     with memory_below(500_000):
         for piece in pieces:
             body.feed(piece)
     if not encoding:
-        assert body.finish() == b"x" * 50_000
+        assert body.finish() == b"x" * 20_000
 
 
 def test_bytes_after_the_stream_are_not_kept() -> None:
