@@ -33,6 +33,11 @@ __all__ = ["PARTS", "ROOT", "default_tests", "list_mutations"]
 ROOT: Final = Path(__file__).resolve().parent.parent
 PARTS: Final = ("client", "watcher", "bot", "offers")
 _TIMEOUT: Final = 3600.0
+_PYTEST: Final = (
+    *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
+    # On a busy machine, a slow test would look like one that notices.
+    *("-o", "faulthandler_timeout=900"),
+)
 _NO_SUCH_TEST: Final = 4
 _SURVIVED: Final = "-"
 _SCHEDULES: Final = """
@@ -100,7 +105,7 @@ def _run_table(mutations: Sequence[Mutation], checks: dict[str, Check], *, first
 def _check_by_tests(default: Sequence[str]) -> Check:
     def check(tree: Path, mutations: Sequence[Mutation]) -> str:
         tests = dict.fromkeys(test for mutation in mutations for test in mutation.tests or default)
-        code, output = _run(tree, [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests])
+        code, output = _run(tree, [*_PYTEST, *tests])
         if code == 0:
             return _SURVIVED
         if code == _NO_SUCH_TEST:
