@@ -9,6 +9,7 @@ a rate for each of them.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -65,7 +66,7 @@ class Comparison(Frozen):
         currency: The code of the currency of all figures.
         offers: The compared offers, the lowest total first.
         common_terms: The clauses of terms that every compared offer has.
-        unpriced: The offers without an amount, which have no rank.
+        unpriced: The offers without an amount above zero, which have no rank.
     """
 
     currency: str
@@ -115,11 +116,12 @@ async def compare(
             codes, asked once for each currency.
 
     Raises:
-        ValidationError: A currency of an offer has no rate or is unknown, or a rate is not above zero.
+        ValidationError: A currency of an offer has no rate, two rates, or is unknown, or a rate is not above zero.
     """
     target = _code(to, "to")
     offers = listing.offers if isinstance(listing, Listing) else tuple(listing)
-    priced = [(offer, offer.amount) for offer in offers if offer.amount is not None]
+    # An offer of nothing, or less, is a mistake: as the cheapest it would be approved.
+    priced = [(offer, offer.amount) for offer in offers if offer.amount is not None and offer.amount > 0]
     codes = await _codes(currencies) if priced else {}
     factors: dict[str, Decimal] = {target: Decimal(1)}
     converted: list[tuple[Offer, str, Decimal]] = []
@@ -147,7 +149,7 @@ async def compare(
             for (offer, code, total), own in zip(converted, clauses, strict=True)
         ),
         common_terms=tuple(text for key, text in clauses[0].items() if key in common) if clauses else (),
-        unpriced=tuple(offer for offer in offers if offer.amount is None),
+        unpriced=tuple(offer for offer in offers if offer.amount is None or offer.amount <= 0),
     )
 
 
@@ -156,11 +158,13 @@ async def _codes(currencies: Iterable[Currency] | AsyncIterable[Currency]) -> Ma
         records: Sequence[Currency] = [currency async for currency in currencies]
     else:
         records = [*currencies]
-    return {record.index: record.code.upper() for record in records if record.code}
+    return {record.index: record.code.strip().upper() for record in records if record.code}
 
 
 def _currency_of(offer: Offer, codes: Mapping[int, str]) -> str:
-    if offer.currency is None or offer.currency not in codes:
+    if offer.currency is None:
+        raise ValidationError(f"offer {offer.id} names no currency", field="currencies")
+    if offer.currency not in codes:
         raise ValidationError(
             f"offer {offer.id} is in currency {offer.currency}, which the service's list of currencies does not name",
             field="currencies",
@@ -170,10 +174,18 @@ def _currency_of(offer: Offer, codes: Mapping[int, str]) -> str:
 
 async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
     if callable(rates):
-        return validation.amount(await rates(code, target), f"the rate of {code}")
-    for name, rate in (rates or {}).items():
-        if _code(name, "rates") == code:
-            return validation.amount(rate, f"rates[{name!r}]")
+        answer = rates(code, target)
+        if not inspect.isawaitable(answer):
+            raise ValidationError("rates must be a mapping or an async function", field="rates")
+        return validation.amount(await answer, f"the rate of {code}")
+    if not isinstance(rates, Mapping | None):
+        raise ValidationError(f"rates must be a mapping or an async function, not {rates!r}", field="rates")
+    given = [(name, rate) for name, rate in (rates or {}).items() if _code(name, "rates") == code]
+    found = {validation.amount(rate, f"rates[{name!r}]") for name, rate in given}
+    if len(found) > 1:
+        raise ValidationError(f"rates has several rates of {code}", field="rates")
+    for rate in found:
+        return rate
     raise ValidationError(
         f"an offer is in {code}: give its exchange rate to compare it in {target}, such as rates={{{code!r}: ...}}",
         field="rates",

@@ -75,6 +75,20 @@ async def test_best_is_pending_and_offers_without_an_amount_have_no_rank() -> No
     assert (empty.best, empty.offers, empty.common_terms) == (None, (), ())
 
 
+@pytest.mark.parametrize("amount", ["0", "-5"])
+async def test_offer_of_nothing_or_less_is_never_the_best(amount: str) -> None:
+    mistake = offer(1, amount)
+    comparison = await quotes.compare([mistake, offer(2, "900")], to="USD", currencies=CURRENCIES)
+    assert comparison.best is not None
+    assert comparison.best.offer.id == 2
+    assert comparison.unpriced == (mistake,)
+
+
+async def test_code_of_a_currency_may_have_spaces_around_it() -> None:
+    comparison = await quotes.compare([offer(1, "5", 826)], to="GBP", currencies=[Currency(index=826, code=" gbp ")])
+    assert [row.currency for row in comparison.offers] == ["GBP"]
+
+
 async def test_async_rates_are_asked_once_for_each_currency() -> None:
     asked = []
 
@@ -103,7 +117,10 @@ async def test_async_rates_are_asked_once_for_each_currency() -> None:
         ({"euro": 1}, 978, "USD", "rates must be a currency code of three letters, not 'euro'"),
         ({}, 978, "$", "to must be a currency code of three letters"),
         ({}, 756, "USD", "offer 1 is in currency 756, which the service's list of currencies does not name"),
-        ({}, None, "USD", "offer 1 is in currency None"),
+        ({}, None, "USD", "offer 1 names no currency"),
+        ({"EUR": "1.08", "eur": "1.2"}, 978, "USD", "rates has several rates of EUR"),
+        ([("EUR", 1)], 978, "USD", "rates must be a mapping or an async function, not "),
+        (lambda code, to: 1, 978, "USD", "rates must be a mapping or an async function"),
     ],
 )
 async def test_nothing_is_compared_without_a_rate(rates: object, currency: int, to: str, message: str) -> None:

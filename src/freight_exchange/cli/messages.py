@@ -46,6 +46,9 @@ _PYTHON_TERMS: Final = (
     (r"\bmust be a Carrier or its index\b", "must be a carrier's index"),
     (r"\bhalf a character \(a lone surrogate\)", "a byte that is no text"),
     (r"\brates\[('[^']*')\]", r"the rate \1"),
+    (r"\brates=\{'([^']*)': \.\.\.\}", r"--rate \1=1.08"),
+    (r"^to must be a currency code\b", "--to must be a currency code"),
+    (r"^rates must be a currency code\b", "--rate must begin with a currency code"),
     # Options only; no file has these fields.
     (r"^(max|need|departs|arrives)_(volume|weight|by|from|until)\b", r"--\1-\2"),
 )

@@ -109,11 +109,23 @@ def _unit(cell: str, column: str) -> Unit:
 
 
 def _rate(cell: str, column: str) -> Decimal | None:
-    return None if fold(cell) == "on request" else validation.number(cell, column)
+    return None if fold(cell) == "on request" else _number(cell, column)
+
+
+def _minimum(cell: str, column: str) -> Decimal:
+    _number(cell, column)
+    return validation.amount(cell, column)
+
+
+def _number(cell: str, column: str) -> Decimal:
+    try:
+        return validation.number(cell, column)
+    except ValidationError:
+        raise ValidationError(f"must be a number such as 1250.50, not {cell!r}", field=column) from None
 
 
 def _break(cell: str, column: str) -> Decimal:
-    start = validation.number(cell, column)
+    start = _number(cell, column)
     if start < 0:
         raise ValidationError(f"must not be negative, not {cell!r}", field=column)
     return start
@@ -140,7 +152,7 @@ COLUMNS: Final[Mapping[str, Parser]] = {
     "unit": _unit,
     "from": _break,
     "rate": _rate,
-    "minimum": validation.amount,
+    "minimum": _minimum,
     "valid_from": _date,
     "valid_until": _date,
     "hazardous": yes_or_no,

@@ -10,13 +10,17 @@ from freight_exchange.offer_feed.core.compare import answer_to, changed_fields
 __all__ = ["already_approved_error", "check_against"]
 
 
-def check_against(listing: Listing, draft: AnswerRecord, seen: Offer | None) -> bool:
+def check_against(
+    listing: Listing, draft: AnswerRecord, seen: Offer | None, decline: AnswerRecord | None = None
+) -> bool:
     """Check an answer before it is sent; return whether the service shows it already.
 
     Args:
         listing: The request, read just now.
         draft: The answer.
         seen: The offer as the handler saw it; `None` if it gave the identifier only.
+        decline: The decline of the offer in the ledger, if any: how the service shows one is not documented (service
+            document, section 3).
 
     Raises:
         AlreadyApprovedError: Another offer on the request is selected, or the one to decline.
@@ -35,6 +39,8 @@ def check_against(listing: Listing, draft: AnswerRecord, seen: Offer | None) -> 
         if draft.approved == (answer == "approved"):
             return True
         raise _changed(draft, f"was {answer} before")
+    if draft.approved and decline is not None and _stands(decline, offer):
+        raise _changed(draft, "was declined before")
     # Another word that is no answer is no change of what is agreed.
     changed = [] if seen is None else [name for name in changed_fields(seen, offer) if name != "status"]
     if changed:
@@ -48,6 +54,12 @@ def already_approved_error(draft: AnswerRecord, approved: int | None) -> Already
     return AlreadyApprovedError(
         f"{draft} was not sent: {which} on the request is approved", request=draft.request, offer=approved
     )
+
+
+def _stands(decline: AnswerRecord, offer: Offer) -> bool:
+    """Return whether a decline is of the offer as it is now: at another price it is another offer."""
+    is_same_price = (decline.amount, decline.currency) == (offer.amount, offer.currency)
+    return decline.state == "confirmed" and is_same_price
 
 
 def _changed(draft: AnswerRecord, how: str) -> OfferChangedError:

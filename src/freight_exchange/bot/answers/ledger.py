@@ -175,7 +175,7 @@ class AnswerLedger:
             raise OfferChangedError(
                 f"{draft} was not sent: the request is not listed any more", request=draft.request
             ) from error
-        is_shown = check_against(listing, draft, seen)
+        is_shown = check_against(listing, draft, seen, decline)
         check()
         before = None if known is None else known.state
         resends = known.resends if known is not None and known.offer == draft.offer else 0

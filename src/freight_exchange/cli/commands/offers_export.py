@@ -12,6 +12,7 @@ from freight_exchange.cli.render.csv_rows import print_csv_header, print_csv_row
 from freight_exchange.cli.render.listing import collect
 from freight_exchange.cli.render.record import currency_codes, print_json
 from freight_exchange.cli.session import client_command
+from freight_exchange.errors import NotFoundError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, Offer
@@ -39,6 +40,8 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
     """
     codes = await currency_codes(exchange)
     listings = await collect(exchange.offers.search(sweep=True))
+    if absent := sorted({*requests} - {listing.index for listing in listings}):
+        raise NotFoundError(f"you have no request {', '.join(map(str, absent))}")
     rows = [
         _row(listing, offer, codes)
         for listing in listings

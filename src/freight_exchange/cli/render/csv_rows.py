@@ -44,7 +44,8 @@ def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") ->
 
 def print_csv_header(columns: Sequence[str]) -> None:
     """Print the first line."""
-    _print_line(columns)
+    # A fee's name is a text of the service too.
+    _print_line([_format_cell(column) for column in columns])
 
 
 def print_csv_row(columns: Sequence[str], record: Mapping[str, Any]) -> None:
@@ -71,7 +72,7 @@ def _format_cell(value: object) -> str:
         return json.dumps(value) if value != {} else ""
     text = clean(str(value))
     # A text of the service must not become a formula of a spreadsheet; numbers stay as they are.
-    return f"'{text}" if text.startswith(_FORMULA) and not NUMERAL.fullmatch(text) else text
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) and not NUMERAL.fullmatch(text) else text
 
 
 def _print_line(cells: Sequence[str]) -> None:

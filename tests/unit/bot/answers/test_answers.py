@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import anyio
 import pytest
@@ -248,6 +249,26 @@ async def test_decline_is_sent_once_and_the_declined_offer_is_not_approved() -> 
         await trial.idle()
     assert sent(sandbox) == 1
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize("outcome", ["unchanged", "removed", "rejected"])
+async def test_offer_that_one_handler_has_declined_is_not_approved_by_another(outcome: Any) -> None:
+    sandbox = Sandbox(Profile(decline_outcome=outcome))
+    bot = Bot(store=None, interval=MINUTE)
+    errors: list[Exception] = []
+
+    @bot.on_offer
+    async def decline(offer: Offer, ctx: Context) -> None:
+        await ctx.decline(offer)
+        try:
+            await ctx.approve(offer.id or 0)
+        except OfferChangedError as error:
+            errors.append(error)
+
+    await offer(sandbox, sandbox.publish(), 900)
+    async with sandbox.running(bot, account=sandbox.shipper) as trial:
+        await trial.idle()
+    assert sent(sandbox) == len(errors) == 1
 
 
 async def test_refused_approval_is_a_dead_letter_and_not_sent_again() -> None:

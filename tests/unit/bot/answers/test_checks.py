@@ -24,6 +24,16 @@ def test_empty_terms_and_rates_that_another_operation_leaves_out_are_no_change(
     assert not check_against(Listing(index=4, offers=(listed,)), APPROVAL, seen)
 
 
+def test_offer_that_the_bot_has_declined_is_not_approved_though_no_listing_shows_it() -> None:
+    decline = attrs.evolve(APPROVAL, approved=False, state="confirmed", amount=OFFER.amount, currency=OFFER.currency)
+    with pytest.raises(OfferChangedError, match="was declined before"):
+        check_against(Listing(index=4, offers=(OFFER,)), APPROVAL, OFFER, decline)
+    # A decline that was refused is none, and a lower price makes another offer.
+    refused, lower = attrs.evolve(decline, state="rejected"), attrs.evolve(OFFER, amount=Decimal(800))
+    assert not check_against(Listing(index=4, offers=(OFFER,)), APPROVAL, OFFER, refused)
+    assert not check_against(Listing(index=4, offers=(lower,)), APPROVAL, lower, decline)
+
+
 def test_another_word_that_is_no_answer_is_no_change() -> None:
     listed = attrs.evolve(OFFER, status=UnknownWord("under review"))
     assert not check_against(Listing(index=4, offers=(listed,)), APPROVAL, OFFER)

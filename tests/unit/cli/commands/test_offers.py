@@ -58,7 +58,8 @@ def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
 @pytest.mark.parametrize(
     ("rates", "message"),
     [
-        ([], "an offer is in USD: give its exchange rate"),
+        ([], "an offer is in USD: give its exchange rate to compare it in EUR, such as --rate USD=1.08"),
+        (["--rate", "dollar=2"], "--rate must begin with a currency code of three letters, not 'DOLLAR'"),
         (["--rate", "USD"], "'USD' must be a code and a rate, such as EUR=1.08"),
         (["--rate", "USD=1", "--rate", "usd=2"], "usd is given twice"),
     ],
@@ -93,6 +94,12 @@ def test_offers_are_exported_with_a_column_for_each_fee(shipper: Shell) -> None:
     assert header.startswith("request,ref_id,commodity,origin,destination,offer,status,amount,currency,terms")
     assert row.startswith("1,")
     assert ",5001,pending,1840.50,USD," in row
-    assert shipper("offers", "export", "2").out.splitlines() == [header.partition(",terms")[0] + ",terms"]
+    assert shipper("offers", "export", "1").out.splitlines() == [header, row]
     (record,) = shipper("offers", "export", "--json").objects
     assert record["fees"] == {} or set(record["fees"]) <= set(header.split(","))
+
+
+def test_export_of_a_request_that_is_not_there_fails(shipper: Shell) -> None:
+    result = shipper("offers", "export", "1", "98", "99")
+    assert (result.status, result.out) == (Status.NOT_FOUND, "")
+    assert "you have no request 98, 99" in result.err

@@ -36,11 +36,14 @@ def test_fields_of_nested_records_have_columns_of_their_own(capsys: pytest.Captu
 
 
 def test_text_never_becomes_a_formula(capsys: pytest.CaptureFixture[str]) -> None:
-    for text in ("=1+1", "+1 555", "-cmd", "@SUM(A1)", "-5", "plain", "a\x1bb"):
+    texts = ["=1+1", "+1 555", "-cmd", "@SUM(A1)", "\t=1+1", "-5", "plain", "a\x1bb"]
+    for text in texts:
         print_csv_row(["notes"], {"notes": text})
-    assert capsys.readouterr().out.splitlines() == [
-        "'=1+1", "'+1 555", "'-cmd", "'@SUM(A1)", "-5", "plain", "a\\x1bb"
-    ]  # fmt: skip
+    expected = ["'=1+1", "'+1 555", "'-cmd", "'@SUM(A1)", "' =1+1", "-5", "plain", "a\\x1bb"]
+    assert capsys.readouterr().out.splitlines() == expected
+    # A column may be named by the service too.
+    print_csv_header(texts)
+    assert capsys.readouterr().out.splitlines() == [",".join(expected)]
 
 
 def test_columns_can_be_excluded_and_prefixed() -> None:
