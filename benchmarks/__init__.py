@@ -1,1 +1,1 @@
-"""What things cost, beside what people would otherwise use: `make bench`."""
+"""Benchmarks of this package beside its peers: `make bench`."""

@@ -88,21 +88,27 @@ def _machine(scale: Scale, seconds: float, busy: float) -> dict[str, Any]:
     peers = {name: version(name) for name in _PEERS}
     cores, when = os.cpu_count() or 1, datetime.now(UTC).date().isoformat()
     load = (_busy() + busy) / 2
-    said = (
+    description = (
         f"{when}, Python {platform.python_version()} on {platform.system()} {platform.machine()}, {cores} cores,"
         f" {seconds / 60:.0f} minutes;"
         f" {', '.join(f'{name} {number}' for name, number in peers.items())}."
     )
     if load > cores:
-        said += (
+        description += (
             f" **The machine was busy with other work** (a load of {load:.1f} on {cores} cores): the wall's times are"
             " longer than they would be, and the processor's by what shared caches cost."
         )
-    return {"said": said, "python": platform.python_version(), "cores": cores, "load": load, "peers": peers}
+    return {
+        "description": description,
+        "python": platform.python_version(),
+        "cores": cores,
+        "load": load,
+        "peers": peers,
+    }
 
 
 def _busy() -> float:
-    """How many processes wanted the processor over the last quarter of an hour."""
+    """Return how many processes wanted the processor over the last quarter of an hour."""
     return os.getloadavg()[2] if hasattr(os, "getloadavg") else 0.0
 
 

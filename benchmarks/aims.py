@@ -1,4 +1,4 @@
-"""What the figures are to be, and whether they are: judged from the tables, so that the report cannot flatter."""
+"""Aims of the figures, judged from the tables, so that the report cannot flatter."""
 
 from __future__ import annotations
 

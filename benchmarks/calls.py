@@ -1,4 +1,4 @@
-"""What a call costs: the processor's time and the wall's, of one caller and of many.
+"""Cost of a call: processor and wall time, for one caller and for many.
 
 Run: `python -m benchmarks.calls CLIENT PORT CALLS` prints what one client took in each setting.
 """

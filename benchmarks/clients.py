@@ -34,7 +34,7 @@ _KINDS: Final = {
         " incoterm"
     ),
 }
-"""What a vendor's model makes of each of the wire's fields."""
+"""Fields of a vendor's model for the wire's fields."""
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def _sdk(root: str, *, page: bool, on_httpx2: bool) -> AsyncIterator[Call]
 
 @asynccontextmanager
 async def _vendor(name: str, root: str, body: object) -> AsyncIterator[Call]:
-    """What a mature SDK adds to its own HTTP library: its generic call, which its methods make, with a typed result."""
+    """Yield the generic call of a mature SDK, which its methods make, with a typed result, on its own HTTP library."""
     vendor: Any = __import__(name)
     base: Any = __import__(f"{name}._models", fromlist=["BaseModel"]).BaseModel
     kind = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[name]

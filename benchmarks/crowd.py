@@ -23,7 +23,7 @@ _LATENCY: Final = 0.05
 
 @attrs.define
 class Traffic:
-    """What went over the wire since it was last set to nothing.
+    """Traffic on the wire since the last reset.
 
     Attributes:
         calls: Pages asked for.

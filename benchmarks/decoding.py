@@ -1,4 +1,4 @@
-"""What decoding a page costs: bytes to typed objects, by this package's converter and by what people use instead.
+"""Cost of decoding a page: bytes to typed objects, by this package's converter and by its peers.
 
 Run: `python -m benchmarks.decoding DECODER SIZE TIMES` prints what a record took, and what it keeps in memory.
 """

@@ -1,4 +1,4 @@
-"""What importing costs: this package beside its dependencies, httpx alone, and two SDKs that people use."""
+"""Cost of an import: this package beside its dependencies, httpx alone, and two popular SDKs."""
 
 from __future__ import annotations
 

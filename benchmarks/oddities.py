@@ -1,4 +1,4 @@
-"""What becomes of a page in which one record is odd, by each decoder: run, not recited.
+"""Pages with one odd record, as each decoder reads them: run, not recited.
 
 Run: `python -m benchmarks.oddities DECODER` prints how many records of each page came out, of how many.
 """
@@ -29,7 +29,7 @@ _EXACT: Final = "640.12345678901234567890"
 
 
 def table() -> list[list[str]]:
-    """What comes out of pages of ten records, one line for each decoder."""
+    """Return the results for pages of ten records, one line for each decoder."""
     lines = [["", *_ODD, "exact decimals"]]
     for name, decoder in DECODERS.items():
         found = alone("oddities", name)

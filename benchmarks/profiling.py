@@ -1,4 +1,4 @@
-"""Where the time goes, of a call, a record, a long listing, a commit and an import: by the package that spends it.
+"""Profile of a call, a record, a long listing, a commit and an import, by package.
 
 Run: `python -m benchmarks.profiling WHAT PORT` prints each package's share. A profiler makes calls of Python functions
 look dearer than they are: the shares say where to look, and no more.

@@ -137,7 +137,7 @@ def summary(kept: Mapping[str, Any]) -> str:
 
 def _summary_lines(tables: Mapping[str, Table], machine: Mapping[str, Any]) -> Iterator[str]:
     yield _SUMMARY
-    yield f"{machine['said']}\n"
+    yield f"{machine['description']}\n"
     yield from ("| | First aim | Limit | Result | Aims that hold |", "|---|---|---|---|---|")
     for section in _SECTIONS:
         judged = [*aims({name: table for name, table in tables.items() if name.split(" ")[0] == section.key})]
@@ -155,7 +155,7 @@ def _lines(
     tables: Mapping[str, Table], machine: Mapping[str, Any], oddities: Grid, profiles: Mapping[str, Grid]
 ) -> Iterator[str]:
     yield _HEAD
-    yield f"{machine['said']}\n"
+    yield f"{machine['description']}\n"
     yield from ("## Aims", "", "| What | Aim | Measured | |", "|---|---|---|---|")
     for aim in aims(tables):
         yield f"| {aim.what} | {aim.aim} | {aim.measured} | {'holds' if aim.held else '**missed**'} |"

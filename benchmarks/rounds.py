@@ -1,4 +1,4 @@
-"""Rounds that interleave what is compared, and what is said of them: machines are noisy, ratios in a round less so."""
+"""Rounds that interleave the candidates, and their report: machines are noisy, ratios in a round less so."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ROOT", "Figures", "Metric", "Scale", "Table", "alone", "interleaved"
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 Figures = Mapping[str, float]
-"""What one candidate gave in one round, by metric."""
+"""Figures of one candidate in one round, by metric."""
 
 # The allocator would otherwise map and unmap the receive buffer on every call in a small process, which flatters the
 # bigger one. And what is imported is read from byte code, as it is from a program's second start on.
@@ -32,7 +32,7 @@ _ENVIRONMENT: Final = {name: value for name, value in os.environ.items() if name
 
 @attrs.frozen
 class Scale:
-    """How much is measured.
+    """Scale of the measurements.
 
     Attributes:
         rounds: How often everything is repeated.
@@ -55,7 +55,7 @@ class Metric:
         key: Its name in the figures.
         title: What a reader sees, the unit included.
         digits: Digits after the point.
-        ratio: Whether the ratio to the peer is said as well.
+        ratio: Whether the ratio to the peer is reported as well.
     """
 
     key: str
@@ -99,7 +99,7 @@ class Table:
 def interleaved(
     candidates: Mapping[str, Callable[[], Figures]], rounds: int, note: Callable[[str], None]
 ) -> dict[str, list[Figures]]:
-    """What each candidate gave, round by round: all of them once, and then all of them again."""
+    """Return the figures of each candidate, round by round: all of them once, and then all of them again."""
     rows: dict[str, list[Figures]] = {name: [] for name in candidates}
     for number in range(rounds):
         for name, run in candidates.items():
@@ -109,12 +109,12 @@ def interleaved(
 
 
 def alone(module: str, *arguments: object, core: int = 1) -> dict[str, float]:
-    """What a module of this package prints as JSON, run in a process and on a core of its own."""
+    """Return the JSON that a module of this package prints, run in a process and on a core of its own."""
     return _figures([*_pinned(core), sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)])
 
 
 def probed(code: str) -> dict[str, float]:
-    """What a piece of code prints as JSON, run in an interpreter that has imported nothing."""
+    """Return the JSON that a piece of code prints, run in an interpreter that has imported nothing."""
     return _figures([*_pinned(1), sys.executable, "-c", code])
 
 

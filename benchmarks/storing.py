@@ -1,4 +1,4 @@
-"""What a store's writes cost, beside SQLite's own at the same batch, and a bot's deliveries beside a bare loop's.
+"""Cost of a store's writes, beside SQLite's own in the same batches, and of a bot's deliveries beside a bare loop's.
 
 Run: `python -m benchmarks.storing WRITER BATCH TIMES` prints how many events a second were written.
 """

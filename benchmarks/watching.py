@@ -1,4 +1,4 @@
-"""What watching costs as ever more requests are open: the loops that people write beside `exchange.watch()`.
+"""Cost of watching as more requests are open, beside the loops that people write.
 
 Polls every 30 s, in virtual time: a state every 30 s, and 240 within 20 s in the middle. What each algorithm reports is
 compared with what happened.
@@ -154,8 +154,8 @@ async def _poll(name: str, exchange: Any, tell: Callable[[Mapping[str, Any]], No
 
     async def ask(page: int, rows: int, window: int) -> Sequence[Mapping[str, Any]]:
         body = {"type": "all", "offset": page, "rowsperpage": rows, "secondsSinceUpdate": window}
-        said = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)
-        return [*said["raterequests"].values()]
+        reply = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)
+        return [*reply["raterequests"].values()]
 
     loops: Mapping[str, Any] = {
         "everything": everything_open,

@@ -34,7 +34,7 @@ router = Router()
 
 @dataclass(frozen=True)
 class Notices:
-    """Where notices go. The secret is shared with the receiver of the webhook and never sent."""
+    """Destination of notices. The secret is shared with the receiver of the webhook and never sent."""
 
     client: httpx.AsyncClient
     webhook: str

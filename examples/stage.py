@@ -78,12 +78,12 @@ class Program:
         account: Account of the program.
 
     Attributes:
-        said: Every line that it printed.
+        lines: Every line that it printed.
         exit_status: 0 if every requested stop ended well.
     """
 
     def __init__(self, who: str, arguments: Sequence[str], url: str, account: Account) -> None:
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self.exit_status = 0
         self._who = who
         self._command = [sys.executable, *arguments]
@@ -105,7 +105,7 @@ class Program:
 
     def count_lines(self, words: str) -> int:
         """Return the number of printed lines with these words."""
-        return sum(words in line for line in self.said)
+        return sum(words in line for line in self.lines)
 
     async def starts(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
@@ -148,4 +148,4 @@ class Program:
         assert process.stdout is not None
         while line := (await process.stdout.readline()).decode().rstrip():
             say(self._who, line)
-            self.said.append(line)
+            self.lines.append(line)

@@ -62,7 +62,7 @@ async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -
     await watcher.until(lambda: watcher.count_lines("new") >= len(AT_NIGHT))
     await watcher.until(looked_again(sandbox))
     published = {f"FX{publication.request:06d}" for publication in sandbox.audit_log.publications}
-    seen = Counter(line.split(":")[0].removeprefix("new ") for line in watcher.said if line.startswith("new "))
+    seen = Counter(line.split(":")[0].removeprefix("new ") for line in watcher.lines if line.startswith("new "))
     say("published", f"{len(published):>3}")
     say("seen", f"{len(published & seen.keys()):>3}")
     say("missed", f"{len(published - seen.keys()):>3}")

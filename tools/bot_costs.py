@@ -1,4 +1,4 @@
-"""What a bot's deliveries cost, beside the same work done by a bare loop over the feed.
+"""Costs of a bot's deliveries, beside the same work in a bare loop over the feed.
 
 `python tools/bot_costs.py` makes 10,000 deliveries in each of the ways, in interleaved rounds and each in a process of
 its own, and prints medians and ratios; `--profile` says where a bot's own time goes.
@@ -150,7 +150,7 @@ WAYS: Final = tuple(Way(reader, store, offers) for offers in (False, True) for r
 
 @attrs.frozen(kw_only=True)
 class Cost:
-    """What the deliveries took.
+    """Cost of the deliveries.
 
     Attributes:
         seconds: By the wall, from the end of the first scan to the last delivery's end.
@@ -189,7 +189,7 @@ class _CountingStore(SQLiteStore):
 
 @attrs.frozen
 class _Bare:
-    """What a loop without a bot has in place of a handler's context."""
+    """Context of a loop without a bot."""
 
     exchange: FreightExchange
     request: Any
@@ -397,8 +397,8 @@ def _measure(options: Any, folder: Path) -> int:
         rounds.append({})
         for way in WAYS:
             done = rounds[-1][way] = run(way, options.deliveries, folder)
-            said = f"{done.seconds:.1f} s, {done.processor:.1f} s of the processor"
-            print(f"round {number + 1}: {way}, {_WORK[way.offers]}: {said}", file=sys.stderr, flush=True)
+            text = f"{done.seconds:.1f} s, {done.processor:.1f} s of the processor"
+            print(f"round {number + 1}: {way}, {_WORK[way.offers]}: {text}", file=sys.stderr, flush=True)
     good = True
     for offers in (False, True):
         print(f"| {_WORK[offers]} | a second | CPU us | against the first | commits | reads | bytes kept |")

@@ -51,15 +51,15 @@ class Page(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """What is wrong with the site, a line each."""
+    """Return the problems of the site, one a line."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     found: list[str] = [] if pages else [f"there is no page in {site}"]
     for path, page in pages.items():
         # The page for what is not found has absolute links: it is shown at any depth.
         links = [] if path.name == "404.html" else [*page.links, *page.fetched]
         for link in links:
-            if said := _wrong(path, link, pages):
-                found.append(f"{path.relative_to(site)}: {link} {said}")
+            if problem := _wrong(path, link, pages):
+                found.append(f"{path.relative_to(site)}: {link} {problem}")
         found += [
             f"{path.relative_to(site)}: a browser fetches {link}"
             for link in page.fetched

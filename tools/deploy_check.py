@@ -52,8 +52,8 @@ def verify_unit(folder: Path, program: str) -> str:
     command = ["systemd-analyze", "verify", "--man=no", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     # Other units of the machine are none of ours.
-    said = [line for line in done.stderr.splitlines() if "bot.service" in line]
-    return "\n".join(said) or ("" if done.returncode == 0 else done.stderr)
+    problems = [line for line in done.stderr.splitlines() if "bot.service" in line]
+    return "\n".join(problems) or ("" if done.returncode == 0 else done.stderr)
 
 
 def build(folder: Path) -> Path:
@@ -134,8 +134,8 @@ def main() -> int:
         print(f"compose.yaml: {serve(folder, programs)} offers, and the bot drained")
         if shutil.which("systemd-analyze") is None:
             print("bot.service: not checked, there is no systemd-analyze here")
-        elif said := verify_unit(folder, str(programs / "python")):
-            sys.exit(said)
+        elif problems := verify_unit(folder, str(programs / "python")):
+            sys.exit(problems)
         else:
             print("bot.service: valid")
     return 0

@@ -120,7 +120,7 @@ def _print_days(done: BotMonth) -> None:
 
 
 def _print_slopes(done: BotMonth, since: int) -> bool:
-    def said(series: Sequence[int], unit: float, name: str) -> str:
+    def change(series: Sequence[int], unit: float, name: str) -> str:
         slope, error = done.slope(series, since)
         typical = median(
             (later - early) / (far - near)
@@ -132,9 +132,9 @@ def _print_slopes(done: BotMonth, since: int) -> bool:
     slope, error = done.slope(done.resident, since)
     days = len(done.days)
     print(f"\n| from day {since} to {days} | |\n|---|---|")
-    print(f"| memory | {said(done.resident, 1000, 'kB')} |")
-    print(f"| objects | {said([day.objects for day in done.days], 1, 'objects')} |")
-    print(f"| the file | {said(done.file, 1000, 'kB')} |")
+    print(f"| memory | {change(done.resident, 1000, 'kB')} |")
+    print(f"| objects | {change([day.objects for day in done.days], 1, 'objects')} |")
+    print(f"| the file | {change(done.file, 1000, 'kB')} |")
     print(
         f"| offers a request: requests | {', '.join(f'{many}: {done.offers[many]}' for many in sorted(done.offers))} |"
     )

@@ -54,7 +54,7 @@ class Step(NamedTuple):
 
 
 def steps_of(page: str) -> list[Step]:
-    """What the page has its reader do, in its order."""
+    """Return the steps that the page has its reader take, in order."""
     return [
         Step(match["what"], tuple(match["words"].split(", ")), match["title"], match["text"] or "")
         for match in _STEP.finditer(page)
@@ -105,7 +105,7 @@ class Terminal:
             assert may_fail or f"{ended}0]" in self.shown, f"{command} failed"
 
     def has_shown(self, lines: list[str]) -> int:
-        """Where these lines end that appeared, in this order, after what was looked for before; 0 if they did not."""
+        """Return where these lines end, in this order and after the last match; 0 if they did not appear."""
         at = self._looked_at
         for line in lines:
             pattern = ".*".join(map(re.escape, line.split("…")))
@@ -150,12 +150,12 @@ def _restore_signals() -> None:
 
 
 def _children(parent: int) -> Iterator[int]:
-    said = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=True)
-    yield from map(int, said.stdout.split())
+    on_step = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True, text=True, check=True)
+    yield from map(int, on_step.stdout.split())
 
 
 def follow(
-    steps: list[Step], folder: Path, environment: Mapping[str, str], *, said: Callable[[str], None] = lambda _: None
+    steps: list[Step], folder: Path, environment: Mapping[str, str], *, on_step: Callable[[str], None] = lambda _: None
 ) -> float:
     """Do all that the page says; seconds from its beginning to the first offer.
 
@@ -163,7 +163,7 @@ def follow(
         steps: What there is to do.
         folder: Where the reader begins.
         environment: Of his terminals.
-        said: Called with each step.
+        on_step: Called with each step.
     """
     began, first = time.monotonic(), 0.0
     here = folder / "first-bot"
@@ -172,7 +172,7 @@ def follow(
         stack.push(lambda kind, error, _: _tell(error, terminals))
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             name = step.words[0]
-            said(f"{time.monotonic() - began:6.1f} s  {step.what} {step.title or name}")
+            on_step(f"{time.monotonic() - began:6.1f} s  {step.what} {step.title or name}")
             if step.what == "run":
                 assert step.title is not None
                 (here / step.title).write_text(step.text)
@@ -216,7 +216,7 @@ def main() -> int:
         empty.mkdir()
         (empty / "freight-exchange").symlink_to(ROOT)  # the reader's clone
         began = time.monotonic()
-        seconds = follow(steps_of(PAGE.read_text()), empty, environment, said=lambda line: print(line, flush=True))
+        seconds = follow(steps_of(PAGE.read_text()), empty, environment, on_step=lambda line: print(line, flush=True))
         print(f"{time.monotonic() - began:6.1f} s  all of it")
         print(f"\nfrom a clone to the bot's first offer: {seconds:.0f} s")
     return 0

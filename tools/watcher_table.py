@@ -1,4 +1,4 @@
-"""What polling loses: the loops that people write beside `exchange.watch()`, on the same market, in virtual time.
+"""Losses of polling: the loops that people write, beside `exchange.watch()`, on the same market in virtual time.
 
 `python tools/watcher_table.py` measures two hours of 15 s polls at 0.2 updates a second, in four orders, with four
 seeds each, and prints the table; `--json FILE` keeps every single run.
@@ -67,7 +67,7 @@ class Setting:
 
 @attrs.frozen
 class Tally:
-    """What one algorithm made of one market.
+    """Result of one algorithm on one market.
 
     Attributes:
         requests: Requests of the exchange, that is, what it had to know the last state of.
@@ -173,8 +173,8 @@ class _Market:
 async def _poll(loop: Callable[..., Any], exchange: FreightExchange, tell: Tell) -> None:
     async def ask(page: int, rows: int, window: int) -> Sequence[Mapping[str, Any]]:
         body = {"type": "all", "offset": page, "rowsperpage": rows, "secondsSinceUpdate": window}
-        said = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)
-        records = said["raterequests"]
+        reply = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)
+        records = reply["raterequests"]
         return [*records.values()] if isinstance(records, dict) else records
 
     await loop(ask, tell, INTERVAL)

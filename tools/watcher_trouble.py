@@ -82,7 +82,7 @@ TROUBLES: Final[dict[str, Answer | None]] = {
     "token refused, every other request": _refuse_every_other(),
     "token refused, login rejected": lambda _: httpx.Response(401, json={"message": "invalid password"}),
 }
-"""What the service answers, by what it is called; `None` is its usual answer."""
+"""Answers of the service, by name; `None` is its usual answer."""
 
 
 def _login(_: httpx.Request) -> httpx.Response:
@@ -109,8 +109,8 @@ class _Service:
             return _login(request)
         if path.endswith("bid"):
             return httpx.Response(200, json={"bids": {}})
-        said = json.loads(request.content or b"{}")
-        listed = range(1, 11) if said.get("secondsSinceUpdate", 0) > _DAY and not said.get("offset") else ()
+        body = json.loads(request.content or b"{}")
+        listed = range(1, 11) if body.get("secondsSinceUpdate", 0) > _DAY and not body.get("offset") else ()
         return httpx.Response(200, json={"raterequests": {str(at): {"index": row} for at, row in enumerate(listed)}})
 
 

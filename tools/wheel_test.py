@@ -87,9 +87,9 @@ def try_extras(wheel: Path, folder: Path, resolution: str, extras: tuple[str, ..
             if version != bound:
                 sys.exit(f"{requirement} was installed as {version}: nothing was tested at {bound}")
     # Isolated and from another folder: the tree must not lend the wheel what it lacks.
-    said = run(python, "-I", "-W", "error", SMOKE, *extras, cwd=folder)
+    result = run(python, "-I", "-W", "error", SMOKE, *extras, cwd=folder)
     versions = " ".join(f"{name}=={found[name]}" for name in sorted(canonicalize_name(r.name) for r in direct))
-    return f"{said.strip()}; {versions}"
+    return f"{result.strip()}; {versions}"
 
 
 def main() -> int:
@@ -100,8 +100,8 @@ def main() -> int:
         for name, resolution, steps in ENVIRONMENTS:
             run(UV, "venv", "--quiet", "--python", sys.executable, folder / name)
             for extras in steps:
-                said = try_extras(wheel, folder / name, resolution, extras)
-                print(f"{name}, {' '.join(extras) or 'no extras'}: {said}", flush=True)
+                result = try_extras(wheel, folder / name, resolution, extras)
+                print(f"{name}, {' '.join(extras) or 'no extras'}: {result}", flush=True)
     return 0
 
 

@@ -73,7 +73,7 @@ class Served:
         return port
 
     def state(self) -> Any:
-        """What the page receives."""
+        """Return the state that the page receives."""
         return httpx.get(f"{self.board}/state?after=0", trust_env=False).raise_for_status().json()
 
     def ask(self, what: str, **values: object) -> None:
@@ -160,7 +160,7 @@ class Window:
     requested: list[str]
 
     def forgive(self, words: str) -> None:
-        """What a test provokes is no fault of the page's."""
+        """Clear the page's errors that a test provoked."""
         self.complaints[:] = [complaint for complaint in self.complaints if words not in complaint]
 
 

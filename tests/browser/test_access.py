@@ -168,7 +168,7 @@ def announcements(page: Page) -> list[str]:
 
 
 def announces(page: Page, sentence: str) -> None:
-    """Waits until that was said, and nothing else since the last time."""
+    """Wait until that was announced, and nothing else since the last time."""
     until(lambda: announcements(page) != [])
     assert announcements(page) == [sentence]
     page.evaluate("window.heard.length = 0")
@@ -222,7 +222,7 @@ def test_screen_reader_announces_changes_by_others(window: Window, served: Serve
     for request in (1, 2, 3):
         served.ask("offer_as_rival", request=request)
     expect(page.get_by_text("1 offer waiting")).to_have_count(3)
-    page.wait_for_timeout(4000)  # until all of that was said
+    page.wait_for_timeout(4000)  # until all of that was announced
     listen(page)
     served.ask("respond", offer=5001, approved=0)
     served.ask("respond", offer=5002, approved=1)
@@ -265,10 +265,12 @@ def test_refused_quirk_is_reset_with_the_reason(window: Window) -> None:
     expect(page.get_by_role("group", name="Switched on")).to_contain_text("Most records in a page: 7")
     field.fill("2.5")
     field.press("Tab")
-    said = "Most records in a page: 2.5 was refused. Give a whole number from 1 to 10,000,000. The value is still 7."
-    expect(problem).to_have_text(said)
+    problem_text = (
+        "Most records in a page: 2.5 was refused. Give a whole number from 1 to 10,000,000. The value is still 7."
+    )
+    expect(problem).to_have_text(problem_text)
     expect(field).to_have_value("7")
-    expect(field).to_have_accessible_description(said)
+    expect(field).to_have_accessible_description(problem_text)
     field.press("End")
     field.press_sequentially("e")
     field.press("Tab")

@@ -1,4 +1,4 @@
-"""What a person does on the board while a real bot is at work."""
+"""The board, used by a person while a real bot works."""
 
 from __future__ import annotations
 

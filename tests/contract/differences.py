@@ -83,8 +83,8 @@ def _without_third(found: object) -> object:
 
 
 DIFFERENCES: Final[Mapping[str, Difference]] = {
-    "empty_map=object": Difference("fees said to be none are not fees left unsaid", NO_FEES),
-    "empty_map=list": Difference("fees said to be none are not fees left unsaid", NO_FEES),
+    "empty_map=object": Difference("an empty map of fees is not a missing one", NO_FEES),
+    "empty_map=list": Difference("an empty map of fees is not a missing one", NO_FEES),
     "selected_offer_shape=collection": Difference(
         "the service still shows the offers that were not selected", records(Listing, every_offer)
     ),
@@ -207,7 +207,7 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     },
     "second_approval=switched": Difference("the service takes the other offer", rows(RESPOND, switched)),
     "second_approval=repeated": Difference(
-        "the service says again what it said", rows(RESPOND, lambda o: {"again": o["approved"]})
+        "the service repeats its answer", rows(RESPOND, lambda o: {"again": o["approved"]})
     ),
     "second_offer=400": Difference("the service takes one offer", rows(SUBMIT, fails(BadRequestError, "second"))),
     "late_offer=taken": Difference("the service takes late offers", rows(SUBMIT, late)),

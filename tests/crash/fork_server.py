@@ -24,7 +24,7 @@ __all__ = ["ForkServer", "KillAt", "fork_server", "serve_forks"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _PRELOADED: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite.store")
-"""What is otherwise loaded when a bot starts."""
+"""Modules that a bot would otherwise load when it starts."""
 
 
 # In the program

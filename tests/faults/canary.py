@@ -46,7 +46,7 @@ NEEDLES = tuple(_needles())
 
 @attrs.define
 class Catch(logging.Handler):
-    """Gathers all that is logged, raised, shown and pickled. `texts` maps what it was to what it said."""
+    """Collector of all that is logged, raised, shown and pickled. `texts` pairs each source with its text."""
 
     # Not shown: it stands in frames whose locals are gathered, and would gather itself.
     texts: list[tuple[str, str]] = attrs.field(factory=list, repr=False)
@@ -126,7 +126,7 @@ class Catch(logging.Handler):
             waiting += [one for one in gc.get_referents(thing) if type(one).__name__ != "module"]
 
     def hits(self) -> list[str]:
-        """Where a canary sings."""
+        """Return the places where a canary appears."""
         found = []
         for what, text in self.texts:
             for needle in NEEDLES:

@@ -33,7 +33,7 @@ REQUEST = 2
 
 
 class Kind(enum.Enum):
-    """What repeating a call would do; the value is its path."""
+    """Kinds of calls, by the effect of a repeat; the value is the path."""
 
     READ = "quote/getrequests"
     LOGIN = "login"
@@ -41,7 +41,7 @@ class Kind(enum.Enum):
 
 
 class Ending(NamedTuple):
-    """How a call ended: `ok` or the name of its error; calls that the exchange received, and that it carried out."""
+    """End of a call: `ok` or the name of its error, and how many calls the exchange received and carried out."""
 
     outcome: str
     received: int

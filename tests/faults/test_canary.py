@@ -291,12 +291,14 @@ async def test_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 _ECHO = base64.b64encode(f"me:{PROXY_PASSWORD}".encode()).decode()
-_SAID = f"Proxy-Authenticate: Basic realm={PROXY_PASSWORD}\r\nX-Got: Basic {_ECHO}\r\nContent-Length: 0\r\n\r\n"
+_PROXY_HEADERS = (
+    f"Proxy-Authenticate: Basic realm={PROXY_PASSWORD}\r\nX-Got: Basic {_ECHO}\r\nContent-Length: 0\r\n\r\n"
+)
 PROXY_ANSWERS = {
     "connects": [],
-    "407": [f"HTTP/1.1 407 not me:{PROXY_PASSWORD}\r\n{_SAID}"],
-    "502": [f"HTTP/1.1 502 {_ECHO}\r\n{_SAID}"] * 30,
-    "200_without_tls": [f"HTTP/1.1 200 {_ECHO}\r\n{_SAID}{_ECHO}{PROXY_PASSWORD}"] * 30,
+    "407": [f"HTTP/1.1 407 not me:{PROXY_PASSWORD}\r\n{_PROXY_HEADERS}"],
+    "502": [f"HTTP/1.1 502 {_ECHO}\r\n{_PROXY_HEADERS}"] * 30,
+    "200_without_tls": [f"HTTP/1.1 200 {_ECHO}\r\n{_PROXY_HEADERS}{_ECHO}{PROXY_PASSWORD}"] * 30,
     "garbage": [f"{_ECHO} {PROXY_PASSWORD}\r\n\r\n"] * 30,
 }
 

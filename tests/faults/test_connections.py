@@ -247,7 +247,7 @@ async def test_bytes_that_come_while_a_callers_connection_is_idle_never_answer_a
 
 
 @pytest.mark.parametrize(
-    ("flaw", "said"),
+    ("flaw", "words"),
     [
         ("expired", "has expired: the server needs a new one"),
         ("other_host", "is for another host: check the host in base_url"),
@@ -255,7 +255,7 @@ async def test_bytes_that_come_while_a_callers_connection_is_idle_never_answer_a
         ("self_signed", "comes from a private certificate authority: load that authority"),
     ],
 )
-async def test_error_names_the_problem_of_a_certificate(flaw: str, said: str) -> None:
+async def test_error_names_the_problem_of_a_certificate(flaw: str, words: str) -> None:
     authority = trustme.CA()
     server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     client_side = ssl.create_default_context()
@@ -280,7 +280,7 @@ async def test_error_names_the_problem_of_a_certificate(flaw: str, said: str) ->
         with pytest.raises(TransportError) as caught:
             await exchange.login()
         where = server.url.removeprefix("https://").removesuffix("/api")
-    assert caught.value.message.startswith(f"the certificate of {where} {said}")
+    assert caught.value.message.startswith(f"the certificate of {where} {words}")
     assert (caught.value.attempts, caught.value.permanent, caught.value.unsent) == (1, True, True)
 
 

@@ -165,7 +165,7 @@ async def test_a_transport_without_a_trace_never_has_proof(failure: str, library
             response = await inner.handle_async_request(request)
             if request.url.path.endswith("/quote/submitoffer"):
                 await response.aread()
-                raise getattr(library, failure)("said, and done all the same", request=request)
+                raise getattr(library, failure)("an error of a request that was carried out", request=request)
             return response
 
     async with in_process(sandbox, library.AsyncClient(transport=Blind())) as exchange:

@@ -45,7 +45,7 @@ async def no_descriptor_left() -> AsyncIterator[None]:
 
 
 def descriptors() -> int:
-    """How many the process has open, where the system shows it."""
+    """Return the number of open descriptors, where the system shows it."""
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.exists() else 0
 

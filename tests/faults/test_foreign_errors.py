@@ -93,7 +93,7 @@ class Raising(httpx.AsyncBaseTransport):
 
 
 class OfALibrary(Exception):
-    """What a library raises beside its documented errors."""
+    """Error of a library beside its documented ones."""
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, OfALibrary, AssertionError])

@@ -33,7 +33,7 @@ def logins(sandbox: Sandbox) -> int:
 
 
 async def crowd(exchange: FreightExchange, size: int = TASKS) -> Counter[str]:
-    """How many of so many concurrent reads ended how."""
+    """Make concurrent reads, and count their results."""
     endings: Counter[str] = Counter()
 
     async def one() -> None:

@@ -94,7 +94,7 @@ async def test_a_tunnel_refused_for_now_is_asked_for_again(library: ModuleType |
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         ("407 Proxy Authentication Required", "it answered 407 Proxy Authentication Required; put the proxy's user"),
         ("403 no s3cret sites", "it answered 403 Forbidden"),
@@ -102,14 +102,14 @@ async def test_a_tunnel_refused_for_now_is_asked_for_again(library: ModuleType |
     ],
 )
 async def test_a_tunnel_refused_for_good_is_not_asked_for_again(
-    library: ModuleType | None, status: str, said: str
+    library: ModuleType | None, status: str, message: str
 ) -> None:
     async with proxying() as proxy, behind(library, proxy) as (server, exchange):
         proxy.answers = [refusal(status)]
         with pytest.raises(TransportError, match=proxy.at) as caught:
             await write(exchange)
     assert (caught.value.attempts, caught.value.unsent, caught.value.permanent) == (1, True, True)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "s3cret" not in str(caught.value)
     assert not server.asked
 
@@ -170,8 +170,8 @@ async def test_a_proxy_that_is_not_there(library: ModuleType | None, reads: bool
     async with proxying() as proxy, behind(library, proxy, keepalive=0.001) as (_, exchange):
         proxy.stops.set()
         await proxy.stopped.wait()
-        said = f"no connection to the proxy {proxy.at}: connection refused"
-        with pytest.raises(TransportError, match=said) as caught:
+        message = f"no connection to the proxy {proxy.at}: connection refused"
+        with pytest.raises(TransportError, match=message) as caught:
             await (read(exchange) if reads else write(exchange))
     assert (caught.value.attempts, caught.value.permanent) == (3, False)
     assert caught.value.unsent is not reads
@@ -181,8 +181,8 @@ async def test_a_proxy_that_is_not_there(library: ModuleType | None, reads: bool
 async def test_a_read_names_the_proxy_as_well(library: ModuleType | None, status: str, permanent: bool) -> None:
     async with proxying() as proxy, behind(library, proxy, keepalive=0.001) as (_, exchange):
         proxy.answers = [refusal(status)] * 3
-        said = f"the proxy {proxy.at} did not connect to 127.0.0.1:.*{status[:3]}"
-        with pytest.raises(TransportError, match=said) as caught:
+        message = f"the proxy {proxy.at} did not connect to 127.0.0.1:.*{status[:3]}"
+        with pytest.raises(TransportError, match=message) as caught:
             await read(exchange)
     assert (caught.value.permanent, caught.value.attempts) == (permanent, 1 if permanent else 3)
 

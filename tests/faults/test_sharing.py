@@ -93,7 +93,7 @@ async def answers(sharers: Sequence[Sharer]) -> list[Any]:
 
 
 async def all_work(sharers: Sequence[Sharer]) -> list[Any]:
-    """What came of it when all worked at once."""
+    """Return the answers of all sharers, which work at once."""
     for sharer in sharers:
         await sharer.tell()
     return await answers(sharers)
@@ -133,12 +133,12 @@ async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
     if sys.platform != "win32":
         assert [stat.S_IMODE(path.stat().st_mode) for path in (store.parent, store)] == [0o700, 0o600]
     assert sorted(path.name for path in store.parent.iterdir()) == ["token.json", "token.json.lock"]
-    said = log.read_text()
-    assert said.count(":logged in (") == 3
-    assert said.count("adopted a login of another process (first)") == _FLEET
-    assert said.count("holds no login that can be read") == 1
-    assert not any(token in said for token in tokens)
-    assert "Traceback" not in said
+    logged = log.read_text()
+    assert logged.count(":logged in (") == 3
+    assert logged.count("adopted a login of another process (first)") == _FLEET
+    assert logged.count("holds no login that can be read") == 1
+    assert not any(token in logged for token in tokens)
+    assert "Traceback" not in logged
 
 
 @_FROM_ONE_LOOP

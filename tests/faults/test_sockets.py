@@ -211,7 +211,7 @@ async def test_a_write_on_a_callers_kept_connection_that_is_dead_is_reported() -
 
 @pytest.mark.parametrize(("places", "expected"), [(20, OutcomeUnknownError), (1, DeadlineExceededError)])
 async def test_a_callers_pool_without_a_free_connection(places: int, expected: type[Exception]) -> None:
-    """Where the client knows the size of the pool, it waits outside and can prove that nothing was sent."""
+    """A client that knows the size of the pool waits outside it, and can prove that nothing was sent."""
     sandbox = stocked(Sandbox())
     limits = httpx.Limits(max_connections=1)
     async with (

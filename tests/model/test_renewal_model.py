@@ -26,7 +26,7 @@ FINE = Response(status=200, content=b"{}")
 
 
 class RenewalModel(RuleBasedStateMachine):
-    """What must hold in any order of events:
+    """Rules that hold in any order of events.
 
     - there is never a second login beside one under way, nor one while the newest token is good;
     - credentials that were rejected are not tried again before they change or `reset()`;
@@ -86,10 +86,10 @@ class RenewalModel(RuleBasedStateMachine):
         self.lifetimes.append(self.lifetime)
         return Grant(token=Secret(str(len(self.issued))), lifetime=self.lifetime)
 
-    def promise(self, kept: bool, said: str) -> None:
+    def promise(self, kept: bool, message: str) -> None:
         # Noted and not raised: no caller waits for the error of an early login.
         if not kept:
-            self.broken.append(said)
+            self.broken.append(message)
 
     def clocks(self) -> tuple[float, float, float]:
         return self.loop.time(), clock.boot_time(), clock.wall_time()

@@ -13,7 +13,7 @@ import anyio.lowlevel
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.transport.fleet import SAID, Process, Service
+from tests.unit.transport.fleet import USER_FACTS, Process, Service
 
 from freight_exchange.errors import FreightExchangeError, TransportError
 from freight_exchange.platform import clock
@@ -76,7 +76,7 @@ class One(Process):
 
 
 class SharedLoginModel(RuleBasedStateMachine):
-    """What must hold in any order of events:
+    """Rules that hold in any order of events.
 
     - no two processes log in at once, unless one stands still with the lock;
     - no process logs in while a login is there that it could have taken;
@@ -131,7 +131,7 @@ class SharedLoginModel(RuleBasedStateMachine):
         self.lifetimes.append(self.lifetime)
         # The file is written within this very turn.
         self.there = True
-        return Grant(token=Secret(f"t{len(self.issued)}"), lifetime=self.lifetime, user=SAID)
+        return Grant(token=Secret(f"t{len(self.issued)}"), lifetime=self.lifetime, user=USER_FACTS)
 
     def needed_by(self, process: One) -> bool:
         newest = len(self.issued)
@@ -154,10 +154,10 @@ class SharedLoginModel(RuleBasedStateMachine):
     def refuses(self, token: str) -> bool:
         return self.stubborn or int(token[1:]) <= self.revoked_up_to
 
-    def promise(self, kept: bool, said: str) -> None:
+    def promise(self, kept: bool, message: str) -> None:
         # Noted and not raised: no caller waits for the error of an early login.
         if not kept:
-            self.broken.append(said)
+            self.broken.append(message)
 
     @initialize(lifetime=st.none() | st.sampled_from([2.0, 60.0, 3600.0]))
     def begin(self, lifetime: float | None) -> None:

@@ -76,7 +76,7 @@ def _needless_gap(history: History) -> None:
 
 
 def _shape(history: History) -> None:
-    event = Delivery(time=BEGAN + 50.0, turn=1, kind="schema_changed", index=None, said=("x",), acked=True)
+    event = Delivery(time=BEGAN + 50.0, turn=1, kind="schema_changed", index=None, content=("x",), acked=True)
     history.deliveries.append(event)
 
 
@@ -109,7 +109,7 @@ def test_unreported_withdrawal_is_found() -> None:
     history.reported = True
     history.deliveries = [delivery for delivery in history.deliveries if delivery.kind != "withdrawn"]
     history.deliveries.append(
-        Delivery(time=BEGAN + 160.0, turn=1, kind="new", index=2, said=("Tea 3", *("",) * 7), acked=True)
+        Delivery(time=BEGAN + 160.0, turn=1, kind="new", index=2, content=("Tea 3", *("",) * 7), acked=True)
     )
     assert "unreported" in {flaw.kind for flaw in judge(history)}
 

@@ -1,4 +1,4 @@
-"""What a user's type checker must refuse. Each ignore is an error that has to be there: an unused one is an error.
+"""Misuse that a user's type checker must refuse. Each ignore covers a real error: an unused one is an error itself.
 
 mypy and pyright judge this file; pytest only imports it.
 """

@@ -1,4 +1,4 @@
-"""What a user's type checker must see of every field. mypy and pyright judge this file; pytest only imports it."""
+"""Types of every field, as a user's type checker sees them. mypy and pyright judge this file; pytest imports it."""
 
 # pyright: strict
 

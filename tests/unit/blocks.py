@@ -1,4 +1,4 @@
-"""What the tests of pages and examples share."""
+"""Blocks of pages and examples, for their tests."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Lines = list[tuple[str, str]]
 
 
 def transcript_of(example: str) -> Lines:
-    """What the example says: who, and what."""
+    """Run the example, and return its lines: the speaker, and the text."""
     done = subprocess.run(
         [sys.executable, "-W", "error", ROOT / "examples" / example],
         capture_output=True,
@@ -48,7 +48,7 @@ def transcript_of(example: str) -> Lines:
 
 
 def place(lines: Lines, who: str, words: str, *, after: int = -1) -> int:
-    """Where that was said first, after a line."""
+    """Return the place of the first such line after a line."""
     found = (at for at, line in enumerate(lines) if at > after and line[0] == who and words in line[1])
     at = next(found, None)
     assert at is not None, f"{who} does not say {words!r} after line {after} of {lines}"
@@ -68,12 +68,12 @@ def test_the_demo_kills_a_bot_and_finds_its_promises_kept() -> None:
     reported = place(lines, "bot", "was selected: call Paula Port", after=approved)
     place(lines, "bot", "starts", after=place(lines, "bot", "is gone, with status 0", after=reported))
     assert len({what.split()[1] for who, what in lines if who == "bot" and "starts" in what}) == 3
-    # Counted here once more, from what everybody said: the closing lines are to be true.
+    # Counted once more, from the whole transcript: the closing lines must be true.
     published = [what.split()[2].rstrip(":") for who, what in lines if who == "shipper" and "publishes request" in what]
     flaky = sum("failed on" in what and "retrying in" in what for who, what in lines if who == "bot")
     closing = {who: int(what) for who, what in lines if what.isdigit()}
     assert len(set(published)) == len(published) == closing["requests"]
-    # One may have been said and not yet noted when the bot was killed.
+    # One may have been printed and not yet recorded when the bot was killed.
     assert closing["retries"] >= flaky - 1 > 3
     steady = {name.replace("_", " "): count for name, count in attrs.asdict(KEPT).items() if name != "retries"}
     assert steady.items() <= closing.items()

@@ -92,7 +92,7 @@ async def test_handlers_do_what_the_page_lists(name: str, offers: int, monkeypat
 
 
 async def everything_happens(sandbox: Sandbox, index: int, idle: Callable[[], Awaitable[None]]) -> None:
-    """What a request can come to, from an update to its end; another one cannot be read."""
+    """Put a request through all events, from an update to its end; another one cannot be read."""
     await idle()
     # Within the allowance, an update is taken for what the offer itself has brought about.
     await anyio.sleep(600)

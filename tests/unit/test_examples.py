@@ -38,7 +38,7 @@ PUBLISH = "quote/submitrequest"
 
 
 async def published(exchange: FreightExchange) -> Counter[tuple[str | None, int | None]]:
-    """What the shipper has at the exchange."""
+    """Return the shipper's requests at the exchange."""
     return Counter([(listing.commodity, listing.quantity) async for listing in exchange.offers.list()])
 
 
@@ -234,9 +234,9 @@ async def test_the_cells_of_the_notebook_run_one_by_one(
             outcome = eval(compiled, names)  # the notebook is ours
             if inspect.isawaitable(outcome):
                 await outcome
-    said = capsys.readouterr().out
-    assert "3 requests" in said
-    assert "revenue tons by sea" in said
+    output = capsys.readouterr().out
+    assert "3 requests" in output
+    assert "revenue tons by sea" in output
     assert isinstance(names["exchange"], FreightExchange)
 
 

@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 
 
 def test_what_is_tried_again_is_what_the_page_lists() -> None:
-    said = {
+    causes = {
         "No connection came about": Cause.UNSENT,
         "The network failed after": Cause.INTERRUPTED,
         "Status 400, 403, 404": Cause.REFUSED,
@@ -34,12 +34,12 @@ def test_what_is_tried_again_is_what_the_page_lists() -> None:
         "A certificate": Cause.PERMANENT,
     }
     page = (DOCS / "retries.md").read_text()
-    for words, cause in said.items():
+    for words, cause in causes.items():
         (row,) = re.findall(rf"^\| {re.escape(words)}.*$", page, re.MULTILINE)
         _, read, write = row.strip("| ").split(" | ")
         assert [_rule(read), _rule(write)] == [MATRIX[cause][RequestKind.READ], MATRIX[cause][RequestKind.WRITE]], words
     # 503 with Retry-After is a 5xx to the page, and a longer Retry-After raises.
-    assert {*said.values()} == {*Cause} - {Cause.UNAVAILABLE, Cause.THROTTLED_LONG}
+    assert {*causes.values()} == {*Cause} - {Cause.UNAVAILABLE, Cause.THROTTLED_LONG}
     assert MATRIX[Cause.UNAVAILABLE][RequestKind.READ] is MATRIX[Cause.BROKEN][RequestKind.READ]
     policy = RetryPolicy()
     assert LONGEST_WAIT == 120
@@ -47,12 +47,12 @@ def test_what_is_tried_again_is_what_the_page_lists() -> None:
     assert f"takes\n{TRANSIENT_COST}, or {THROTTLED_COST} after a status 429" in page
 
 
-def _rule(said: str) -> Rule:
-    if said.startswith("raises"):
+def _rule(causes: str) -> Rule:
+    if causes.startswith("raises"):
         return Rule.RAISE
-    if said.startswith("never"):
+    if causes.startswith("never"):
         return Rule.UNKNOWN
-    return Rule.ONCE if "once more" in said else Rule.RETRY
+    return Rule.ONCE if "once more" in causes else Rule.RETRY
 
 
 @pytest.mark.virtual_time

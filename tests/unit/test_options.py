@@ -1,4 +1,4 @@
-"""Options: what is wrong is said at once, and names the field."""
+"""Options: a wrong value raises at once, and the error names the field."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ DIRECTIVE = re.compile(r"^::: (?P<path>\S+)$", re.MULTILINE)
 
 
 def text_of(page: Path) -> str:
-    """What the page shows as text, with the files that it includes, without its blocks of code."""
+    """Return the text of the page with the files that it includes, without its blocks of code."""
     text = INCLUDED.sub(lambda match: (ROOT / match["path"]).read_text(), FENCE.sub("", page.read_text()))
     return COMMENT.sub("", FENCE.sub("", text))
 
@@ -86,7 +86,7 @@ def slug_of(heading: str) -> str:
 
 
 def is_documented(page: Path, anchor: str) -> bool:
-    """Whether the anchor is a member of something that the page documents."""
+    """Return whether the anchor is a member of something that the page documents."""
     return any(
         anchor.startswith(f"{path}.") and hasattr(found(path), anchor[len(path) + 1 :])
         for path in DIRECTIVE.findall(page.read_text())
@@ -94,7 +94,7 @@ def is_documented(page: Path, anchor: str) -> bool:
 
 
 def found(path: str) -> object:
-    """What stands under a dotted path."""
+    """Return the object of a dotted path."""
     parts = path.split(".")
     for length in range(len(parts), 0, -1):
         try:
@@ -115,7 +115,7 @@ def menu() -> list[str]:
 
 
 def documented() -> dict[str, Path]:
-    """What the reference documents, and on which page."""
+    """Return the names that the reference documents, each with its page."""
     pages = [DOCS / page for page in menu() if page.startswith("reference/")]
     return {path: page for page in pages for path in DIRECTIVE.findall(page.read_text())}
 
@@ -317,7 +317,7 @@ SITE = """<html><head><link rel="stylesheet" href="style.css"></head><body><h1 i
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "problem"),
     [
         ('<a href="gone.html">x</a>', "gone.html leads nowhere"),
         ('<a href="#there">x</a>', "#there leads to no such place on its page"),
@@ -327,13 +327,13 @@ SITE = """<html><head><link rel="stylesheet" href="style.css"></head><body><h1 i
         ('<script src="//elsewhere.example/a.js"></script>', "a browser fetches //elsewhere.example/a.js"),
     ],
 )
-def test_the_built_site_is_looked_over(body: str, said: str | None, tmp_path: Path) -> None:
+def test_the_built_site_is_looked_over(body: str, problem: str | None, tmp_path: Path) -> None:
     (tmp_path / "style.css").write_text("body { color: black }")
     (tmp_path / "index.html").write_text(SITE.format(body))
     (tmp_path / "reference").mkdir()
     names = (f'<p id="{name}"></p>' for name in public_names())
     (tmp_path / "reference" / "all.html").write_text("".join(names))
-    assert problems(tmp_path) == ([] if said is None else [f"index.html: {said}"])
+    assert problems(tmp_path) == ([] if problem is None else [f"index.html: {problem}"])
 
 
 def test_a_built_reference_that_lacks_a_name_is_noticed(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ def test_the_time_that_it_takes_is_the_one_that_was_measured() -> None:
     kept = (PAGE.parent / "data" / "tutorial.txt").read_text()
     (seconds,) = re.findall(r"to the bot's first offer: (\d+) s", kept)
     installed = next(round(float(line.split()[0])) for line in kept.splitlines() if line.endswith("shows one"))
-    said = " ".join(PAGE.read_text().split())
+    text = " ".join(PAGE.read_text().split())
     measured = f"{seconds} seconds after the first command, including {installed} seconds for the installation"
-    assert f"the first offer {measured}" in said
+    assert f"the first offer {measured}" in text
 
 
 def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class LivelyExchange(BiddingExchange):
         return range(self.selections(at) * every, oldest, -every)
 
     def selections(self, at: float) -> int:
-        """How many bids were ever selected by then."""
+        """Return how many bids were ever selected by then."""
         every, after = _SELECTED
         return self.published(at - after) // every if at > after else 0
 
@@ -85,7 +85,7 @@ class LivelyExchange(BiddingExchange):
 
 @attrs.frozen(kw_only=True)
 class Day:
-    """What there is at the end of a day.
+    """State at the end of a day.
 
     Attributes:
         resident: Bytes of the process's memory.
@@ -106,7 +106,7 @@ class Day:
 
 @attrs.frozen(kw_only=True)
 class BotMonth(Month):
-    """What stays of many days of a bot.
+    """Results of many days of a bot.
 
     Attributes:
         days: What there was at the end of each.
@@ -223,5 +223,5 @@ def _rows(path: Path) -> Mapping[str, int]:
 
 
 def _descriptors() -> int:
-    said = Path("/proc/self/fd")
-    return len([*said.iterdir()]) if said.exists() else 0
+    folder = Path("/proc/self/fd")
+    return len([*folder.iterdir()]) if folder.exists() else 0

@@ -12,7 +12,8 @@ from typing import Any
 import griffe  # type: ignore[import-not-found]  # only the documentation's environment has it
 
 SHARED = re.compile(
-    r"^(?P<indent> +)(?P<names>[a-z_0-9]+(?:, [a-z_0-9]+)+)(?P<said>: .*\n?(?:(?P=indent) {4}.*\n?)*)", re.MULTILINE
+    r"^(?P<indent> +)(?P<names>[a-z_0-9]+(?:, [a-z_0-9]+)+)(?P<description>: .*\n?(?:(?P=indent) {4}.*\n?)*)",
+    re.MULTILINE,
 )
 
 
@@ -20,8 +21,8 @@ def lines_of_their_own(docstring: str) -> str:
     """Give each name a line of its own, with the text of the shared line."""
 
     def apart(shared: re.Match[str]) -> str:
-        said = shared["said"] if shared["said"].endswith("\n") else f"{shared['said']}\n"
-        return "".join(f"{shared['indent']}{name}{said}" for name in shared["names"].split(", "))
+        description = shared["description"] if shared["description"].endswith("\n") else f"{shared['description']}\n"
+        return "".join(f"{shared['indent']}{name}{description}" for name in shared["names"].split(", "))
 
     return SHARED.sub(apart, docstring)
 

@@ -48,11 +48,11 @@ class EndlessExchange(httpx.AsyncBaseTransport):
         self.busy = 0.0
 
     def published(self, at: float) -> int:
-        """How many requests there are by then; the last one has this number."""
+        """Return the number of requests by then, which is the number of the last one."""
         return int(at / self._period)
 
     def listed(self, at: float, window: float) -> int:
-        """How many of them were published within the window."""
+        """Return how many of them were published within the window."""
         return self.published(at) - max(0, math.ceil((at - window) / self._period) - 1)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -75,7 +75,7 @@ class FaultedReplica:
 
     @property
     def is_well(self) -> bool:
-        """Whether it runs, and no fault of it lasts."""
+        """Return whether it runs, and no fault of it lasts."""
         return self._state not in ("", "Z", "T") and not self._flows_at
 
     async def attend(self, now: float, point_of: Callable[[int], str]) -> None:

@@ -1,4 +1,4 @@
-"""What a watcher costs over days, measured in virtual time: polls, memory, and starts among very many requests."""
+"""Costs of a watcher over days of virtual time: polls, memory, and starts among very many requests."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def in_virtual_time(backend: Backend, what: Callable[..., Any], *arguments: Any)
 
 def memory(what: Literal["VmRSS", "VmHWM"]) -> int:
     """Bytes of this process in memory, now or at the most; 0 where the system does not say."""
-    said = Path("/proc/self/status")
-    lines = said.read_text().splitlines() if said.exists() else []
+    path = Path("/proc/self/status")
+    lines = path.read_text().splitlines() if path.exists() else []
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
 
 
@@ -71,7 +71,7 @@ def memory(what: Literal["VmRSS", "VmHWM"]) -> int:
 
 @attrs.frozen(kw_only=True)
 class Idle:
-    """How many requests it takes to watch.
+    """Requests that an idle watcher makes.
 
     Attributes:
         scans: By the depth of the window.
@@ -120,7 +120,7 @@ async def _idle(hours: float, period: float) -> Idle:
 
 @attrs.frozen(kw_only=True)
 class Month:
-    """What stays of many days.
+    """Results of many days.
 
     Attributes:
         resident: Bytes of the process's memory at the end of each day.
@@ -192,7 +192,7 @@ async def _month(days: int, period: float, path: Path, interval: timedelta) -> M
 
 @attrs.frozen(kw_only=True)
 class Start:
-    """What it took until everything that was open had been handed out.
+    """Cost of a start, until every open request was delivered.
 
     Attributes:
         events: By kind.
@@ -214,7 +214,7 @@ class Start:
 
     @property
     def whole(self) -> bool:
-        """Whether every request between the first and the last came exactly once."""
+        """Return whether every request between the first and the last came exactly once."""
         count = self.last - self.first + 1
         return self.events["new"] == count and self.total == count * (self.first + self.last) // 2
 

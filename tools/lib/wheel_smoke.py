@@ -1,4 +1,4 @@
-"""What a fresh environment must be able to do with the installed wheel; the arguments name its extras."""
+"""Check the installed wheel in a fresh environment; the arguments name its extras."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ async def log_in_and_list(library: ModuleType) -> int:
 
 
 def decoded_by() -> str:
-    """Which library a long reply is decoded by."""
+    """Return the library that decodes a long reply."""
     parse(b'["%s",1.50]' % (b"-" * 10_000))
     return "msgspec" if "msgspec" in sys.modules else "json"
 
 
 def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What the installed program `freight-exchange` prints, without a terminal."""
+    """Return the output of the installed program `freight-exchange`, without a terminal."""
     return subprocess.run(
         [Path(sys.executable).parent / "freight-exchange", *arguments],
         stdin=subprocess.DEVNULL,

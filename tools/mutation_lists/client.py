@@ -40,7 +40,7 @@ MUTATIONS: Final = (
         "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
     ),
     one(
-        "a write that ran out of time is said not to have happened",
+        "a write past its deadline is reported as not sent",
         "transport/middleware/deadline.py",
         "        if in_doubt(request):\n",
         "        if False:\n",

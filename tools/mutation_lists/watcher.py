@@ -414,7 +414,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_pacer.py",
     ),
     one(
-        "7 a request that comes back is not said to have returned",
+        "7 a request that comes back is not reported as returned",
         "feed/core/changes/classify.py",
         "returned=not before.digest",
         "returned=False",

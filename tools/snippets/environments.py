@@ -87,7 +87,7 @@ class Process(Protocol):
 
 
 class Interpreter(Protocol):
-    """What starts snippets."""
+    """Interpreter that starts snippets."""
 
     def start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], output: Path) -> Process:
         """Start `python ARGUMENTS` in the folder; what it prints goes to the output."""

@@ -1,4 +1,4 @@
-"""What happens at the sandbox while a snippet runs."""
+"""Scenarios at the sandbox while a snippet runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ended, in figures."""
+"""Figures of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOO_LATE: Final = "too late"
 
 @attrs.frozen(kw_only=True)
 class Outcome:
-    """How a run ended.
+    """End of a run.
 
     Attributes:
         planned: How often each point was to be hit.

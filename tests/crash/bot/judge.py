@@ -1,4 +1,4 @@
-"""What the exchange saw, and what the store's file says, against what was promised. Imports nothing of the bot."""
+"""Judge of a bot's run: compare the exchange and the store's file with the promises. Imports nothing of the bot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAYS: Final = {
     "confirmed": {"confirmed"},  # the update that shows its answer is noted
     "rejected": set[str](),
 }
-"""How an offer may go."""
+"""States that may follow each state of an offer."""
 
 RIVAL: Final = "rival@demo.example"
 """Account whose bids only fill pages."""
@@ -92,16 +92,16 @@ class Verdict:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing more to come."""
+        """Return whether nothing more is to come."""
         return not (self.missed or self.unended or self.unreported)
 
 
 def reported(path: Path) -> list[Reported]:
-    """What the journal holds; a last line that was cut off is as if it had not been written."""
+    """Return the journal's lines, without a last line that was cut off."""
     if not path.exists():
         return []
-    said = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
-    return [Reported(line["life"], line["request"], line["contact"]) for line in said]
+    lines = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
+    return [Reported(line["life"], line["request"], line["contact"]) for line in lines]
 
 
 def judge(audit_log: AuditLog, book: Book, received: Sequence[Reported] = (), *, ledger: bool = True) -> Verdict:
@@ -167,12 +167,12 @@ def _astray(steps: Iterable[Step]) -> Iterable[str]:
 
 
 def _denied(audit_log: AuditLog, book: Book) -> Iterable[str]:
-    """What the ledger and the exchange do not agree on."""
+    """Return the offers on which the ledger and the exchange disagree."""
     seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in _offers(audit_log))
-    said = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")
-    for request, amount in said - seen:
+    recorded = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")
+    for request, amount in recorded - seen:
         yield f"the ledger has an offer on request {request} for {amount} that the exchange never saw"
-    for request, amount in seen - said:
+    for request, amount in seen - recorded:
         yield f"the ledger does not have the offer on request {request} for {amount} that the exchange saw"
 
 

@@ -1,4 +1,4 @@
-"""Where a bot is killed, drawn from a seed: at named points, each in its turn, and whenever chance has it."""
+"""Plan of a bot's kills, drawn from a seed: at each failpoint in turn, and at random times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 __all__ = ["FEW", "WINDOW", "Kill", "draw", "without_ledger"]
 
 WINDOW: Final = ("after sending", "before send", "after send", "before confirmed")
-"""Where an offer may be on its way, and only the exchange knows."""
+"""Failpoints at which an offer may be in flight, and only the exchange knows."""
 
 FEW: Final = (
     *WINDOW,

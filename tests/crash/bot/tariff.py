@@ -1,4 +1,4 @@
-"""What a request costs: the one thing that the bot and its judge agree on beforehand."""
+"""Tariff on which the bot and its judge agree beforehand."""
 
 from __future__ import annotations
 

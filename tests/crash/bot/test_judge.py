@@ -46,7 +46,7 @@ GOOD = Book(steps=steps("intent", "sending", "confirmed"), offers=[CONFIRMED], d
 def flawed(
     audit_log: AuditLog, book: Book = GOOD, received: tuple[Reported, ...] = (), *, ledger: bool = True
 ) -> Mapping[str, int]:
-    """How many flaws of each kind are found."""
+    """Return the number of flaws of each kind."""
     verdict = judge(audit_log, book, received, ledger=ledger)
     found = {kind: len(getattr(verdict, kind)) for kind in KINDS}
     assert len(verdict.flaws) == sum(found.values())

@@ -1,4 +1,4 @@
-"""What a store's file remembers of its own past: triggers note each step of each offer and of each delivery.
+"""Witness of a store's file: triggers record each step of each offer and each delivery.
 
 They write in the same transaction as what they note, so a kill takes both or neither, and they know nothing of the bot.
 """
@@ -85,7 +85,7 @@ class Book:
 
     @property
     def states(self) -> Mapping[str, int]:
-        """How many offers are in each state."""
+        """Return the number of offers in each state."""
         counts: dict[str, int] = {}
         for entry in self.offers:
             counts[entry.state] = counts.get(entry.state, 0) + 1

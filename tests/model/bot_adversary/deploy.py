@@ -22,7 +22,7 @@ from freight_exchange import (
 from freight_exchange.store import SQLiteStore
 
 from .service import EMAIL
-from .world import Handled, Said
+from .world import Handled, OfferCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -109,11 +109,11 @@ class Deploy:
     async def idle(self, within: float = 3600.0, quiet: float = 400.0) -> bool:
         """Wait until nothing is due or in flight for longer than any backoff; return whether it came to that."""
         since = anyio.current_time()
-        end, said = since + within, 0
+        end, calls = since + within, 0
         while anyio.current_time() < end and not self.is_gone:
             await anyio.sleep(5.0)
-            status, before, said = self.bot.status(), said, len(self.world.said)
-            is_busy = status.in_flight or status.waiting or status.in_doubt > status.parked or said > before
+            status, before, calls = self.bot.status(), calls, len(self.world.offer_calls)
+            is_busy = status.in_flight or status.waiting or status.in_doubt > status.parked or calls > before
             if status.state != "running" or is_busy:
                 since = anyio.current_time()
             elif anyio.current_time() - since >= quiet:
@@ -156,13 +156,13 @@ class Deploy:
         revision: int = 0,
         allow_existing: bool = False,
     ) -> None:
-        """Offer as a handler does, and note what it said and what it got."""
+        """Offer as a handler does, and record the call and its result."""
         self.check()
         world = self.world
-        said = Said(
+        call = OfferCall(
             world.now, self.name, request.index, revision, amount, currency, dict(rates or {}), terms, allow_existing
         )
-        world.said.append(said)
+        world.offer_calls.append(call)
         try:
             bid = await ctx.offer(
                 amount=amount,
@@ -174,15 +174,15 @@ class Deploy:
             )
         except BaseException as error:
             if not self.is_gone:
-                said.ending = {
+                call.ending = {
                     AlreadyOfferedError: "already",
                     OfferInDoubtError: "doubt",
                     OfferRejectedError: "rejected",
                 }.get(type(error), type(error).__name__)
-                said.ended = world.now
+                call.ended = world.now
             raise
         if not self.is_gone:
-            said.ending, said.returned, said.ended = "bid", bid.amount, world.now
+            call.ending, call.returned, call.ended = "bid", bid.amount, world.now
 
     def note(self, ctx: Context, request: RateRequest | None, ending: str) -> None:
         """Note that a handler came to its end."""

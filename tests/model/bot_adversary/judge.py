@@ -45,12 +45,12 @@ class Verdict:
 
     @property
     def is_bad(self) -> bool:
-        """Whether a promise was broken."""
+        """Return whether a promise was broken."""
         return bool(self.too_many or self.wrong or self.lost or self.storms)
 
 
 def judge(world: World, scenario: str, seed: int, *, owed_after: float) -> Verdict:
-    """Hold what happened at the exchange against what the handlers said."""
+    """Compare the exchange with the calls of the handlers."""
     verdict = Verdict(scenario, seed)
     verdict.doubts = sum(doubt.parked for deploy in world.deploys for doubt in deploy.doubts)
     for request in world.market.shipments:
@@ -68,7 +68,7 @@ def _count_offers(world: World, request: int, verdict: Verdict) -> None:
     for disk in {deploy.disk for deploy in world.deploys}:
         makers = {deploy.name for deploy in world.deploys if deploy.disk is disk}
         own = [bid for bid in bids if bid.author in makers]
-        wanted = len({said.revision for said in world.said if said.request == request and said.deploy in makers})
+        wanted = len({call.revision for call in world.offer_calls if call.request == request and call.deploy in makers})
         if len(own) > wanted:
             verdict.too_many += len(own) - wanted
             verdict.flaws.append(f"request {request}: {len(own)} offers of the bot where its handlers wanted {wanted}")
@@ -81,12 +81,12 @@ def _count_offers(world: World, request: int, verdict: Verdict) -> None:
 
 
 def _is_beside(world: World, first: Bid, foreign: list[Bid]) -> bool:
-    allowed = any(s.allow_existing for s in world.said if s.request == first.request)
+    allowed = any(s.allow_existing for s in world.offer_calls if s.request == first.request)
     return not allowed and any(bid.at < first.at for bid in foreign)
 
 
 def _was_reported(world: World, first: Bid, foreign: list[Bid]) -> bool:
-    """Whether a listing had shown another's bid to the process before it sent, or would have when it started."""
+    """Return whether a listing had shown another's bid to the process before it sent, or would have at its start."""
     (deploy,) = [deploy for deploy in world.deploys if deploy.name == first.author]
     left = first.at - _A_MOMENT
     reported = (world.service.reported.get((deploy.name, bid.number), float("inf")) for bid in foreign)
@@ -117,8 +117,10 @@ def _check_delivery(world: World, request: int, verdict: Verdict, owed_after: fl
 
 
 def _story(world: World, request: int) -> str:
-    said = [f"{s.deploy} said {s.amount}: {s.ending or 'no answer'}" for s in world.said if s.request == request]
-    return f"said: {said}"
+    calls = [
+        f"{s.deploy} offered {s.amount}: {s.ending or 'no answer'}" for s in world.offer_calls if s.request == request
+    ]
+    return f"calls: {calls}"
 
 
 def _check_prices(world: World, verdict: Verdict) -> None:
@@ -127,24 +129,26 @@ def _check_prices(world: World, verdict: Verdict) -> None:
         asked = call.parameters
         request = int(asked["requestIndex"])
         body = _body(call)
-        said = [s for s in world.said if s.request == request and s.at <= at and _same_store(world, s.deploy, call)]
-        latest = {s.revision: s for s in said}
+        earlier = [
+            s for s in world.offer_calls if s.request == request and s.at <= at and _same_store(world, s.deploy, call)
+        ]
+        latest = {s.revision: s for s in earlier}
         # Of several that ask at once, any may come first.
-        meant = [*latest.values(), *(s for s in said if s.ended > at - _LONGEST_WAY)]
+        meant = [*latest.values(), *(s for s in earlier if s.ended > at - _LONGEST_WAY)]
         wanted = {(request, s.amount, s.currency, _fees(s.rates), s.terms or None) for s in meant}
         if body not in wanted and body not in sent_before:
             verdict.wrong += 1
-            verdict.flaws.append(f"request {request}: {body} was sent, where the handlers said {wanted}")
+            verdict.flaws.append(f"request {request}: {body} was sent, where the handlers offered {wanted}")
         sent_before.add(body)
 
 
 def _check_order(world: World, verdict: Verdict) -> None:
-    """Whether no offer of a later revision was followed by a first one of an earlier revision."""
+    """Return whether no offer of a later revision was followed by a first one of an earlier revision."""
     revisions: dict[tuple[object, ...], set[int]] = {}
-    for said in world.said:
-        disk = next(deploy.disk for deploy in world.deploys if deploy.name == said.deploy)
-        key = (id(disk), said.request, said.amount, said.currency, _fees(said.rates), said.terms or None)
-        revisions.setdefault(key, set()).add(said.revision)
+    for call in world.offer_calls:
+        disk = next(deploy.disk for deploy in world.deploys if deploy.name == call.deploy)
+        key = (id(disk), call.request, call.amount, call.currency, _fees(call.rates), call.terms or None)
+        revisions.setdefault(key, set()).add(call.revision)
     disks = {deploy.name: deploy.disk for deploy in world.deploys}
     highest: dict[tuple[int, int], int] = {}
     for bid in world.market.bids:
@@ -180,15 +184,15 @@ def _fees(rates: dict[str, Decimal]) -> tuple[tuple[str, Decimal], ...]:
 
 
 def _check_answers(world: World, verdict: Verdict) -> None:
-    """Whether each bid that a handler was given stands at the exchange."""
-    for said in world.said:
-        if said.ending != "bid":
+    """Return whether each bid that a handler received is on record at the exchange."""
+    for call in world.offer_calls:
+        if call.ending != "bid":
             continue
-        stands = [bid for bid in world.market.bids_on(said.request) if said.returned in (bid.amount, bid.shown_amount)]
+        stands = [bid for bid in world.market.bids_on(call.request) if call.returned in (bid.amount, bid.shown_amount)]
         if not stands and not world.service.habits.rounded:
             verdict.wrong += 1
             verdict.flaws.append(
-                f"request {said.request}: the handler was given a bid of {said.returned}, and none stands"
+                f"request {call.request}: the handler was given a bid of {call.returned}, and none stands"
             )
 
 

@@ -33,7 +33,7 @@ class Shipment:
     updated: float = 0.0
 
     def is_open(self, at: float) -> bool:
-        """Whether it is on the market at that time."""
+        """Return whether it is on the market at that time."""
         return at >= self.published and not any(since <= at < until for since, until in self.absences)
 
     def time_open(self, until: float) -> float:

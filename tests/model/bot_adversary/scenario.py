@@ -105,10 +105,10 @@ class Scenario:
 
 
 def is_offer(call: Call) -> bool:
-    """Whether a call submits an offer."""
+    """Return whether a call submits an offer."""
     return call.is_offer
 
 
 def is_bids(call: Call) -> bool:
-    """Whether a call lists own bids."""
+    """Return whether a call lists own bids."""
     return call.method == "GET" and call.path == "quote/bid"

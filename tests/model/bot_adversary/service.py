@@ -34,13 +34,13 @@ class Call:
 
     @property
     def is_offer(self) -> bool:
-        """Whether it submits an offer."""
+        """Return whether it submits an offer."""
         return self.method == "POST" and self.path in ("quote/submitoffer", "quote/bid")
 
 
 @attrs.define(kw_only=True)
 class Habits:
-    """What the document leaves open, and a scenario sets.
+    """Behaviour that the service document leaves open, and a scenario sets.
 
     Attributes:
         bid_lag: Seconds until a new offer is listed, drawn for each.

@@ -1,4 +1,4 @@
-"""World of one run: the exchange, the time, the deploys of the bot, and what its handlers said."""
+"""World of one run: the exchange, the time, the deploys of the bot, and the calls of its handlers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
     from .deploy import Deploy
 
-__all__ = ["Said", "Trouble", "World"]
+__all__ = ["OfferCall", "Trouble", "World"]
 
 BEGAN: Final = 1_780_000_000.0
 
 
 @attrs.define
-class Said:
-    """One `ctx.offer` of a handler, and what came of it.
+class OfferCall:
+    """One `ctx.offer` of a handler, and its result.
 
     Attributes:
         ending: `bid`, `already`, `rejected`, `doubt`, or the name of what it raised; empty while it has not answered.
@@ -101,7 +101,7 @@ class World:
     tasks: TaskGroup
     market: Market = attrs.field(factory=Market)
     service: Service = attrs.field(init=False)
-    said: list[Said] = attrs.field(factory=list)
+    offer_calls: list[OfferCall] = attrs.field(factory=list)
     handled: list[Handled] = attrs.field(factory=list)
     troubles: list[Trouble] = attrs.field(factory=list)
     deploys: list[Deploy] = attrs.field(factory=list)

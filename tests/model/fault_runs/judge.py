@@ -1,4 +1,4 @@
-"""Whether what the client said of its write is true."""
+"""Judge of a write: compare the client's result with the exchange."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIES = frozenset({"empty_200", "maintenance_200"})
 
 
 class Wrong(enum.StrEnum):
-    """What must never happen."""
+    """Results that must never happen."""
 
     DUPLICATE = "carried out twice"
     RESENT = "sent while being looked for"
@@ -35,7 +35,7 @@ class Wrong(enum.StrEnum):
 
 @attrs.frozen(kw_only=True)
 class Judgement:
-    """What is wrong, if anything; why the outcome could not be seen in time, if so; whether it was decided."""
+    """Judgement of a run: its flaw, or why the outcome was not visible in time, and whether it was decided."""
 
     wrong: Wrong | None
     hidden: str | None
@@ -80,7 +80,7 @@ def _wrong(plan: Plan, world: World, outcome: str, sent: int, beyond: bool) -> W
 
 
 def _contradicted(plan: Plan, world: World) -> bool:
-    """Whether the write was answered by a reply that can be seen to be about something else."""
+    """Return whether a reply to the write is visibly about something else."""
     struck = any(fired.name in CONTRADICTIONS and fired.processed for fired in world.sandbox.exchange.faults.fired)
     if not struck or plan.kind == "decline":
         # What a decline returns is not documented.
@@ -93,7 +93,7 @@ def _contradicted(plan: Plan, world: World) -> bool:
 
 
 def _hidden(plan: Plan, world: World) -> str | None:
-    """Why no reader of the listings could prove within the settle time what became of the write; `None` if one can."""
+    """Return why no reader of the listings could prove the outcome within the settle time; `None` if one can."""
     profile, done = plan.profile, bool(world.done())
     reading = plan.strike("reading")
     if reading is not None and (reading.times is None or reading.name in _LASTING):
@@ -145,5 +145,5 @@ def _rounded(plan: Plan) -> bool:
 
 
 def _hides_twins(plan: Plan) -> bool:
-    """Whether a second bid alike cannot be seen: it takes the first one's place, or its page looks the same."""
+    """Return whether a second, equal bid cannot be seen: it replaces the first one, or its page looks the same."""
     return plan.profile.second_offer == "replaced" or plan.profile.rows_clamp == 1

@@ -1,4 +1,4 @@
-"""What a run does, all of it drawn from its seed."""
+"""Plan of a run, drawn from its seed."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _NAIVE_ATTEMPTS = 4
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """What came out of a run."""
+    """Result of a run."""
 
     plan: Plan
     outcome: str
@@ -153,7 +153,7 @@ async def _reconcile(world: World, exchange: FreightExchange, error: OutcomeUnkn
 
 
 async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[], Awaitable[object]], Baseline]:
-    """What to send, and what was there before, read with the client's own means where the plan has it read."""
+    """Return the write, and the records before it, which the client reads if the plan says so."""
     plan = world.plan
     # What a client reads before it writes is no part of the run's faults, nor is its deadline.
     patient = exchange.with_options(deadline=60)
@@ -227,7 +227,7 @@ def _route(world: World) -> RouteDraft:
 
 
 async def _naive(plan: Plan) -> int:
-    """How often a client that tries again after a read error or a timeout has its write carried out."""
+    """Return how often the exchange carries out the write of a client that repeats after a read error or a timeout."""
     world = World(plan)
     async with world.sandbox.http_client() as client:
         account = {"email": world.account.email, "password": world.account.password}

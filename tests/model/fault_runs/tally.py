@@ -1,4 +1,4 @@
-"""What many runs came to, as a table."""
+"""Table of the results of many runs."""
 
 from __future__ import annotations
 

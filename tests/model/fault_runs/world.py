@@ -182,6 +182,6 @@ class World:
         return [call for call in self.calls() if call.processed]
 
     def overridden(self) -> bool:
-        """Whether somebody else's change is the last word."""
+        """Return whether the last change is another account's."""
         done = self.done()
         return self.meddled and (not done or done[-1].number < self._meddling[-1])

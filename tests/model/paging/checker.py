@@ -1,4 +1,4 @@
-"""Checker of the paging model: compares what the client said with what the server held."""
+"""Checker of the paging model: compares the listing that the client returned with the one on the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SMALL_PAGES, _ROWS_LOOKED_PAST = range(10, 34), 100
 
 
 class Wrong(enum.StrEnum):
-    """What must never happen."""
+    """Results that must never happen."""
 
     LOST = "a row that stood is missing from a listing that claims to be complete"
     REPEATED = "a row comes twice from a listing that stood"
@@ -124,7 +124,7 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
 
 
 def _alike(replies: Sequence[Served]) -> bool:
-    """Whether a page looks like another one without a row in common, or like a part of the first."""
+    """Return whether a page looks like another one without a row in common, or like a part of the first."""
     given = (reply for reply in replies if reply.shown and not reply.past)
     pages = {(reply.start, reply.cut or 0, tuple(sorted(reply.shown))) for reply in given}
     return any(
@@ -136,7 +136,7 @@ def _alike(replies: Sequence[Served]) -> bool:
 
 
 def _repeated_twins(replies: Sequence[Served]) -> bool:
-    """Whether a page of equal bids came again past the end, as more bids of that kind would."""
+    """Return whether a page of equal bids came again past the end, as more bids of that kind would."""
     return any(reply.past and 1 == len(set(reply.shown)) < len(reply.shown) for reply in replies)
 
 
@@ -156,12 +156,12 @@ def _hollow_runs(replies: Sequence[Served]) -> list[list[int]]:
 
 
 def _moved(plan: Plan, server: Server, begun: int) -> bool:
-    """Whether rows moved between the pages of the reading, by themselves or because the pages changed their size."""
+    """Return whether rows moved between the pages of the reading, by themselves or because the page size changed."""
     return bool(server.moves) or _resized(server.served[begun:])
 
 
 def _resized(replies: Sequence[Served]) -> bool:
-    """Whether the clamp changed between two replies."""
+    """Return whether the clamp changed between two replies."""
     given = [reply for reply in replies if reply.cut is not None]
     return any(
         min(reply.asked, reply.clamp or reply.asked) != min(reply.asked, given[0].clamp or reply.asked)

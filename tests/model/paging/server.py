@@ -74,7 +74,7 @@ class Served:
 
     @property
     def hollow(self) -> bool:
-        """Whether the page holds rows and shows none of them."""
+        """Return whether the page holds rows and shows none of them."""
         return bool(self.cut) and not self.shown
 
 

@@ -68,12 +68,12 @@ class Host:
         return WIRE2[strike.name].make(frames, shown, self.chance, self._echo(strike, call))
 
     def answer(self, call: Call) -> tuple[Shown, Strike | None]:
-        """Return what is to be said, and the fault in how it is to be sent."""
+        """Return the reply, and the fault in its sending."""
         strike = self._take(call.target)
         if strike is None:
             return Shown.of(self.service.handle(call)), None
         before = self.service.commits.total()
-        # What was not carried out is not said to have been.
+        # A reply never reports a write that was not carried out.
         reply = self.service.handle(call) if strike.after else self._refusal(call)
         committed = self.service.commits.total() > before
         self.fired[strike.name, committed] += 1

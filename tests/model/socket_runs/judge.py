@@ -1,4 +1,4 @@
-"""The judgement on what a client said of its calls, by the service's ledger."""
+"""Judge of a client's results, by the service's ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Ended", "Judgement", "Wrong", "judge"]
 
 
 class Wrong(enum.StrEnum):
-    """What must never happen."""
+    """Results that must never happen."""
 
     DUPLICATE = "carried out twice"
     FALSE_SUCCESS = "a result, though it was not carried out"
@@ -59,7 +59,7 @@ class Ended:
 
 @attrs.frozen
 class Judgement:
-    """What was wrong with a call, and with which."""
+    """Judgement of a call: its flaw and its number."""
 
     wrong: Wrong
     ended: Ended

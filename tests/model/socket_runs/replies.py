@@ -33,7 +33,7 @@ class Shown:
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """A fault in what is said.
+    """A fault in the content of a reply.
 
     Attributes:
         make: Makes the reply from the true one; the last argument is text to echo, a secret at times.

@@ -42,7 +42,7 @@ _LONGEST_RECONCILIATION = 90.0
 
 @attrs.frozen(kw_only=True)
 class Run:
-    """What came out of a run."""
+    """Result of a run."""
 
     plan: Plan
     endings: list[Ended]

@@ -18,7 +18,7 @@ def holds_secret(text: str) -> bool:
 
 
 def secrets_in(error: BaseException) -> str:
-    """Where an error, or what led to it, shows a secret; empty if nowhere."""
+    """Return the places where an error, or its causes, show a secret."""
     return ", ".join(sorted({where for where, text in _texts(error, set()) if holds_secret(text)}))
 
 

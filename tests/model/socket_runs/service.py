@@ -46,7 +46,7 @@ class Call:
 
     @property
     def is_undocumented(self) -> bool:
-        """Whether the service document shows no reply to this write, so that nearly any object is success."""
+        """Return whether the service document shows no reply to this write: nearly any object is then a success."""
         return self.path == "route" or not self.body.get("approved", 1)
 
 

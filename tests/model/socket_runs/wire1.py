@@ -23,7 +23,7 @@ class End(enum.Enum):
 
 
 Script = Sequence[bytes | float | End]
-"""What is sent in turn, with pauses in seconds; without an end the connection is kept."""
+"""Parts to send in turn, with pauses in seconds; without an end the connection stays open."""
 
 
 @attrs.frozen(kw_only=True)

@@ -79,10 +79,10 @@ class Frames:
     def reset(self, code: int) -> bytes:
         return RstStreamFrame(self.number, error_code=code).serialize()
 
-    def goaway(self, last: int, code: int = 0, said: str = "") -> bytes:
-        """Give the connection up; no stream that was answered is said to be spared, and none is answered any more."""
+    def goaway(self, last: int, code: int = 0, debug_data: str = "") -> bytes:
+        """Give the connection up: claim no answered stream, and answer none any more."""
         last = self.link.last = max(last, self.link.latest)
-        return GoAwayFrame(0, last_stream_id=last, error_code=code, additional_data=said.encode()).serialize()
+        return GoAwayFrame(0, last_stream_id=last, error_code=code, additional_data=debug_data.encode()).serialize()
 
 
 def plain2(frames: Frames, shown: Shown) -> Script:

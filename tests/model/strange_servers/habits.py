@@ -125,7 +125,7 @@ class Habits:
         return [rows for since, rows in self.clamps if since <= at][-1]
 
     def stale_in_quiet(self, quiet: float) -> float:
-        """How old a reply may be after `quiet` begins, beyond what is measured here as gone."""
+        """Return the greatest age of a reply after `quiet` began, beyond the time that a withdrawal takes here."""
         age = 0.0
         if self.cache is not None:
             age += self.cache.ttl
@@ -134,7 +134,7 @@ class Habits:
         return age
 
     def stale(self) -> float:
-        """How old a reply may be at any time."""
+        """Return the greatest age of a reply at any time."""
         age = 0.0
         if self.cache is not None:
             age += self.cache.ttl

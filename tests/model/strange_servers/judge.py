@@ -31,7 +31,7 @@ class Find:
     """One thing that a watcher should not have done, or done.
 
     Attributes:
-        excuse: Why it could not be known from outside, or is said beside it; empty for a broken promise.
+        excuse: Why it could not be known from outside, or which note goes with it; empty for a broken promise.
     """
 
     kind: str
@@ -134,8 +134,7 @@ class _Judge:
                 self.find("went back", index, event.at, f"{before.content} -> {event.content}", excuse)
 
     def _may_have_slept(self, at: float) -> bool:
-        """Whether by the wall clock the last window began after the entry, and only by it: the machine may have slept,
-        and all that the window shows may be later."""
+        """Return whether only by the wall clock the last window began after the entry: the machine may have slept."""
         last = self._listings(at)[-1]
         jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= last.at)
         least = self.began - _ALLOWANCE - _SLACK
@@ -147,7 +146,7 @@ class _Judge:
         return sum(live <= listings[-1].at for live in self.log.live) if listings else 0
 
     def _stood_before(self, index: int, at: float) -> bool:
-        """Whether a request was there when the feed was entered, and was not updated since."""
+        """Return whether a request was listed when the feed was entered, and was not updated since."""
         stood = self._at_entry(index)
         return stood is not None and stood == self.market.rows(at).get(index)
 
@@ -192,7 +191,7 @@ class _Judge:
         return found
 
     def _is_gone_by_every_reply(self, index: int, at: float) -> bool:
-        """Whether all replies of an interval or longer hid it that had to show it, in truth or by earlier replies.
+        """Return whether, for an interval or longer, each reply hid it that had to list it by truth or earlier replies.
 
         The listings of the last hour hid few others, and the service answers look-ups of others: nothing shows a client
         that they err.
@@ -213,7 +212,7 @@ class _Judge:
         return row is not None and self.schedule.habits.service_clock(begins(listing)) <= row.stamp
 
     def _hides_many(self, scan: Served) -> bool:
-        """Whether a scan hides three requests or more, and a third of all that are known: trouble, to a feed."""
+        """Return whether a scan hides at least three requests and a third of all known: to a feed, a failure."""
         events = {t.index: t for t in self.log.reported if t.at < scan.at and t.index is not None}
         gone = {index for index, last in events.items() if last.kind == "withdrawn"}
         before = self._listings(scan.at)
@@ -261,14 +260,14 @@ class _Judge:
                 self.find("missed", index, version.since, f"{version.content}; last reported {event}", excuse)
 
     def _is_updated_since_entry(self, event: Reported, index: int, until: float) -> bool:
-        """Whether replies prove that a request was updated, or published, after the first listing."""
+        """Return whether replies prove that a request was updated, or published, after the first listing."""
         listings = self._listings(until)
         if listings and proven_updates(listings).get(index, -math.inf) >= listings[0].at:
             return True
         return event.observed is not None and event.observed[0] is not None and self._at_entry(index) is None
 
     def _is_in_no_window_since_entry(self, index: int, updated: float) -> bool:
-        """Whether no reply distinguishes an update during the first scan from one before the feed was entered.
+        """Return whether no reply distinguishes an update during the first scan from one before the feed was entered.
 
         No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
         Of what was updated and updated back unseen, the scans until then decide, unless a late window lists it.
@@ -287,7 +286,7 @@ class _Judge:
         return all(stamp < since for since in least)
 
     def _was_hidden_by_a_cache(self, index: int, content: Content) -> bool:
-        """Whether a cache that answers every window alike showed a state to the first scan only, or never."""
+        """Return whether a cache that answers every window alike showed a state to the first scan only, or never."""
         if not self.schedule.habits.has_cache_of_pages:
             return False
         listed = math.inf if self.log.listed is None else self.log.listed
@@ -296,8 +295,7 @@ class _Judge:
         )
 
     def _may_be_older(self, event: Reported, gone: float) -> bool:
-        """Whether the watcher's wall clock went forward after a request was last seen updated, or right before, by so
-        much that no two listings since prove its absence."""
+        """Return whether a jump of the watcher's wall clock leaves the absence of a request unproven."""
         # What waits for its reader was found before: no listing is read meanwhile.
         found = self._listings(event.at)[-1].at
         listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
@@ -312,7 +310,7 @@ class _Judge:
         return False
 
     def _baseline(self, index: int) -> Content | None:
-        """What the first scan showed of a request as it was when the feed was entered."""
+        """Return the state of a request in the first scan, as it was when the feed was entered."""
         until = self.began if self.log.listed is None else self.log.listed
         shown = [s for s in self.server.served if s.at <= until and index in s.rows]
         stood = next(v.content for v in self.versions(index) if v.since <= self.began < v.until)
@@ -322,7 +320,7 @@ class _Judge:
         return early[-1] if early else None
 
     def _reached(self, index: int, at: float) -> bool:
-        """Whether the widest window that the service knows reached back to the last update of a request."""
+        """Return whether the widest window that the service supports reached back to the last update of a request."""
         habits = self.schedule.habits
         reach = {"an hour": _HOUR, "capped": float(habits.cap)}.get(habits.windows, _FIVE_DAYS)
         row = self.market.rows(at).get(index)
@@ -351,7 +349,7 @@ class _Judge:
                     break
 
     def _handed_out(self, at: float) -> float:
-        """When a reader has what was found by then, at the latest."""
+        """Return the latest time at which a reader has the findings of that time."""
         delay = _SLACK + self.schedule.pauses * 2
         # A reader who pauses again and again has as many of these before he comes to what was found.
         awake = at + _SLACK
@@ -365,7 +363,7 @@ class _Judge:
         return latest
 
     def _known(self, index: int, at: float) -> Content | None:
-        """What a reader knows of a request at a time."""
+        """Return the state of a request that a reader knows at a time."""
         events = [t for t in self.log.reported if t.index == index and t.at <= at]
         if events:
             return None if events[-1].kind == "withdrawn" else events[-1].content

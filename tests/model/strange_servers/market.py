@@ -12,7 +12,7 @@ __all__ = ["Content", "Market", "Row", "Version"]
 
 @attrs.frozen
 class Content:
-    """What a request says, as far as the model changes it."""
+    """Content of a request, as far as the model changes it."""
 
     notes: str
     quantity: int
@@ -38,7 +38,7 @@ class Row:
 
 @attrs.frozen
 class Version:
-    """What the account could see of a request from one moment to another; `None` while there was nothing to see."""
+    """Version of a request as the account sees it, from one time to another; `None` while it is not visible."""
 
     since: float
     until: float

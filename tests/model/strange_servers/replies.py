@@ -1,4 +1,4 @@
-"""What the replies of a server show by themselves."""
+"""Facts that the replies of a server prove by themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def begins(listing: Served) -> float:
 
 
 def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
-    """When each request was updated at the earliest, as far as listings prove it.
+    """Return the earliest possible time of each request's last update, as far as listings prove it.
 
     An update that changes nothing is proven by no more than the window that shows the request.
     """

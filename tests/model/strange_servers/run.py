@@ -49,7 +49,7 @@ class Reported:
 
 @attrs.frozen
 class Cover:
-    """What a feed claimed at the end of a scan: nothing from before `since` is missing."""
+    """Claim of a feed at the end of a scan: nothing from before `since` is missing."""
 
     at: float
     since: float
@@ -58,7 +58,7 @@ class Cover:
 
 @attrs.define
 class Log:
-    """What the watcher said and did.
+    """Log of the watcher's reports and actions.
 
     Attributes:
         live: When each of its runs was entered.

@@ -129,8 +129,8 @@ class StrangeServer:
         cached = cache is not None and now < cache.until and (cache.listings if asked == "listing" else cache.lookups)
         if not cached or cache is None:
             return self._compute(now, asked, body)
-        said = body if cache.key == "body" else {key: body[key] for key in body if key != "secondsSinceUpdate"}
-        key = path + json.dumps(said, sort_keys=True)
+        relevant = body if cache.key == "body" else {key: body[key] for key in body if key != "secondsSinceUpdate"}
+        key = path + json.dumps(relevant, sort_keys=True)
         if key in self._cache and now - self._cache[key][0] < cache.ttl:
             _, self._as_of, text, rows = self._cache[key]
             return text, rows

@@ -30,15 +30,15 @@ class Flaw:
 
 @attrs.define
 class _Span:
-    """A state of a request, and since when it showed; `said` is `None` while it was withdrawn."""
+    """A state of a request, and since when it showed; `content` is `None` while it was withdrawn."""
 
-    said: State | None
+    content: State | None
     since: float
     updates: list[float]
 
     @property
     def readable(self) -> bool:
-        return self.said is not None and not self.said[4].startswith("a lot")
+        return self.content is not None and not self.content[4].startswith("a lot")
 
 
 def judge(history: History) -> list[Flaw]:
@@ -53,29 +53,29 @@ class _Court:
         self._spans: dict[int, list[_Span]] = defaultdict(list)
         for change in history.audit_log.changes:
             spans = self._spans[change.request]
-            said = None if change.state.state == "withdrawn" else state_of(change.state)
-            if spans and spans[-1].said == said:
+            content = None if change.state.state == "withdrawn" else state_of(change.state)
+            if spans and spans[-1].content == content:
                 spans[-1].updates.append(change.time)
             else:
-                spans.append(_Span(said, history.shown_at(change.time), [change.time]))
+                spans.append(_Span(content, history.shown_at(change.time), [change.time]))
         self._baseline: dict[int, set[State]] = defaultdict(set)
         self._began = history.audit_log.calls[0].time if history.audit_log.calls else 0.0
         for index, own in self._spans.items():
             for span, later in zip(own, [*own[1:], None], strict=True):
                 # What was there at some time between the first request and the entry may have been seen.
                 stood = history.entered is not None and span.since <= history.entered
-                if stood and span.said is not None and (later is None or later.since > self._began):
-                    self._baseline[index].add(span.said)
+                if stood and span.content is not None and (later is None or later.since > self._began):
+                    self._baseline[index].add(span.content)
 
     # What was handed out
 
     def deliveries(self) -> Iterator[Flaw]:
         kept: set[int] = set()
-        for (kind, index, said), again in _by_key(self._history.deliveries).items():
+        for (kind, index, content), again in _by_key(self._history.deliveries).items():
             once = list(_distinct(again))
             yield from (_lost(delivery) for delivery in once if not delivery.acked and self._came_no_more(delivery))
             if kind == "schema_changed":
-                yield Flaw("schema", f"a change of shape was reported that never was: {said}")
+                yield Flaw("schema", f"a change of shape was reported that never was: {content}")
             elif kind in ("gap", "unreadable") or index is None:
                 yield from (_duplicate(delivery) for delivery in once[1:])
             else:
@@ -92,7 +92,7 @@ class _Court:
         yield from (Flaw("order", f"request {index} is reported and never was") for index in reported)
 
     def _came_no_more(self, delivery: Delivery) -> bool:
-        """Whether it should have come again: it was not acknowledged, and the consumer has begun anew since."""
+        """Return whether it should have come again: it was not acknowledged, and the consumer has restarted since."""
         return any(later.turn > delivery.turn for later in reversed(self._history.deliveries))
 
     def _sequence(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
@@ -101,15 +101,15 @@ class _Court:
         news = 0
         for delivery in reported:
             news += delivery.kind == "new"
-            found = _after(spans, place, delivery.kind, delivery.said, delivery.time)
+            found = _after(spans, place, delivery.kind, delivery.content, delivery.time)
             if found is not None:
                 place = found
             elif delivery.kind == "withdrawn":
                 yield Flaw("withdrawn", f"request {index} was reported withdrawn at {delivery.time:.3f}, and was there")
-            elif before is not None and before.said == delivery.said:
+            elif before is not None and before.content == delivery.content:
                 yield _duplicate(delivery)
             else:
-                yield Flaw("order", f"request {index} went back to {delivery.said} at {delivery.time:.3f}")
+                yield Flaw("order", f"request {index} went back to {delivery.content} at {delivery.time:.3f}")
             before = delivery
         if news > 1:
             yield Flaw("duplicate", f"request {index} was new {news} times")
@@ -120,7 +120,9 @@ class _Court:
         if history.start != "now" or index in history.holes or index in history.lies:
             return
         for delivery in reported:
-            spans = [span for span in self._spans[index] if span.said == delivery.said and span.since <= delivery.time]
+            spans = [
+                span for span in self._spans[index] if span.content == delivery.content and span.since <= delivery.time
+            ]
             updates = [history.shown_at(update) for span in spans for update in span.updates]
             if delivery.kind == "new" and updates and max(updates) < self._began:
                 yield Flaw("stood", f"request {index} was new at {delivery.time:.3f}, and was there before the feed")
@@ -129,25 +131,25 @@ class _Court:
         """The last that was reported is how it is."""
         final = self._spans[index][-1]
         last = reported[-1] if reported else None
-        if final.said is None:
+        if final.content is None:
             if self._history.reported and last is not None and last.kind != "withdrawn" and not self._baseline[index]:
                 yield Flaw("unreported", f"request {index} was withdrawn at {final.updates[0]:.3f}: no event says so")
             return
-        if last is not None and last.kind != "withdrawn" and last.said == final.said:
+        if last is not None and last.kind != "withdrawn" and last.content == final.content:
             return
         unreadable = {
-            delivery.said
+            delivery.content
             for delivery in self._history.deliveries
             if delivery.kind == "unreadable" and delivery.index == index
         }
-        if final.said in unreadable or self._excused(index, final, alone=last is None, unreadable=bool(unreadable)):
+        if final.content in unreadable or self._excused(index, final, alone=last is None, unreadable=bool(unreadable)):
             return
         yield Flaw(
-            "missed", f"request {index}: {final.said}, since {final.since:.3f}; the last that was reported is {last}"
+            "missed", f"request {index}: {final.content}, since {final.since:.3f}; the last that was reported is {last}"
         )
 
     def _excused(self, index: int, span: _Span, *, alone: bool, unreadable: bool, by: float = float("inf")) -> bool:
-        """Whether a state need not have been reported by then; `alone` says that nothing else of the request was."""
+        """Return whether a state may go unreported until then; `alone`: no other state of the request was reported."""
         history = self._history
         updates = [update for update in span.updates if history.shown_at(update) <= by]
         if index in history.holes:
@@ -156,18 +158,18 @@ class _Court:
             return True
         if history.entered is None:
             return False
-        if alone and self._is_baseline(index, span.said):
+        if alone and self._is_baseline(index, span.content):
             return True
         return all(self._beyond_reach(update) for update in updates)
 
-    def _is_baseline(self, index: int, said: State | None) -> bool:
-        """Whether that was known from the beginning, and not to be reported: the same again later is no news either."""
+    def _is_baseline(self, index: int, content: State | None) -> bool:
+        """Return whether that was known from the beginning: it is not reported, nor is the same state later."""
         history = self._history
-        if history.entered is None or history.start == "backfill" or said not in self._baseline[index]:
+        if history.entered is None or history.start == "backfill" or content not in self._baseline[index]:
             return False
         if history.start == "now":
             return True
-        updates = (update for span in self._spans[index] if span.said == said for update in span.updates)
+        updates = (update for span in self._spans[index] if span.content == content for update in span.updates)
         since = history.entered - history.start
         return all(update < since for update in updates if history.shown_at(update) <= self._began)
 
@@ -180,7 +182,7 @@ class _Court:
     # What was claimed
 
     def covers(self) -> Iterator[Flaw]:
-        """When the cover advances, all that showed before is written down."""
+        """Yield a flaw for each change that was visible before the watermark advanced, and is not committed."""
         shown = sorted(
             ((span.since, index, place) for index, spans in self._spans.items() for place, span in enumerate(spans))
         )
@@ -202,7 +204,7 @@ class _Court:
                     yield Flaw(
                         "cover",
                         f"at {note.time:.3f} all before {note.until:.3f} was claimed, and request {index}, which"
-                        f" showed {span.said} since {span.since:.3f}, was not written down",
+                        f" showed {span.content} since {span.since:.3f}, was not written down",
                     )
 
     def _is_written(self, index: int, place: int, note: Note, written: _Written) -> bool:
@@ -210,18 +212,18 @@ class _Court:
         span = spans[place]
         reached = written.reached.get(index, -1)
         if (
-            span.said is None
+            span.content is None
             or reached >= place
-            or any(later.said is None for later in spans[place + 1 :] if later.since <= note.time)
+            or any(later.content is None for later in spans[place + 1 :] if later.since <= note.time)
         ):
             return True
-        later = [other.said for other in spans[place:] if other.since <= note.time]
-        if reached >= 0 and spans[reached].said in later:
+        later = [other.content for other in spans[place:] if other.since <= note.time]
+        if reached >= 0 and spans[reached].content in later:
             return True
-        if any(said in written.unreadable[index] for said in later):
+        if any(content in written.unreadable[index] for content in later):
             return True
         alone = reached < 0
-        if alone and any(self._is_baseline(index, said) for said in later):
+        if alone and any(self._is_baseline(index, content) for content in later):
             return True
         return self._excused(index, span, alone=alone, unreadable=bool(written.unreadable[index]), by=note.until)
 
@@ -232,7 +234,7 @@ class _Court:
 
 
 class _Written:
-    """What is written down up to a moment: how far each request has come."""
+    """Progress of each request that is committed up to a time."""
 
     def __init__(self, spans: dict[int, list[_Span]]) -> None:
         self._spans = spans
@@ -243,22 +245,22 @@ class _Written:
         if note.index is None:
             return
         if note.kind == "unreadable":
-            self.unreadable[note.index].add(note.said)
+            self.unreadable[note.index].add(note.content)
             return
         place = self.reached.get(note.index, -1)
         # The latest state that it can be of: which one it was is for those to judge who look at the order.
         while True:
-            found = _after(self._spans.get(note.index, ()), place, note.kind, note.said, note.time)
+            found = _after(self._spans.get(note.index, ()), place, note.kind, note.content, note.time)
             if found is None:
                 break
             place = self.reached[note.index] = found
 
 
-def _after(spans: Sequence[_Span], place: int, kind: str, said: State | None, time: float) -> int | None:
+def _after(spans: Sequence[_Span], place: int, kind: str, content: State | None, time: float) -> int | None:
     """The next state, after the one in this place, that a delivery can be of."""
-    wanted = None if kind == "withdrawn" else said
+    wanted = None if kind == "withdrawn" else content
     for later in range(place + 1, len(spans)):
-        if spans[later].said == wanted and spans[later].since <= time:
+        if spans[later].content == wanted and spans[later].since <= time:
             return later
     return None
 
@@ -266,7 +268,7 @@ def _after(spans: Sequence[_Span], place: int, kind: str, said: State | None, ti
 def _by_key(deliveries: Iterable[Delivery]) -> dict[tuple[str, int | None, State | None], list[Delivery]]:
     found: dict[tuple[str, int | None, State | None], list[Delivery]] = defaultdict(list)
     for delivery in deliveries:
-        found[delivery.kind, delivery.index, delivery.said].append(delivery)
+        found[delivery.kind, delivery.index, delivery.content].append(delivery)
     return found
 
 

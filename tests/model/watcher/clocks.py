@@ -17,7 +17,7 @@ _UP = 5_000.0
 
 
 class Clocks:
-    """What time it is, by the true time and by each of the machine's clocks.
+    """Clocks of the machine, and the true time.
 
     Attributes:
         slept: Seconds that the machine was suspended for: the loop's clock stood still.

@@ -1,4 +1,4 @@
-"""What a run leaves behind for its judge: plain values, in the order of time. Times are the server's."""
+"""History of a run for its judge: plain values in the order of time. Times are the server's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["UNREADABLE", "Delivery", "Gap", "History", "Note", "State", "of_wire", "plain", "state_of", "weight"]
 
 State = tuple[str, ...]
-"""What a request says, in plain words: commodity, origin, destination, quantity, weight, incoterm, hazardous, notes."""
+"""Content of a request: commodity, origin, destination, quantity, weight, incoterm, hazardous, notes."""
 
 UNREADABLE = 900_000_000
 """Kilograms from which on the service writes a weight in an unreadable form."""
@@ -27,7 +27,7 @@ class Delivery:
 
     Attributes:
         turn: Counts the times that it began to read anew; what it had not acknowledged then comes again.
-        said: What the request said; `None` where the event is not about one.
+        content: Content of the request; `None` if the event is about none.
         acked: Whether the acknowledgement was written down.
     """
 
@@ -35,7 +35,7 @@ class Delivery:
     turn: int
     kind: str
     index: int | None
-    said: State | None
+    content: State | None
     acked: bool = False
 
 
@@ -46,7 +46,7 @@ class Note:
     time: float
     kind: str
     index: int | None = None
-    said: State | None = None
+    content: State | None = None
     until: float = 0.0
 
 
@@ -92,7 +92,7 @@ class History:
 
 
 def state_of(request: Request) -> State:
-    """What the exchange's own record says."""
+    """Return the state in the exchange's own record."""
     cargo = request.cargo
     return (
         cargo.commodityname,
@@ -107,7 +107,7 @@ def state_of(request: Request) -> State:
 
 
 def of_wire(record: Mapping[str, object]) -> State:
-    """What a record of a reply says."""
+    """Return the state in a record of a reply."""
     names = ("commodityname", "origin", "destination", "qty", "weight", "incoterm", "hazardous", "notes")
     return tuple(plain(record.get(name)) for name in names)
 

@@ -1,4 +1,4 @@
-"""When the service shows a change: some time after it was made, and never less today than it showed yesterday."""
+"""Late visibility: the service shows a change some time after it was made, and hides none that it has shown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Lateness:
         return max(before, now - late)
 
     def at(self, changed: float) -> float:
-        """When a change that was made then was shown, or will be."""
+        """Return the time at which a change that was made then becomes visible."""
         for place, (since, late, before) in enumerate(self._turns):
             until = self._turns[place + 1][0] if place + 1 < len(self._turns) else float("inf")
             when = max(since, changed) if changed <= before else max(since, changed + late)

@@ -27,7 +27,7 @@ _REMEMBERED = 1000
 
 
 class Naive:
-    """What the loops share: rows are known by what they say, and what is not known is handed out.
+    """Base of the loops: rows are known by their content, and unknown ones are reported.
 
     Attributes:
         down_until: Until when the program is not running, by the loop's clock; it forgets nothing meanwhile.
@@ -60,17 +60,17 @@ class Naive:
         return rows
 
     def _hand_out(self, row: Mapping[str, Any]) -> None:
-        index, said = int(row["index"]), of_wire(row)
-        if (index, said) in self._seen:
-            self._seen.move_to_end((index, said))
+        index, content = int(row["index"]), of_wire(row)
+        if (index, content) in self._seen:
+            self._seen.move_to_end((index, content))
             return
-        self._seen[index, said] = None
+        self._seen[index, content] = None
         if len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
-        self._reported[index] = said
+        self._reported[index] = content
 
     def missed(self, world: World) -> int:
-        """How many requests it knows otherwise than they are. What was there before it began is not counted."""
+        """Return how many requests it knows otherwise than they are, without those from before its start."""
         final = {change.request: change for change in world.history.audit_log.changes}
         return sum(
             change.time > self._began
@@ -89,7 +89,7 @@ class Newest(Naive):
 
 
 class SinceLast(Naive):
-    """What was updated since the last poll, page by page, until one is short."""
+    """Loop that reads the updates since the last poll, page by page, until one is short."""
 
     overlap = 0.0
 

@@ -226,8 +226,8 @@ class Program:
     # What is noted
 
     def _delivery(self, event: Event) -> Delivery:
-        index, said = _said(event)
-        return Delivery(time=self._clocks.now(), turn=self._turn, kind=event.kind, index=index, said=said)
+        index, content = _content(event)
+        return Delivery(time=self._clocks.now(), turn=self._turn, kind=event.kind, index=index, content=content)
 
     def _acknowledged(self, ids: Sequence[int]) -> None:
         for delivery in self._hand if self._acking is None else [self._acking]:
@@ -241,15 +241,15 @@ class Program:
             since, until = event.since.timestamp() - off, event.until.timestamp() - off
             self._history.gaps.append(Gap(time=now, since=since, until=until))
             return
-        index, said = _said(event)
-        self._history.notes.append(Note(time=now, kind=event.kind, index=index, said=said))
+        index, content = _content(event)
+        self._history.notes.append(Note(time=now, kind=event.kind, index=index, content=content))
 
     def _covered(self, until: float) -> None:
         self._history.notes.append(Note(time=self._clocks.now(), kind="cover", until=until))
 
 
-def _said(event: Event) -> tuple[int | None, State]:
-    """What an event is about, and what that says, in plain words."""
+def _content(event: Event) -> tuple[int | None, State]:
+    """Return the request and the state that an event reports."""
     match event:
         case RequestEvent(request=request):
             return request.index, _state(request)

@@ -50,7 +50,7 @@ def run(plan: Plan, *, lowered: bool = False) -> Ran:
 
 
 def naive_run(plan: Plan, name: str) -> int:
-    """How many final states the naive loop of that name misses under the same plan."""
+    """Return how many final states the naive loop of that name misses under the same plan."""
     missed = _in_virtual_time(plan, _naively_watched, plan, name)
     assert isinstance(missed, int)
     return missed

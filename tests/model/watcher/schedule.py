@@ -1,4 +1,4 @@
-"""What happens in a run: the service's habits, and one operation after another. Drawn from a seed."""
+"""Schedule of a run, drawn from a seed: the service's quirks, and one operation after another."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FAULTY = (
 """Names of the sandbox's faults that pass, and after which a page or a login is asked for again."""
 
 BETWEEN = ("publish", "update", "touch", "withdraw", "reorder", "burst")
-"""What happens between two pages of a scan."""
+"""Operations between two pages of a scan."""
 
 
 @attrs.frozen(kw_only=True)

@@ -20,7 +20,7 @@ _STEPS = 50
 
 @attrs.define
 class Tally:
-    """What came of many runs.
+    """Tally of many runs.
 
     Attributes:
         schedules, events, calls: How many there were.

@@ -270,7 +270,7 @@ class World:
             self.exchange.profile = attrs.evolve(profile, late_visibility=late)
 
     def after(self, page: int | None, reply: Reply, now: float) -> Reply:
-        """What is really shown of the answer."""
+        """Return the reply as the service's faults change it."""
         if reply.status != 200:
             return reply
         # A look-up shows a record as the listing does; it is no page all the same.
@@ -316,7 +316,7 @@ class World:
 def _page_of(call: Call) -> int | None:
     """The number of the page that is asked for; `None` for a look-up."""
     try:
-        said = json.loads(call.body)
+        body = json.loads(call.body)
     except ValueError:
         return None
-    return None if "index" in said else int(said.get("offset", 0))
+    return None if "index" in body else int(body.get("offset", 0))

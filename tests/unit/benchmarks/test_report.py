@@ -38,9 +38,9 @@ def a_table(**changes: Any) -> Table:
     return attrs.evolve(table, **changes)
 
 
-def report(table: Table, said: str = "") -> str:
+def report(table: Table, description: str = "") -> str:
     tables = {table.name: json.loads(json.dumps(attrs.asdict(table)))}
-    return markdown({"machine": {"said": said}, "tables": tables, "oddities": [], "profiles": {}})
+    return markdown({"machine": {"description": description}, "tables": tables, "oddities": [], "profiles": {}})
 
 
 def test_a_ratio_is_taken_within_a_round() -> None:
@@ -107,9 +107,9 @@ def test_every_decoder_reads_the_same(name: str) -> None:
     content = records.page(1, 30)
     for record, ours in zip(DECODERS[name].ready()(content), DECODERS["speedups"].ready()(content), strict=True):
         for field in FIELDS:
-            said = getattr(record, field)
+            description = getattr(record, field)
             # A word of ours is equal to itself in any case.
-            assert getattr(ours, field) == getattr(said, "value", said), field
+            assert getattr(ours, field) == getattr(description, "value", description), field
 
 
 def test_the_records_hold_every_field_of_a_request() -> None:

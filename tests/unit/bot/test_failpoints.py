@@ -105,7 +105,7 @@ class TestOrder:
         assert selected == [index] * select
         return visits
 
-    def said_in_pairs(self, visits: list[str]) -> list[str]:
+    def paired_steps(self, visits: list[str]) -> list[str]:
         """Check that steps are not nested, and return their order."""
         assert [point.split()[0] for point in visits] == ["before", "after"] * (len(visits) // 2)
         steps = [point.split(" ", 1)[1] for point in visits]
@@ -113,20 +113,20 @@ class TestOrder:
         return steps[::2]
 
     async def test_of_offer(self) -> None:
-        steps = self.said_in_pairs(await self.visits())
+        steps = self.paired_steps(await self.visits())
         way = [step for step in steps if step not in BESIDE]
         assert way == ["intent", "sending", "send", "confirmed", "settle"]
         assert steps.index("deliver") < steps.index("intent")
         assert "claim" in steps[: steps.index("intent")]
 
     async def test_of_refused_offer(self) -> None:
-        steps = self.said_in_pairs(await self.visits(currency=99))
+        steps = self.paired_steps(await self.visits(currency=99))
         assert [step for step in steps if step not in BESIDE] == [
             "intent", "sending", "send", "rejected", "settle",
         ]  # fmt: skip
 
     async def test_of_unsent_offer(self) -> None:
-        steps = self.said_in_pairs(await self.visits(strike="not_found_page"))
+        steps = self.paired_steps(await self.visits(strike="not_found_page"))
         assert [step for step in steps if step not in BESIDE] == [
             "intent", "sending", "send", "withdrawn", "settle", "intent", "sending", "send", "confirmed", "settle",
         ]  # fmt: skip

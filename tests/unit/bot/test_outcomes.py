@@ -26,7 +26,7 @@ class Blank(Exception):
 
 
 # What somebody gives as a reason, and what is kept of it.
-SAID: list[tuple[object, str]] = [
+REASONS: list[tuple[object, str]] = [
     ("no tariff", "no tariff"),
     ("", ""),
     (TimeoutError("no tariff"), "TimeoutError: no tariff"),
@@ -101,7 +101,7 @@ class TestDrop:
         assert (type(again), again.reason) == (Drop, "why")
 
 
-@pytest.mark.parametrize(("reason", "kept"), SAID, ids=lambda value: ascii(value)[:20])
+@pytest.mark.parametrize(("reason", "kept"), REASONS, ids=lambda value: ascii(value)[:20])
 def test_any_reason_becomes_storable_text(reason: object, kept: str) -> None:
     assert describe(reason) == kept
     assert (Drop(reason).reason, RetryLater(5, reason).reason) == (kept, kept)

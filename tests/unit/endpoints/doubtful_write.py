@@ -112,5 +112,5 @@ class DoubtfulWrite:
         self.sandbox.strike(*FAULTS[name](method="GET", path=LISTINGS.get(self.kind, "quote/offer"), **how))
 
     def writes(self) -> int:
-        """How many calls there were that are not reads."""
+        """Return the number of calls that are not reads."""
         return sum(call.method != "GET" and call.path != "login" for call in self.sandbox.audit_log.calls)

@@ -78,7 +78,7 @@ class ScriptedService:
 
 
 def carried(error: FreightExchangeError) -> tuple[str | None, int | None, int]:
-    """What an error reports of its call, and how long it took."""
+    """Return what an error reports of its call, and how long it took."""
     assert error.elapsed is not None
     assert error.elapsed >= 0
     assert error.settled

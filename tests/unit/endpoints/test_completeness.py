@@ -1,4 +1,4 @@
-"""What a service does to its pages, seen through the client: listings lose nothing, and no verdict is wrong."""
+"""Completeness of listings beside faults of a service's pages: nothing is lost, and no verdict is wrong."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_pages_hidden_behind_a_short_listing_make_no_verdict_wrong(
 
 @pytest.mark.parametrize("own", [0, 1, 30])
 async def test_a_run_of_hidden_pages_leaves_an_absence_in_doubt(service: Service, own: int) -> None:
-    """Where six pages in a row are hidden, fifteen may be: an empty end is no proof."""
+    """If six pages in a row are hidden, fifteen may be: an empty end is no proof."""
     service.bids, service.clamp = [*range(own), *range(1000, 1060), 500, *range(2000, 2150)], 10
     service.hidden = lambda row: 1000 <= row < 2150
     async with service.client() as exchange:

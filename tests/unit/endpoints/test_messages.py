@@ -30,7 +30,7 @@ class TestMessages:
         assert "base_url" not in str(caught.value)
 
     @pytest.mark.parametrize(
-        ("said", "reported"),
+        ("message", "reported"),
         [
             ("No records found.", True),
             ("No rate requests found", True),
@@ -41,17 +41,17 @@ class TestMessages:
         ],
     )
     async def test_a_404_about_records_is_an_empty_listing_and_a_gateways_is_not(
-        self, said: str, reported: bool
+        self, message: str, reported: bool
     ) -> None:
-        async with ScriptedService(replies({"message": said}, 404)).client() as exchange:
+        async with ScriptedService(replies({"message": message}, 404)).client() as exchange:
             updated = UpdatedRequests(exchange.requests._service)
             if reported:
                 assert not (await exchange.requests.search()).records
                 assert await updated.find(4) is None
                 return
-            with pytest.raises(NotFoundError, match=f"{said}; base_url may be wrong"):
+            with pytest.raises(NotFoundError, match=f"{message}; base_url may be wrong"):
                 await exchange.requests.search()
-            with pytest.raises(NotFoundError, match=said):
+            with pytest.raises(NotFoundError, match=message):
                 await updated.find(4)
 
     @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ class TestMessages:
             with pytest.raises(NotFoundError):
                 await UpdatedRequests(exchange.requests._service).find(4)
 
-    @pytest.mark.parametrize("said", ["no route", "no records found"])
-    async def test_a_login_where_there_is_nothing(self, said: str) -> None:
-        async with ScriptedService(replies({}), login=replies({"message": said}, 404)).client() as exchange:
-            with pytest.raises(NotFoundError, match=rf"{said}; base_url may be wrong \[POST login"):
+    @pytest.mark.parametrize("message", ["no route", "no records found"])
+    async def test_a_login_where_there_is_nothing(self, message: str) -> None:
+        async with ScriptedService(replies({}), login=replies({"message": message}, 404)).client() as exchange:
+            with pytest.raises(NotFoundError, match=rf"{message}; base_url may be wrong \[POST login"):
                 await exchange.carriers.list()
 
     async def test_a_rejected_login_reports_what_to_do(self) -> None:
@@ -82,14 +82,14 @@ class TestMessages:
                     await exchange.login()
 
     @pytest.mark.parametrize(
-        ("body", "said"),
+        ("body", "message"),
         [(b"no such fee\r\n", "wrong: no such fee [POST"), (b"<html>oops</html>", "wrong [POST"), (b"", "wrong [POST")],
     )
-    async def test_replies_without_json(self, body: bytes, said: str) -> None:
+    async def test_replies_without_json(self, body: bytes, message: str) -> None:
         async with ScriptedService(replies(body, 400)).client() as exchange:
             with pytest.raises(BadRequestError) as caught:
                 await exchange.requests.search()
-        assert said in str(caught.value)
+        assert message in str(caught.value)
 
     async def test_too_many_calls(self) -> None:
         service = ScriptedService(httpx.Response(429, headers={"Retry-After": "400"}))

@@ -27,7 +27,7 @@ SHOWN_REQUEST = {
 
 
 async def verdict(publishes: bool, record: dict[str, Any]) -> Reconciliation:
-    """What becomes of a write whose answer is lost where its listing holds this record alone."""
+    """Return the verdict on a write whose reply is lost, when its listing holds this record alone."""
     key = "offers" if publishes else "routes"
 
     def answer(request: httpx.Request) -> httpx.Response:

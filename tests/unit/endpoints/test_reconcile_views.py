@@ -45,7 +45,7 @@ class Views:
         return await reconcile(readers, readers, WRITE, settle=SETTLE, baseline=baseline)
 
     def looks(self) -> list[bool]:
-        """Whether each look read all views, or else the plain one alone."""
+        """Return, for each look, whether it read all views or the plain one alone."""
         assert all(tuple(views) in (ALL, (None,)) for views in self.read.values())
         return [tuple(views) == ALL for views in self.read.values()]
 

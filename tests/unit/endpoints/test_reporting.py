@@ -44,7 +44,7 @@ class TestFlaws:
 
 
 class TestOncePerReading:
-    """What could not be read is reported once, however often its page comes."""
+    """A record that cannot be read is reported once, however often its page comes."""
 
     ROWS: tuple[object, ...] = (
         {"index": 1},

@@ -1,4 +1,4 @@
-"""What every resource calls: what its errors carry, what it reports, and what it takes for nothing at all."""
+"""Calls of every resource: their errors, their reports, and their empty replies."""
 
 from __future__ import annotations
 
@@ -147,12 +147,12 @@ async def test_every_public_method_is_documented_with_what_it_raises(resource: s
     assert {name for name in vars(holder) if not name.startswith("_")} == methods
     for name in methods:
         method = getattr(holder, name)
-        said = method.__doc__
-        assert "service document, 4." in said
+        docstring = method.__doc__
+        assert "service document, 4." in docstring
         if len(inspect.signature(method).parameters) > 1:
-            assert "ValidationError:" in said, name
+            assert "ValidationError:" in docstring, name
         if name in {"publish", "approve", "decline", "submit", "create", "update"}:
-            assert "OutcomeUnknownError:" in said, name
+            assert "OutcomeUnknownError:" in docstring, name
 
 
 class TestEmptyReplies:

@@ -1,4 +1,4 @@
-"""What the tests of the feed share."""
+"""Fixtures of the tests of the feed."""
 
 from __future__ import annotations
 

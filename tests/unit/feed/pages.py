@@ -41,7 +41,7 @@ def look(
     broken: Iterable[DecodeError] = (),
     **changes: Any,
 ) -> tuple[Classification, dict[int, TrackedRequest]]:
-    """What the page means, and what is known afterwards."""
+    """Classify a page, and return the result and the requests that are known afterwards."""
     meaning = classify(records, broken, known or {}, attrs.evolve(SIGHT, **changes))
     return meaning, {**(known or {}), **{row.index: row for row in meaning.tracked}}
 

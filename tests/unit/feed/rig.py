@@ -1,4 +1,4 @@
-"""What the tests of the feed share: a small service that lists what was updated recent_updates, and a watcher of it."""
+"""Rig of the tests of the feed: a small service that lists recent updates, and a watcher of it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Service:
 
     @property
     def windows(self) -> list[int]:
-        """The windows of the scans, as their first pages said them."""
+        """The windows of the scans, as their first pages requested them."""
         return [window for number, _, window in self.pages if number == 0]
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:

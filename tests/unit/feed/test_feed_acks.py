@@ -1,4 +1,4 @@
-"""What is acknowledged and when: each event is handed out until it was, and never again afterwards."""
+"""Acknowledgements: each event is delivered until it is acknowledged, and never again afterwards."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listed(sandbox: Sandbox) -> list[int]:
 
 
 async def rest(sandbox: Sandbox, store: Store, **options: Any) -> list[int]:
-    """What the next run on the store is handed out."""
+    """Return the events that the next run on the store delivers."""
     found: list[int] = []
     async with sandbox.client() as exchange, exchange.watch(store=store, interval=MINUTE, **options) as feed:
         with anyio.move_on_after(300):

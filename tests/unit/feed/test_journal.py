@@ -1,4 +1,4 @@
-"""What is written down: a page, its events and the cover in one commit; what is known is there again afterwards."""
+"""Journal: a page, its events and the watermark in one commit, and all of it known after a restart."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reported(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What standing by has said."""
+    """Return the log lines of a feed on standby."""
     caplog.set_level(logging.INFO, "freight_exchange.feed")
     return lambda: [record.getMessage() for record in caplog.records if "stands by" in record.msg]
 

@@ -1,4 +1,4 @@
-"""Which requests that scans lack are looked up, in which order, and how often."""
+"""Look-ups of requests that scans lack: their choice, their order, and their number."""
 
 from __future__ import annotations
 

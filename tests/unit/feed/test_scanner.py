@@ -244,9 +244,9 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
 def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_ones_in_the_end() -> None:
     listing, scanner = [*range(2500)], Scanner[RateRequest](PageSizes())
     scanner.take(shelf(scanner, listing))
-    said = [scanner.fail(DOWN) for _ in range(6)]
+    decisions = [scanner.fail(DOWN) for _ in range(6)]
     # A deep scan goes on after an outage with the page that failed: "lost" is no more than its pause.
-    assert said == ["again"] * 2 + ["lost"] * 3 + ["again"]
+    assert decisions == ["again"] * 2 + ["lost"] * 3 + ["again"]
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
         scanner.take(shelf(scanner, listing))

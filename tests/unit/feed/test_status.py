@@ -1,4 +1,4 @@
-"""What a feed says of itself: the state it is in, and why a request was, or was not yet, handed out."""
+"""Status of a feed, and explanations of why a request was delivered, or not yet."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def event(kind: str, *, acknowledged: bool = False, filtered: bool = False, numb
 
 
 def verdict(seen: TrackedRequest | None, *events: StoredEvent, state: State = STATE, **options: Any) -> str:
-    said = explain(4, seen, events, state=state, time=1000.0, wall=1.7e9, where=None, **options)
-    assert str(said) == said.sentence
-    assert said.sentence.startswith("request 4 ")
-    assert said.events == tuple(event.kind for event in events)
-    return said.verdict
+    explanation = explain(4, seen, events, state=state, time=1000.0, wall=1.7e9, where=None, **options)
+    assert str(explanation) == explanation.sentence
+    assert explanation.sentence.startswith("request 4 ")
+    assert explanation.events == tuple(event.kind for event in events)
+    return explanation.verdict
 
 
 def test_each_verdict() -> None:
@@ -63,10 +63,10 @@ def test_what_waits_is_judged_by_its_own_content() -> None:
     waiting = attrs.evolve(event("new"), payload=pack(oslo))
     where = RequestFilter(origin="Oslo")
     moved = attrs.evolve(ROW, record=b'{"index":4,"origin":"Bergen"}')
-    said = explain(4, moved, [waiting], state=STATE, time=1000.0, wall=1.7e9, where=where)
-    assert said.verdict == "waiting"
-    said = explain(4, ROW, [waiting], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
-    assert said.verdict == "excluded"
+    explanation = explain(4, moved, [waiting], state=STATE, time=1000.0, wall=1.7e9, where=where)
+    assert explanation.verdict == "waiting"
+    explanation = explain(4, ROW, [waiting], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
+    assert explanation.verdict == "excluded"
 
 
 def test_a_known_request_that_cannot_be_read_any_more_reports_it() -> None:
@@ -76,9 +76,9 @@ def test_a_known_request_that_cannot_be_read_any_more_reports_it() -> None:
 
 
 def test_what_the_filter_leaves_out_reports_by_what() -> None:
-    said = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
-    assert said.verdict == "excluded"
-    assert "origin" in said.sentence
+    explanation = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
+    assert explanation.verdict == "excluded"
+    assert "origin" in explanation.sentence
 
 
 @pytest.mark.parametrize("where", [None, RequestFilter(origin="Oslo")])
@@ -102,15 +102,17 @@ def test_what_the_filter_leaves_out_reports_by_what() -> None:
 def test_what_an_earlier_filter_left_out_was_not_handed_out(
     events: list[StoredEvent], verdict: str, sentence: str, where: RequestFilter | None
 ) -> None:
-    said = explain(4, ROW, events, state=STATE, time=1000.0, wall=1.7e9, where=where)
-    assert (said.verdict, said.sentence) == (verdict, f"request 4 was {sentence}")
+    explanation = explain(4, ROW, events, state=STATE, time=1000.0, wall=1.7e9, where=where)
+    assert (explanation.verdict, explanation.sentence) == (verdict, f"request 4 was {sentence}")
 
 
 def test_what_became_of_one_that_is_kept_no_longer_is_not_certain() -> None:
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     for where in (None, RequestFilter(origin="Oslo")):
-        said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
-        assert said.sentence.endswith("was handed out, or excluded by a filter, longer ago than requests are kept")
+        explanation = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
+        assert explanation.sentence.endswith(
+            "was handed out, or excluded by a filter, longer ago than requests are kept"
+        )
 
 
 def test_what_the_filter_is_about_to_pass_over_was_not_handed_out() -> None:
@@ -121,22 +123,22 @@ def test_what_the_filter_is_about_to_pass_over_was_not_handed_out() -> None:
         observed_between=(None, datetime.fromtimestamp(900, UTC)),
     )
     unwanted = attrs.evolve(event("new"), payload=pack(bergen))
-    said = explain(4, ROW, [unwanted], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Oslo"))
-    assert said.verdict == "excluded"
-    assert "was excluded by the filter of that time: the last event was 'new'" in said.sentence
+    explanation = explain(4, ROW, [unwanted], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Oslo"))
+    assert explanation.verdict == "excluded"
+    assert "was excluded by the filter of that time: the last event was 'new'" in explanation.sentence
 
 
 def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:
-    said = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
-    assert said.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
-    assert said.last_seen == datetime.fromtimestamp(1.7e9 - 200, UTC)
+    explanation = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
+    assert explanation.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
+    assert explanation.last_seen == datetime.fromtimestamp(1.7e9 - 200, UTC)
 
 
 def test_a_tombstone_lacks_the_time_at_which_it_was_last_seen() -> None:
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
-    said = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
-    assert said.last_seen is None
-    assert said.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
+    explanation = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
+    assert explanation.last_seen is None
+    assert explanation.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
 
 
 @pytest.mark.virtual_time
@@ -268,9 +270,9 @@ async def test_what_was_left_out_is_never_called_handed_out() -> None:
         sandbox.exchange.withdraw(index, sandbox.now())
         with anyio.move_on_after(3600):
             await anext(feed)
-        said = await feed.explain(index)
-        assert said.events == ("new", "withdrawn")
-        assert said.verdict == "excluded"
+        explanation = await feed.explain(index)
+        assert explanation.events == ("new", "withdrawn")
+        assert explanation.verdict == "excluded"
 
 
 @pytest.mark.virtual_time

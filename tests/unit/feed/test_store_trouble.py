@@ -58,10 +58,10 @@ async def refused(exchange: FreightExchange, path: Path, *words: str, **options:
     with pytest.raises(StoreError) as refusal:
         await take(exchange, path, 1, **options)
     after = {file.name: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".lock"}
-    said = str(refusal.value)
-    assert path.name in said
+    message = str(refusal.value)
+    assert path.name in message
     for word in words:
-        assert word in said, said
+        assert word in message, message
     assert after[path.name] == before[path.name]
     return refusal.value
 
@@ -85,7 +85,7 @@ async def test_a_file_that_was_cut_off_is_damaged_and_left_alone(path: Path, kep
 
 
 def everything_but(sandbox: Sandbox, acknowledged: int, path: Path) -> list[int]:
-    """What is left of all that was published, when so many events were acknowledged."""
+    """Return the published requests that remain after so many acknowledged events."""
     with sqlite3.connect(path) as connection:
         done = [row[0] for row in connection.execute('SELECT "index" FROM event ORDER BY id LIMIT ?', (acknowledged,))]
     connection.close()
@@ -277,11 +277,11 @@ async def test_a_second_process_gets_the_holder_and_one_that_stands_by_takes_ove
         ):
             assert holder.stdout is not None
             try:
-                said = BufferedByteReceiveStream(holder.stdout)
+                message = BufferedByteReceiveStream(holder.stdout)
                 with anyio.fail_after(30):
-                    assert await said.receive_until(b"\n", 1000) == b"watching for requests"
+                    assert await message.receive_until(b"\n", 1000) == b"watching for requests"
                     known = sandbox.publish()
-                    assert f"new FX{known:06d}" in (await said.receive_until(b"\n", 1000)).decode()
+                    assert f"new FX{known:06d}" in (await message.receive_until(b"\n", 1000)).decode()
                     with pytest.raises(HeldError, match=f"is held by process {holder.pid} on"):
                         await take(exchange, path, 1)
                     looks = sandbox.audit_log.count

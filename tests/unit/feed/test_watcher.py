@@ -100,7 +100,7 @@ async def test_rule_1_a_wall_set_forward_by_less_than_the_service_looks_back_is_
 
 
 async def test_rule_1_the_cover_is_when_page_0_was_sent(store: Store) -> None:
-    """What is updated while the later pages are read is looked for by the next scan."""
+    """An update made while the later pages are read is in reach of the next scan."""
     service = Service(clamp=2, latency=1.0)
     rig = await live(service, store)
     service.publish(1, 2, 3)

@@ -1,4 +1,4 @@
-"""What a watcher claims is what it can prove: of what is gone, of when it happened, of what it cannot see."""
+"""Claims of a watcher, which it can prove: of withdrawals, of times, and of what it cannot see."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: St
 
 
 async def test_a_narrow_look_of_several_pages_that_end_with_an_error_reports_as_well(store: Store) -> None:
-    """Where the service has no such page, and where it is away for a moment."""
+    """Both when the service has no such page, and when it is briefly unavailable."""
 
     class Ending(Service):
         async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:

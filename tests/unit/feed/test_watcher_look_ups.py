@@ -340,7 +340,7 @@ async def test_withdrawal_is_looked_up_after_the_pause_that_a_failed_page_costs(
 
 @virtual_time
 async def test_server_that_gives_less_than_it_did_is_found_out_by_a_scan_that_lacks_a_request(store: Store) -> None:
-    """What a scan lacks may be beyond a page that was taken for the last one: the next scan reads to an empty page."""
+    """A missing request may be beyond a page that seemed to be the last: the next scan reads to an empty page."""
     service = Empty()
     rig = await live(service, store, interval=10.0)
     service.publish(*range(1, 9))

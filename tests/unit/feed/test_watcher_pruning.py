@@ -1,4 +1,4 @@
-"""What the service lists no longer is let go of, however much of it there is."""
+"""Pruning of requests that the service no longer lists, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests a filter lets through, and which filters are refused."""
+"""Filters of requests: their matches, and the filters that are refused."""
 
 from __future__ import annotations
 
@@ -91,18 +91,18 @@ def test_missing_field_never_excludes_request(field: str, value: Any) -> None:
 
 @pytest.mark.parametrize("unsaid", ["quantity", "length", "width", "height"])
 def test_without_a_quantity_or_a_dimension_there_is_no_volume_to_exclude(unsaid: str) -> None:
-    said: dict[str, Any] = {unsaid: None}
+    text: dict[str, Any] = {unsaid: None}
     wanted = RequestFilter(max_volume=1)
     assert wanted.excluded_by(REQUEST) == "max_volume"
-    assert wanted.matches(attrs.evolve(REQUEST, **said))
+    assert wanted.matches(attrs.evolve(REQUEST, **text))
 
 
 @pytest.mark.parametrize("field", TEXTS)
 @pytest.mark.parametrize("blank", ["", " \t"])
 def test_blank_text_counts_as_missing(field: str, blank: str) -> None:
     wanted: dict[str, Any] = {field: "FOB"}
-    said: dict[str, Any] = {field: UnknownWord(blank) if field == "type" else blank}
-    assert RequestFilter(**wanted).matches(attrs.evolve(SILENT, **said))
+    text: dict[str, Any] = {field: UnknownWord(blank) if field == "type" else blank}
+    assert RequestFilter(**wanted).matches(attrs.evolve(SILENT, **text))
 
 
 def test_case_and_white_space_of_request_are_ignored() -> None:
@@ -313,11 +313,11 @@ REQUESTS = st.builds(
 
 @given(REQUESTS, st.data())
 def test_filter_by_own_values_always_passes(request: RateRequest, data: st.DataObject) -> None:
-    def spelled(said: str | None) -> Any:
-        if said is None:
+    def spelled(text: str | None) -> Any:
+        if text is None:
             return None
-        other = said.swapcase() if said.isascii() else said
-        return data.draw(st.sampled_from([said, other, f" {other}\t", [said], {said, "XYZ"}]))
+        other = text.swapcase() if text.isascii() else text
+        return data.draw(st.sampled_from([text, other, f" {other}\t", [text], {text, "XYZ"}]))
 
     volume, need_date = request.volume, request.need_date
     own: dict[str, Any] = {

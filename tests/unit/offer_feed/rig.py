@@ -1,4 +1,4 @@
-"""What the tests of the feed of offers share: a small service with own requests, and a poller of it."""
+"""Rig of the tests of the offer feed: a small service with own requests, and a poller of it."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Shelf(Generic[T]):
     asked: list[tuple[int, int]] = attrs.Factory(list)
     given: list[T] = attrs.Factory(list)
     most_again: int = 0
-    """How often in a row a page inside the listing held the very rows of the page given before it."""
+    """Longest row of pages inside the listing that repeated the page before them."""
     _again: int = 0
 
     def page(self, number: int, size: int) -> Rows[T]:
@@ -149,7 +149,7 @@ def reader(
     sweep: bool = False,
     curious: bool = False,
 ) -> SinglePass[T] | Sweep[T]:
-    """What reads a listing."""
+    """Return a reader of the listing."""
     sizes = sizes or PageSizes()
     if sweep:
         return Sweep("operation", sizes, page_size, identity, start=start)

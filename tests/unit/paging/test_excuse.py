@@ -1,4 +1,4 @@
-"""What a round of a sweep leaves unexplained, and what may be excused: only what came while the listing was read."""
+"""Rows that a round of a sweep leaves unexplained, and those excused: only what came while the listing was read."""
 
 from __future__ import annotations
 

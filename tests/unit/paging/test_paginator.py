@@ -1,4 +1,4 @@
-"""What a reader does with a listing, on asyncio and on trio: pages ahead, leaving early, errors, cancellation."""
+"""Use of a paginator on asyncio and trio: pages ahead, leaving early, errors, cancellation."""
 
 from __future__ import annotations
 

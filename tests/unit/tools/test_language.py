@@ -36,18 +36,29 @@ def phrases_in(name: str, text: str) -> Iterator[str]:
             yield f"{name}:{number}: {found[0]!r}: {line.strip()}"
 
 
-def findings_in(name: str, text: str) -> Iterator[str]:
+def docstrings_in(name: str, text: str) -> Iterator[tuple[str, bool, str]]:
+    """Yield the place of each docstring, whether it is a function's own, and its first line."""
     for node in ast.walk(ast.parse(text)):
         for before, statement in pairwise([None, *getattr(node, "body", [])] if isinstance(node, DEFINITION) else ()):
             if not isinstance(before, None | ast.Assign | ast.AnnAssign):
                 continue
             match statement:
                 case ast.Expr(value=ast.Constant(value=str(docstring))):
-                    place, first = f"{name}:{statement.lineno}", docstring.splitlines()[0]
-                    if QUESTION.match(first):
-                        yield f"{place}: opens with a question word: {first}"
-                    elif before is None and is_function(node) and NOUN_PHRASE.match(first):
-                        yield f"{place}: a function's docstring opens with a noun phrase, not a verb: {first}"
+                    own = before is None and is_function(node)
+                    yield f"{name}:{statement.lineno}", own, docstring.splitlines()[0]
+
+
+def questions_in(name: str, text: str) -> Iterator[str]:
+    for place, _, first in docstrings_in(name, text):
+        if QUESTION.match(first):
+            yield f"{place}: opens with a question word: {first}"
+
+
+def findings_in(name: str, text: str) -> Iterator[str]:
+    yield from questions_in(name, text)
+    for place, is_function_docstring, first in docstrings_in(name, text):
+        if is_function_docstring and NOUN_PHRASE.match(first):
+            yield f"{place}: a function's docstring opens with a noun phrase, not a verb: {first}"
     yield from phrases_in(name, text)
 
 
@@ -73,13 +84,14 @@ def test_docstrings_and_phrases_are_plain() -> None:
     assert findings == []
 
 
-def test_phrases_of_tests_and_tools_are_plain() -> None:
+def test_tests_and_tools_are_plain() -> None:
     paths = [path for folder in ("benchmarks", "examples", "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
     assert [
         finding
         for path in paths
         if path != Path(__file__).resolve()
-        for finding in phrases_in(str(path), path.read_text())
+        for check in (questions_in, phrases_in)
+        for finding in check(str(path), path.read_text())
     ] == []
 
 
@@ -89,4 +101,4 @@ def test_finding_in_bad_source() -> None:
         'def f():\n    """The result."""\n    # Whoever asks.\n'
         'class C:\n    @property\n    def p(self):\n        """The result."""\n'
     )
-    assert [finding.split(":")[1] for finding in findings_in("x.py", text)] == ["1", "3", "5", "6"]
+    assert sorted(finding.split(":")[1] for finding in findings_in("x.py", text)) == ["1", "3", "5", "6"]

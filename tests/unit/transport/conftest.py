@@ -13,7 +13,7 @@ from freight_exchange.transport.auth.token_store import TokenFile
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where the token file lies."""
+    """Return the path of the token file."""
     return tmp_path / "token.json"
 
 

@@ -27,7 +27,7 @@ from freight_exchange.transport.secrets import Secret
 URL = "https://host.example/api"
 EMAIL = "me@co.example"
 ADA = User(first_name="Ada", email=EMAIL)
-SAID: Mapping[str, object] = {"firstname": "Ada", "email": EMAIL}
+USER_FACTS: Mapping[str, object] = {"firstname": "Ada", "email": EMAIL}
 HOUR = 3600.0
 
 
@@ -55,7 +55,7 @@ class Service:
         if self.failure is not None:
             raise self.failure
         token = "t1" if self.same_token else f"t{number}"
-        return Grant(token=Secret(token), lifetime=self.lifetime, user=SAID)
+        return Grant(token=Secret(token), lifetime=self.lifetime, user=USER_FACTS)
 
     async def send(self, request: Request) -> Response:
         assert request.token is not None
@@ -69,7 +69,7 @@ class Service:
 
 
 class Process:
-    """What a process has of its own; the file and the service are shared."""
+    """State of one process; the file and the service are shared."""
 
     def __init__(
         self,
@@ -112,14 +112,14 @@ class Process:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it logged in itself, each time."""
+        """Return the reason of each of its own logins."""
         return [event.reason for event in self.events if isinstance(event, Login)]
 
 
 def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> CachedLogin:
     """A login that somebody kept so many seconds ago."""
     moment = clock.Reading(wall=clock.wall_time() - age, boot=0.0, boot_id="")
-    facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": SAID} | others
+    facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": USER_FACTS} | others
     return CachedLogin(token=Secret(token), lifetime=lifetime, **facts)
 
 
@@ -129,7 +129,7 @@ def put(path: Path, login: CachedLogin) -> None:
 
 
 async def all_of(fleet: list[Process]) -> set[Any]:
-    """What a call of each, all at once, came to."""
+    """Make a call of each process at once, and return the results."""
     outcomes: list[Any] = []
 
     async def one(process: Process) -> None:

@@ -110,7 +110,7 @@ def test_a_date_is_as_far_away_as_it_is(moment: int, wall: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.0, "0 s"),
         (0.5, "0.5 s"),
@@ -123,5 +123,5 @@ def test_a_date_is_as_far_away_as_it_is(moment: int, wall: float) -> None:
         (1e9, "more than a day"),
     ],
 )
-def test_seconds_are_written_in_plain_digits(seconds: float, said: str) -> None:
-    assert spoken(seconds) == said
+def test_seconds_are_written_in_plain_digits(seconds: float, text: str) -> None:
+    assert spoken(seconds) == text

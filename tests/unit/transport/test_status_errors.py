@@ -61,7 +61,7 @@ def judged_login(response: Response, redactor: Redactor | None = None) -> APISta
         (599, ServerError),
     ],
 )
-@pytest.mark.parametrize("body", [None, {"message": "said why"}, b"<html>oops</html>", [1, 2, 3]], ids=str)
+@pytest.mark.parametrize("body", [None, {"message": "no such port"}, b"<html>oops</html>", [1, 2, 3]], ids=str)
 def test_statuses_map_to_errors(status: int, kind: type[APIStatusError] | None, body: object) -> None:
     error = judged(reply(status, body))
     assert type(error) is (kind or type(None))
@@ -80,20 +80,20 @@ def test_the_key_unauthorized_is_a_refused_token_at_200_and_any_4xx(status: int)
 
 
 @pytest.mark.parametrize(
-    ("location", "said"),
+    ("location", "message"),
     [
         ("https://elsewhere.example/login?token=c4nary", "redirects to https://elsewhere.example/login, and redirects"),
         ("/v2/c4nary/login", "redirects to /v2/***/login, and redirects"),
         (None, "redirects, and redirects are never followed: check base_url"),
     ],
 )
-def test_a_redirect_names_its_target(location: str | None, said: str) -> None:
+def test_a_redirect_names_its_target(location: str | None, message: str) -> None:
     redactor = Redactor()
     redactor.add(Secret("c4nary"))
     headers = [] if location is None else [(b"Location", location.encode())]
     error = error_of(Response(status=307, content=b"", headers=headers), redactor, retry_after=None)
     assert error is not None
-    assert said in error.message
+    assert message in error.message
     assert "c4nary" not in str(error)
 
 
@@ -155,9 +155,9 @@ class TestWhatErrorsCarry:
 
     @pytest.mark.parametrize("status", [102, 408])
     def test_body_without_refusal_is_no_refusal(self, status: int) -> None:
-        error = judged(reply(status, {"message": "said why"}))
+        error = judged(reply(status, {"message": "no such port"}))
         assert "refused" not in str(error)
-        assert "said why" in str(error)
+        assert "no such port" in str(error)
 
     @pytest.mark.parametrize("key", ["refresh_token", "apiToken", "new-password", "proxy_authorization"])
     def test_unregistered_secrets_are_masked_by_their_key(self, key: str) -> None:
@@ -176,8 +176,8 @@ class TestWhatErrorsCarry:
     def test_no_secret_whole_or_half(self, status: int, padding: int) -> None:
         redactor = Redactor()
         redactor.add_token(Secret(CANARY))
-        said = "." * padding + CANARY + "." * 3000
-        for body in ({"message": said}, {said: said}, [said], said.encode(), (said * 3).encode()):
+        message = "." * padding + CANARY + "." * 3000
+        for body in ({"message": message}, {message: message}, [message], message.encode(), (message * 3).encode()):
             error = judged(reply(status, body), redactor)
             assert error is not None
             assert CANARY[:5] not in f"{error} {error!r} {error.body!r}"
@@ -253,23 +253,26 @@ class TestLogin:
     def test_an_echoed_password_is_masked(self, padding: int) -> None:
         redactor = Redactor()
         redactor.add(Secret(CANARY))
-        said = "." * padding + CANARY
-        for body in ({"message": f"{said} is wrong"}, {"message": "wrong", "input": {"password": CANARY, "x": said}}):
+        message = "." * padding + CANARY
+        for body in (
+            {"message": f"{message} is wrong"},
+            {"message": "wrong", "input": {"password": CANARY, "x": message}},
+        ):
             error = judged_login(reply(200, body), redactor)
             assert isinstance(error, LoginRejectedError)
             assert CANARY[:5] not in f"{error} {error.body!r}"
 
     @pytest.mark.parametrize(
-        ("location", "said"),
+        ("location", "message"),
         [
             ("https://h.example/cb/a1b2c3d4", "redirects to https://h.example/cb/***, and redirects"),
             ("/a1b2c3d4/home", "redirects to /***/home, and redirects"),
             ("//a-long-host-name.service.example/down", "redirects to //a-long-host-name.service.example/down, and"),
         ],
     )
-    def test_a_token_in_the_path_of_a_redirect_is_masked_before_it_is_known(self, location: str, said: str) -> None:
+    def test_a_token_in_the_path_of_a_redirect_is_masked_before_it_is_known(self, location: str, message: str) -> None:
         response = Response(status=302, content=b"", headers=[(b"Location", location.encode())])
-        assert said in str(judged_login(response))
+        assert message in str(judged_login(response))
 
     def test_error_quotes_the_sentence_of_the_service(self) -> None:
         error = judged_login(reply(200, {"message": "The user name or password is invalid"}))

@@ -74,7 +74,7 @@ class Exchange:
 
 
 async def crowd(call: Callable[[], Coroutine[Any, Any, Any]], size: int = 1000) -> list[Any]:
-    """What each of a thousand tasks got."""
+    """Return the token that each of a thousand tasks got."""
     outcomes: list[Any] = []
 
     async def one() -> None:

@@ -47,38 +47,38 @@ class TestCollections:
 
     @pytest.mark.parametrize("empty", [{}, [], None])
     @pytest.mark.parametrize(
-        ("key", "said"), [("error", "the database is away"), ("Errors", [{"code": 7}]), ("error", True)]
+        ("key", "value"), [("error", "the database is away"), ("Errors", [{"code": 7}]), ("error", True)]
     )
     def test_an_error_beside_an_empty_collection_is_not_an_empty_one(
-        self, empty: object, key: str, said: object
+        self, empty: object, key: str, value: object
     ) -> None:
         """A watcher that took it for one would be deaf."""
         with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
-            wire.rows({"raterequests": empty, key: said}, wire.REQUESTS)
+            wire.rows({"raterequests": empty, key: value}, wire.REQUESTS)
 
-    @pytest.mark.parametrize("said", [None, False, "", [], "No records found.", "No rate requests found"])
-    def test_a_message_of_no_records_is_no_error(self, said: object) -> None:
-        assert wire.rows({"raterequests": [], "error": said, "message": "db"}, wire.REQUESTS) == wire.Rows(())
+    @pytest.mark.parametrize("value", [None, False, "", [], "No records found.", "No rate requests found"])
+    def test_a_message_of_no_records_is_no_error(self, value: object) -> None:
+        assert wire.rows({"raterequests": [], "error": value, "message": "db"}, wire.REQUESTS) == wire.Rows(())
 
     @pytest.mark.parametrize(
-        ("key", "said"),
+        ("key", "value"),
         [
             *itertools.product(["success", "Success", "ok"], [False, "false", 0, "0", " No "]),
             *itertools.product(["status", "statusCode"], [False, "error", "Failed", 500, "503", 404]),
         ],
     )
-    def test_a_message_of_a_failure_is_not_empty(self, key: str, said: object) -> None:
+    def test_a_message_of_a_failure_is_not_empty(self, key: str, value: object) -> None:
         with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
-            wire.rows({"raterequests": [], key: said, "message": "the database is away"}, wire.REQUESTS)
-        none = {"raterequests": [], key: said, "message": "No records found."}
+            wire.rows({"raterequests": [], key: value, "message": "the database is away"}, wire.REQUESTS)
+        none = {"raterequests": [], key: value, "message": "No records found."}
         assert wire.rows(none, wire.REQUESTS) == wire.Rows(())
 
     def test_an_error_beside_records_loses_neither(self) -> None:
-        said = {"raterequests": [REQUEST], "error": "query timed out after 1 of 3 rows"}
-        found = wire.rows(said, wire.REQUESTS)
+        value = {"raterequests": [REQUEST], "error": "query timed out after 1 of 3 rows"}
+        found = wire.rows(value, wire.REQUESTS)
         assert [record.index for record in found.records] == [4]
         assert found.failure is not None
-        assert found.failure.raw == said
+        assert found.failure.raw == value
 
     @pytest.mark.parametrize(
         "beside",

@@ -1,4 +1,4 @@
-"""What is sent: the documented names, types and formats, held against bodies typed by hand."""
+"""Encoded requests: the documented names, types and formats, compared with bodies typed by hand."""
 
 from __future__ import annotations
 

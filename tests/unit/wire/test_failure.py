@@ -1,4 +1,4 @@
-"""Which sentences mean that a listing is empty, and which are the errors that they sound like."""
+"""Sentences that mean an empty listing, and errors that sound like them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from freight_exchange import wire
 
-SAID = [
+EMPTY_SENTENCES = [
     "No records found.",
     "no records found",
     "NO RECORDS FOUND",
@@ -91,7 +91,7 @@ OTHER = [
 ]
 
 
-@pytest.mark.parametrize("sentence", SAID)
+@pytest.mark.parametrize("sentence", EMPTY_SENTENCES)
 def test_known_sentences_mean_an_empty_listing(sentence: str) -> None:
     assert wire.reports_no_records(sentence, wire.REQUESTS.collection)
 

@@ -56,8 +56,8 @@ def test_any_json(value: object) -> None:
     wire.rejection(data)
     wire.unauthorized(data, success=True)
     wire.unauthorized(data, success=False)
-    said = wire.sentence(data)
-    assert said is None or 0 < len(said) <= 300
+    text = wire.sentence(data)
+    assert text is None or 0 < len(text) <= 300
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)

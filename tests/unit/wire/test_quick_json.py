@@ -62,7 +62,7 @@ VALUES = st.recursive(
 
 
 def outcome(content: bytes) -> str:
-    """What parsing gives, with the types of its numbers."""
+    """Return the result of parsing, with the types of its numbers."""
     try:
         return repr(parse(content))
     except DecodeError as error:

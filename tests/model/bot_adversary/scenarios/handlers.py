@@ -131,7 +131,7 @@ class Leaking(Scenario, name="handlers that leak tasks"):
 
 
 class Poison(BaseException):
-    """What no handler should raise."""
+    """Exception that no handler should raise."""
 
 
 class Raising(Scenario, name="handlers that raise base exceptions and groups"):
@@ -249,5 +249,5 @@ class SeveralHandlers(Scenario, name="several handlers offer on one request"):
 
     @property
     def revises(self) -> bool:
-        """Whether there is a second price."""
+        """Return whether there is a second price."""
         return bool(self.world.market.first_index % 2)

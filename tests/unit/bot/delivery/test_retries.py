@@ -19,7 +19,7 @@ from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
 SLACK = 0.5
-"""How much later than it was due a call may come: nothing measured, but a look of the bot's at its own pace."""
+"""Longest delay of a call behind its due time: not measured, but the bot's own poll interval."""
 
 
 async def test_failure_is_retried_with_backoff_then_dead(store: Store, caplog: pytest.LogCaptureFixture) -> None:

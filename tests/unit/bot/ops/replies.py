@@ -55,15 +55,15 @@ async def port(status: Any = None, timeout: float | None = None) -> AsyncIterato
 
 
 async def everything(stream: SocketStream) -> bytes:
-    said = b""
+    received = b""
     try:
         while True:
-            said += await stream.receive()
+            received += await stream.receive()
     except (anyio.EndOfStream, anyio.BrokenResourceError):
-        return said
+        return received
 
 
-async def said_to(number: int, *components: bytes) -> bytes:
+async def reply_to(number: int, *components: bytes) -> bytes:
     with anyio.fail_after(60):
         async with await anyio.connect_tcp(HOST, number) as stream:
             for part in components:

@@ -155,7 +155,7 @@ def test_file_of_running_bot_is_read_only(path: Path) -> None:
     run(sandbox, made(path, fail), beside)
     holder, letters = text
     assert "process" in str(holder)
-    assert len(letters) == 1  # type: ignore[arg-type]  # the second thing said
+    assert len(letters) == 1  # type: ignore[arg-type]  # a list of dead letters
 
 
 def test_history_of_request(path: Path) -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute
 from prometheus_client.parser import text_string_to_metric_families
-from tests.unit.bot.ops.replies import GET, HOST, port, read, said_to
+from tests.unit.bot.ops.replies import GET, HOST, port, read, reply_to
 from tests.unit.bot.rig import Shared
 
 from freight_exchange import Bot, ConfigurationError
@@ -41,9 +41,9 @@ class TestOperatorPort:
             assert trial.status.address is not None
             host, number = trial.status.address
             assert host == HOST
-            assert read(await said_to(number, GET)).body.startswith("running, cover ")
-            assert read(await said_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
-            page = read(await said_to(number, b"GET /metrics HTTP/1.1\r\n\r\n")).body
+            assert read(await reply_to(number, GET)).body.startswith("running, cover ")
+            assert read(await reply_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
+            page = read(await reply_to(number, b"GET /metrics HTTP/1.1\r\n\r\n")).body
             samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
             assert ("freight_exchange_bot_events_total", {"kind": "new"}, 1.0) in [sample[:3] for sample in samples]
         assert bot.status().address is None
@@ -111,12 +111,12 @@ class TestStandby:
             await until(lambda: trial.status.state == "standby" and trial.status.address)
             await anyio.sleep(2)
             _, number = trial.status.address or (HOST, 0)
-            assert read(await said_to(number, GET)).body.startswith("standby, ")
-            assert read(await said_to(number, GET)).code == 200
-            assert read(await said_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 503
+            assert read(await reply_to(number, GET)).body.startswith("standby, ")
+            assert read(await reply_to(number, GET)).code == 200
+            assert read(await reply_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 503
             store.is_held = False
             await trial.idle()
-            assert read(await said_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
+            assert read(await reply_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
 
     async def test_waits_for_port_of_earlier_process(self, caplog: pytest.LogCaptureFixture) -> None:
         """The earlier process releases its store first, and its port later."""
@@ -130,7 +130,7 @@ class TestStandby:
             assert trial.status.address is None
             await listener.aclose()
             await until(lambda: trial.status.address)
-            assert read(await said_to(number, GET)).body.startswith("running, ")
+            assert read(await reply_to(number, GET)).body.startswith("running, ")
         (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert line.startswith(f"cannot listen on the operator's port {number} of '127.0.0.1': ")
         assert line.endswith("; waiting for it")

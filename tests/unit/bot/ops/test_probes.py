@@ -13,7 +13,7 @@ import pytest
 from anyio.abc import SocketListener, SocketStream
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.unit.bot.ops.replies import GET, HOST, Reply, everything, fixed, port, read, said_to
+from tests.unit.bot.ops.replies import GET, HOST, Reply, everything, fixed, port, read, reply_to
 from tests.unit.bot.ops.statuses import STATES, STATUS
 
 from freight_exchange import BotStatus, ConfigurationError
@@ -129,12 +129,12 @@ class TestSocket:
         async with port() as number:
             for path in PATHS:
                 head = f"GET {path} HTTP/1.1\r\nHost: bot\r\n\r\n".encode()
-                assert await said_to(number, head) == answer(head, lambda: STATUS, fixed)
+                assert await reply_to(number, head) == answer(head, lambda: STATUS, fixed)
 
     async def test_request_in_pieces(self) -> None:
         async with port() as number:
             pieces = [GET[start : start + 1] for start in range(len(GET))]
-            assert read(await said_to(number, *pieces)).code == 200
+            assert read(await reply_to(number, *pieces)).code == 200
 
     async def test_early_disconnect(self) -> None:
         async with port() as number:
@@ -142,7 +142,7 @@ class TestSocket:
                 async with await anyio.connect_tcp(HOST, number) as stream:
                     await stream.send(part)
                     await anyio.aclose_forcefully(stream)
-            assert read(await said_to(number, GET)).code == 200
+            assert read(await reply_to(number, GET)).code == 200
 
     async def test_incomplete_request_is_closed(self) -> None:
         async with port() as number, await anyio.connect_tcp(HOST, number) as stream:
@@ -161,7 +161,7 @@ class TestSocket:
         """A probe is answered at once."""
         async with port() as number, contextlib.AsyncExitStack() as held:
             idle = [await held.enter_async_context(await anyio.connect_tcp(HOST, number)) for _ in range(200)]
-            assert read(await said_to(number, GET)).code == 200
+            assert read(await reply_to(number, GET)).code == 200
             assert await everything(idle[0]) == b""
 
     @pytest.mark.parametrize("error", [OSError(errno.EMFILE, "no descriptors"), ConnectionAbortedError()], ids=repr)
@@ -183,7 +183,7 @@ class TestSocket:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(serve, listener, lambda: STATUS, fixed)
             for _ in range(2):
-                assert read(await said_to(number, GET)).code == 200
+                assert read(await reply_to(number, GET)).code == 200
             tasks.cancel_scope.cancel()
         logged = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert logged == [f"the operator's port cannot accept connections: {error}; retrying"], (
@@ -197,9 +197,9 @@ class TestSocket:
                 flood = b"GET /livez HTTP/1.1\r\nX: " + b"x" * 8192 + end
                 await stream.send(flood)
                 with anyio.fail_after(60):
-                    said = await everything(stream)
-            assert not said or read(said).code in (200, 400, 431)
-            assert read(await said_to(number, GET)).code == 200
+                    reply = await everything(stream)
+            assert not reply or read(reply).code in (200, 400, 431)
+            assert read(await reply_to(number, GET)).code == 200
 
     async def test_error_of_status_ends_nothing(self) -> None:
         broken = [True]
@@ -210,10 +210,10 @@ class TestSocket:
             return STATUS
 
         async with port(status) as number:
-            said = await said_to(number, GET)
-            assert not said or read(said).code == 500
+            reply = await reply_to(number, GET)
+            assert not reply or read(reply).code == 500
             broken[0] = False
-            assert read(await said_to(number, GET)).code == 200
+            assert read(await reply_to(number, GET)).code == 200
 
     async def test_taken_port_raises(self) -> None:
         async with port() as number:
@@ -231,6 +231,6 @@ class TestSocket:
 
     async def test_port_is_closed_afterwards(self) -> None:
         async with port() as number:
-            assert read(await said_to(number, GET)).code == 200
+            assert read(await reply_to(number, GET)).code == 200
         with pytest.raises(OSError, match="connect"):
             await anyio.connect_tcp(HOST, number)

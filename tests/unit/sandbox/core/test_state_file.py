@@ -295,7 +295,7 @@ def test_memory_as_a_name_is_an_ordinary_file(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_removed_or_replaced_file_raises_on_save(tmp_path: Path, replaced: bool) -> None:
-    """What is written into a file without a name is lost; and another process may have begun one of this name."""
+    """A write into a file without a name is lost, and another process may have created one of this name."""
     path = tmp_path / "x.db"
     with opened(path) as (exchange, file):
         exchange.publish(exchange.shipper, NOW)

@@ -152,7 +152,7 @@ def untrusted() -> ssl.SSLContext:
 
 
 async def really(cut: Cut, library: Any, monkeypatch: pytest.MonkeyPatch, **options: Any) -> str:
-    """What a client over sockets makes of it when a connection does not come about in this way."""
+    """Return the error of a client over sockets when its connection fails in this way."""
     match cut:
         case Cut.REFUSED:
             with refused_port() as port:

@@ -124,7 +124,7 @@ async def test_trace_of_failed_connections_is_the_same(
 
 
 class TraceError(Exception):
-    """What a callback may raise: nothing that any library knows."""
+    """Error that a callback may raise, and no library knows."""
 
 
 # From these events on, the server has the whole request: its head is all, where it has no body.

@@ -30,8 +30,8 @@ def address(face: TcpFace) -> tuple[str, int]:
     return "127.0.0.1", int(face.url.rsplit(":", 1)[1].removesuffix("/api"))
 
 
-async def said(face: TcpFace, *parts: bytes) -> bytes:
-    """What the server says to these bytes until it closes the connection."""
+async def exchange_bytes(face: TcpFace, *parts: bytes) -> bytes:
+    """Send these bytes, and return the server's reply until it closes the connection."""
     received = b""
     async with await anyio.connect_tcp(*address(face)) as stream:
         for part in parts:
@@ -61,7 +61,7 @@ async def test_counters_of_connections_and_requests() -> None:
 async def test_pipelined_requests_are_answered_in_order() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
-        received = await said(face, (HEAD + b"\r\n") * 2 + HEAD + b"connection: close\r\n\r\n")
+        received = await exchange_bytes(face, (HEAD + b"\r\n") * 2 + HEAD + b"connection: close\r\n\r\n")
     assert received.count(b"HTTP/1.1 401 Unauthorized\r\n") == 3
     assert len(exchange.audit_log.calls) == 3
 
@@ -70,13 +70,13 @@ async def test_request_in_several_packets_is_one_call() -> None:
     exchange = Exchange()
     head = HEAD + b"connection: close\r\ncontent-length: 11\r\n\r\n"
     async with serve_tcp(exchange) as face:
-        await said(face, head[:30], head[30:], b'{"index"', b":2}")
+        await exchange_bytes(face, head[:30], head[30:], b'{"index"', b":2}")
     assert [call.body for call in exchange.audit_log.calls] == [b'{"index":2}']
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 401), (1, 413)])
 async def test_body_over_the_limit_gets_413(more: int, status: int) -> None:
-    """What is beyond it is read, so that the answer arrives, and kept nowhere."""
+    """The rest of the body is read, so that the reply arrives, and kept nowhere."""
     exchange = Exchange()
     async with serve_tcp(exchange) as face, over_tcp(face.url, httpx) as client:
         assert (await client.post("currency", content=b"x" * (MAX_BODY + more))).status_code == status
@@ -88,8 +88,8 @@ async def test_body_over_the_limit_gets_413(more: int, status: int) -> None:
 async def test_bytes_that_are_not_http_get_400() -> None:
     exchange = Exchange()
     async with serve_tcp(exchange) as face:
-        assert (await said(face, b"\x16\x03\x01\r\n\r\n")).startswith(b"HTTP/1.1 400 Bad Request\r\n")
-        assert (await said(face, b"GET / HTTP/1.1\r\nconnection: close\r\nhost: x\r\n\r\n")).startswith(
+        assert (await exchange_bytes(face, b"\x16\x03\x01\r\n\r\n")).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert (await exchange_bytes(face, b"GET / HTTP/1.1\r\nconnection: close\r\nhost: x\r\n\r\n")).startswith(
             b"HTTP/1.1 404 "
         )
     assert not exchange.audit_log.calls
@@ -169,7 +169,7 @@ async def test_fifty_concurrent_connections() -> None:
 
 @pytest.fixture
 def flaws(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What the server says of itself, in tests that provoke it."""
+    """Return the server's own log lines, in tests that provoke them."""
     logger = logging.getLogger(LOGGER)
     handlers, logger.handlers = logger.handlers, []
     yield caplog
@@ -206,7 +206,7 @@ async def broken_site(call: Call) -> Reply:
 async def test_exchange_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptureFixture) -> None:
     flaw = b"POST /api/flaw?password=secret HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 0\r\n\r\n"
     async with serve_tcp(Flawed(LookupError("of a call"))) as face:
-        received = await said(face, flaw + HEAD + b"connection: close\r\n\r\n")
+        received = await exchange_bytes(face, flaw + HEAD + b"connection: close\r\n\r\n")
     assert re.findall(rb"HTTP/1.1 (\d+) ", received) == [b"500", b"401"]
     assert b"because of a bug of its own" in received
     (record,) = flaws.records
@@ -218,7 +218,7 @@ async def test_exchange_error_gets_500_and_next_call_succeeds(flaws: pytest.LogC
 async def test_site_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptureFixture) -> None:
     async with serve_tcp(Exchange(), site=broken_site) as face:
         page = b"GET /board HTTP/1.1\r\nhost: sandbox\r\n\r\n"
-        received = await said(face, page + HEAD + b"connection: close\r\n\r\n")
+        received = await exchange_bytes(face, page + HEAD + b"connection: close\r\n\r\n")
     assert received.startswith(b"HTTP/1.1 500 ")
     assert b"HTTP/1.1 401 " in received
     assert [record.getMessage() for record in flaws.records] == ["sandbox failed on GET /board; the reply is a 500"]
@@ -226,9 +226,9 @@ async def test_site_error_gets_500_and_next_call_succeeds(flaws: pytest.LogCaptu
 
 async def test_failed_connection_does_not_affect_the_next(flaws: pytest.LogCaptureFixture) -> None:
     async with serve_tcp(Flawed(LookupError())) as face:
-        assert await said(face, b"GET /api/flaw/head HTTP/1.1\r\nhost: sandbox\r\n\r\n") == b""
+        assert await exchange_bytes(face, b"GET /api/flaw/head HTTP/1.1\r\nhost: sandbox\r\n\r\n") == b""
         await settled(lambda: not face.open_connections)
-        assert (await said(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
+        assert (await exchange_bytes(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
     assert [record.getMessage() for record in flaws.records] == [
         "sandbox failed on a connection; the connection is closed"
     ]
@@ -238,7 +238,7 @@ async def test_state_error_ends_the_server() -> None:
     async def ask() -> None:
         async with serve_tcp(Flawed(StateError("no space left"))) as face:
             with suppress(anyio.BrokenResourceError):
-                await said(face, b"GET /api/flaw HTTP/1.1\r\nhost: sandbox\r\n\r\n")
+                await exchange_bytes(face, b"GET /api/flaw HTTP/1.1\r\nhost: sandbox\r\n\r\n")
             await anyio.sleep_forever()
 
     with pytest.raises(ExceptionGroup) as caught:
@@ -258,6 +258,6 @@ async def test_server_waits_when_file_descriptors_run_out(
 
     monkeypatch.setattr(socket.socket, "accept", scarce)
     async with serve_tcp(Exchange()) as face:
-        assert (await said(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
+        assert (await exchange_bytes(face, HEAD + b"connection: close\r\n\r\n")).startswith(b"HTTP/1.1 401 ")
     (record,) = flaws.records
     assert "Too many open files" in record.getMessage()

@@ -141,8 +141,8 @@ OWN_WORDS = "The user name or password is invalid."
 GATEWAYS = "Forbidden"
 
 
-def rejection(said: str) -> LoginRejectedError:
-    return LoginRejectedError(f"rejected: {said}", status=403, body={"message": said})
+def rejection(message: str) -> LoginRejectedError:
+    return LoginRejectedError(f"rejected: {message}", status=403, body={"message": message})
 
 
 class TestHold:
@@ -161,13 +161,13 @@ class TestHold:
         assert caught.value.settled
         return caught.value
 
-    @pytest.mark.parametrize("said", [GATEWAYS, OWN_WORDS])
-    async def test_first_refusal_holds_logins_for_thirty_seconds(self, said: str) -> None:
+    @pytest.mark.parametrize("message", [GATEWAYS, OWN_WORDS])
+    async def test_first_refusal_holds_logins_for_thirty_seconds(self, message: str) -> None:
         exchange = await self.expired()
-        exchange.failure = rejection(said)
+        exchange.failure = rejection(message)
         first = await self.held(exchange)
         assert first.retry_after == pytest.approx(30)
-        assert said.rstrip(".") in first.message
+        assert message.rstrip(".") in first.message
         exchange.failure = None
         await anyio.sleep(20)
         errors = await crowd(exchange.call)
@@ -243,8 +243,8 @@ class TestHold:
 
     async def test_refusal_in_other_words_resets_the_count(self) -> None:
         exchange = await self.expired()
-        for said in [OWN_WORDS, OWN_WORDS, GATEWAYS] * 4:
-            exchange.failure = rejection(said)
+        for message in [OWN_WORDS, OWN_WORDS, GATEWAYS] * 4:
+            exchange.failure = rejection(message)
             error = await self.held(exchange)
             assert error.retry_after is not None
             await anyio.sleep(error.retry_after)

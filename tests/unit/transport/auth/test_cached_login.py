@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.transport.fleet import EMAIL, HOUR, SAID, URL, kept
+from tests.unit.transport.fleet import EMAIL, HOUR, URL, USER_FACTS, kept
 
 from freight_exchange import wire
 from freight_exchange.models import Company
@@ -65,15 +65,15 @@ class TestContent:
         assert read(login.to_bytes()) == login
 
     def test_user_survives_the_round_trip(self) -> None:
-        said: dict[str, object] = {
+        user: dict[str, object] = {
             "firstname": "Ada",
             "enabled": "TRUE",
             "lastlogin": "2030-01-02 03:04:05",
             "company": {"index": 7, "name": "Co", "a": [1]},
             "b": Decimal("1.50"),
         }
-        found = wire.user(read(kept(user=said).to_bytes()).user)
-        assert found == wire.user(said)
+        found = wire.user(read(kept(user=user).to_bytes()).user)
+        assert found == wire.user(user)
         assert found.last_login == datetime(2030, 1, 2, 3, 4, 5)
         assert found.company == Company(index=7, name="Co", extra={"a": (1,)})
         assert str(found.extra["b"]) == "1.50"
@@ -82,8 +82,8 @@ class TestContent:
         deep: object = "end"
         for _ in range(70):
             deep = [deep]
-        said = {**SAID, "n": 10**100, "deep": deep}
-        assert read(kept(user=said).to_bytes()).user == SAID
+        user = {**USER_FACTS, "n": 10**100, "deep": deep}
+        assert read(kept(user=user).to_bytes()).user == USER_FACTS
 
     def test_file_of_version_1_is_discarded(self) -> None:
         user = {"first_name": "Ada", "email": EMAIL, "company": {"name": "Co"}, "extra": {"a": 1}}

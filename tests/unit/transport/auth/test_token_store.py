@@ -112,11 +112,11 @@ def test_file_holds_no_password_that_the_reply_repeats(path: Path) -> None:
 
     anyio.run(log_in)
     content = path.read_text()
-    said = json.loads(content)
-    assert said.pop("token") == token
-    assert "c4nary" not in json.dumps(said)
-    assert (said["user"]["firstname"], said["user"]["company"]["name"]) == ("Ada", "Co")
-    assert "password" not in said["user"]
+    stored = json.loads(content)
+    assert stored.pop("token") == token
+    assert "c4nary" not in json.dumps(stored)
+    assert (stored["user"]["firstname"], stored["user"]["company"]["name"]) == ("Ada", "Co")
+    assert "password" not in stored["user"]
 
 
 class TestWhere:

@@ -68,13 +68,13 @@ async def failure(
 
 
 class TestFailures:
-    @pytest.mark.parametrize(("name", "said", "permanent"), ERRORS, ids=[name for name, *_ in ERRORS])
+    @pytest.mark.parametrize(("name", "words", "permanent"), ERRORS, ids=[name for name, *_ in ERRORS])
     @pytest.mark.parametrize("trace", TRACES)
     async def test_errors_of_the_library_are_translated(
-        self, library: ModuleType, name: str, said: str, permanent: bool, trace: str
+        self, library: ModuleType, name: str, words: str, permanent: bool, trace: str
     ) -> None:
         error = await failure(library, getattr(library, name)("words of the library"), trace=trace)
-        assert said in error.message
+        assert words in error.message
         assert name in error.message
         assert error.permanent is permanent
         # That nothing was sent is for the trace and the error to say together: a transport may have turned to another

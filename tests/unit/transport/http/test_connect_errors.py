@@ -27,7 +27,7 @@ def caused(error: Exception, *causes: BaseException) -> Exception:
     return error
 
 
-def said(error: Exception, route: Route = SERVER) -> Failure:
+def describe(error: Exception, route: Route = SERVER) -> Failure:
     return explain(error, route, Timeouts())
 
 
@@ -51,7 +51,7 @@ REASONS = [
 @pytest.mark.parametrize(("cause", "reason"), REASONS, ids=[reason for _, reason in REASONS])
 def test_no_connection(library: type, cause: BaseException, reason: str) -> None:
     error = caused(library.ConnectError("words"), OSError("in between"), cause)  # type: ignore[attr-defined]
-    assert said(error) == (f"no connection to host.example:443: {reason} (ConnectError)", False)
+    assert describe(error) == (f"no connection to host.example:443: {reason} (ConnectError)", False)
 
 
 def certificate(code: int, words: str) -> ssl.SSLCertVerificationError:
@@ -79,15 +79,15 @@ def test_certificates(words: str, reason: str) -> None:
         caused(httpx.ConnectError(""), OSError("in between"), certificate(0, words)),
         httpx.ConnectError(f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {words} (_ssl.c:1006)"),
     ):
-        failure = said(error)
+        failure = describe(error)
         assert failure.permanent
         assert failure.message.startswith(f"the certificate of host.example:443 {reason}")
     through = Route("host.example:443", "proxy.example:3128", at_proxy=True)
-    assert said(error, through).message.startswith(f"the certificate of the proxy proxy.example:3128 {reason}")
+    assert describe(error, through).message.startswith(f"the certificate of the proxy proxy.example:3128 {reason}")
 
 
 def test_words_of_a_reply_are_no_certificate() -> None:
-    assert not said(httpx.RemoteProtocolError("CERTIFICATE_VERIFY_FAILED")).permanent
+    assert not describe(httpx.RemoteProtocolError("CERTIFICATE_VERIFY_FAILED")).permanent
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_words_of_a_reply_are_no_certificate() -> None:
     ],
 )
 def test_the_machine_that_is_named(route: Route, peer: str) -> None:
-    assert said(httpx.ConnectTimeout(""), route).message == f"no connection within 5 s to {peer} (ConnectTimeout)"
-    assert said(httpx.ReadTimeout(""), route).message == f"nothing came from {peer} for 30 s (ReadTimeout)"
-    assert said(httpx.ReadError(""), route).message == f"the connection to {peer} broke (ReadError)"
+    assert describe(httpx.ConnectTimeout(""), route).message == f"no connection within 5 s to {peer} (ConnectTimeout)"
+    assert describe(httpx.ReadTimeout(""), route).message == f"nothing came from {peer} for 30 s (ReadTimeout)"
+    assert describe(httpx.ReadError(""), route).message == f"the connection to {peer} broke (ReadError)"
     reset = caused(httpx.ReadError(""), ConnectionResetError(errno.ECONNRESET, "x"))
-    assert said(reset, route).message == f"the connection to {peer} broke: connection reset by peer (ReadError)"
+    assert describe(reset, route).message == f"the connection to {peer} broke: connection reset by peer (ReadError)"
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_the_machine_that_is_named(route: Route, peer: str) -> None:
 def test_a_proxy_that_refuses(status: int, permanent: bool) -> None:
     words = httpx.ProxyError(f"{status} s3cret-echo")
     for route in (Route("h:1", "p:2", at_proxy=True, refusal=status), Route("h:1", "p:2"), Route("h:1")):
-        failure = said(words, route)
+        failure = describe(words, route)
         assert failure.permanent is permanent
         assert f"did not connect to h:1: it answered {status}" in failure.message
         assert "s3cret" not in failure.message
         assert failure.message.startswith("the proxy p:2 did" if route.proxy else "the http_client's proxy did")
-    assert said(httpx.ProxyError("SOCKS: 5")) == (
+    assert describe(httpx.ProxyError("SOCKS: 5")) == (
         "the http_client's proxy did not connect to host.example:443 (ProxyError)",
         False,
     )

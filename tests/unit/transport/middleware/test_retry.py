@@ -80,9 +80,9 @@ MATRIX = [
     Row("not what the document says", DecodeError("html", status=200), "once", "raise", "unknown"),
 ]
 CELLS = [
-    pytest.param(row, kind, said, id=f"{row.name}-{kind.value}")
+    pytest.param(row, kind, expected, id=f"{row.name}-{kind.value}")
     for row in MATRIX
-    for kind, said in ((READ, row.read), (LOGIN, row.login), (WRITE, row.write))
+    for kind, expected in ((READ, row.read), (LOGIN, row.login), (WRITE, row.write))
 ]
 
 
@@ -157,24 +157,24 @@ def test_matrix_equals_its_document(cause: Cause) -> None:
     )
 
 
-@pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_cells_of_the_matrix_decide(row: Row, kind: RequestKind, said: str) -> None:
+@pytest.mark.parametrize(("row", "kind", "expected"), CELLS)
+def test_cells_of_the_matrix_decide(row: Row, kind: RequestKind, expected: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after)
-    assert isinstance(decision, {"again": Again, "once": Again, "raise": GiveUp, "unknown": Unknown}[said])
+    assert isinstance(decision, {"again": Again, "once": Again, "raise": GiveUp, "unknown": Unknown}[expected])
     if isinstance(decision, Again):
-        assert decision.once is (said == "once")
+        assert decision.once is (expected == "once")
 
 
-@pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_extra_attempt_is_given_once(row: Row, kind: RequestKind, said: str) -> None:
+@pytest.mark.parametrize(("row", "kind", "expected"), CELLS)
+def test_extra_attempt_is_given_once(row: Row, kind: RequestKind, expected: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after, attempt=2, spent=True)
-    assert isinstance(decision, {"again": Again, "once": GiveUp, "raise": GiveUp, "unknown": Unknown}[said])
+    assert isinstance(decision, {"again": Again, "once": GiveUp, "raise": GiveUp, "unknown": Unknown}[expected])
 
 
-@pytest.mark.parametrize(("row", "kind", "said"), CELLS)
-def test_single_attempt_is_not_repeated_and_a_write_stays_unknown(row: Row, kind: RequestKind, said: str) -> None:
+@pytest.mark.parametrize(("row", "kind", "expected"), CELLS)
+def test_single_attempt_is_not_repeated_and_a_write_stays_unknown(row: Row, kind: RequestKind, expected: str) -> None:
     decision = decide(row.error, kind, retry_after=row.retry_after, policy=RetryPolicy(attempts=1))
-    assert isinstance(decision, Unknown if said == "unknown" else GiveUp)
+    assert isinstance(decision, Unknown if expected == "unknown" else GiveUp)
 
 
 @pytest.mark.parametrize("attempt", [1, 2, 3, 4])

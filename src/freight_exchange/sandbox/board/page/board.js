@@ -284,10 +284,10 @@ function announce(before, after) {
   setTimeout(() => {
     const switched = (kind) => [...news.keys()].filter((what) => what.startsWith(`${kind} `)).map((what) => what.slice(kind.length + 1));
     const sums = Object.keys(SUMS).filter((what) => news.has(what)).map((what) => SUMS[what](news.get(what)));
-    const said = [["Switched on", switched("on")], ["Used up", switched("spent")], ["Switched off", switched("off")]];
+    const groups = [["Switched on", switched("on")], ["Used up", switched("spent")], ["Switched off", switched("off")]];
     news.clear();
     say(sums.length ? `${sums.join(", ")}.` : "");
-    for (const [words, labels] of said) if (labels.length) say(`${words}: ${labels.length > 3 ? `${labels.length} faults or quirks` : list(labels)}.`);
+    for (const [words, labels] of groups) if (labels.length) say(`${words}: ${labels.length > 3 ? `${labels.length} faults or quirks` : list(labels)}.`);
   }, 3000);
 }
 
