@@ -113,8 +113,9 @@ class Calls:
             store: Where the feed keeps its state: the path of an SQLite file, or a store of `freight_exchange.store`;
                 `None` keeps it in memory until the process ends. One feed at a time opens a path: feeds that share a
                 file share one `SQLiteStore` object, and differ in `name`.
-            start: The events of the first scan with a new store: `now` none, `backfill` all requests that the service
-                lists (five days), a `timedelta` those updated within it. Later runs ignore `start`.
+            start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
+                lists, which is five days (`backfill`), or those updated within a `timedelta`. Later runs ignore
+                `start`.
             interval: Time between scans, varied by a tenth; from one second to a day.
             allowance: Time that the service may take to show an update. Set more if the log reports late updates.
             where: Filter of the events. The feed also tracks the other requests.
@@ -155,8 +156,8 @@ class Calls:
 
         Args:
             store: Where the feed keeps its state, as for `watch`.
-            start: The events of the first scan with a new store: `backfill` all offers that are not answered yet,
-                `now` none. Later runs ignore `start`.
+            start: Offers that the first scan with a new store reports as new: all that are not answered yet
+                (`backfill`), or none (`now`). Later runs ignore `start`.
             interval: Time between scans, varied by a tenth; from one second to a day. Each reads the whole listing.
             where: Filter of the events. The feed also tracks the other offers.
             name: Name of the feed, which must differ among feeds that share a store.

@@ -66,14 +66,14 @@ class FreightExchange(Calls):
         token_store: A `TokenFile` or its path: a file through which the processes of one user share a login and resume
             it after a restart.
         timeouts: Time limits of the network in each attempt.
-        deadline: Time limit of a call, attempts, waits and login included: seconds or a `timedelta`, default 60
+        deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`, default 60
             seconds.
-        retries: How often and how soon calls are repeated that are safe to repeat.
+        retries: Attempts and pauses of calls that are safe to repeat.
         max_connections: Requests in flight, 1 to 100, default 20; further callers queue. The SDK's own connections for
             writes are not counted; those of `http_client` are.
-        max_writes: Writes in flight, 1 to 100, default 4; further writes queue. A write with less time left than recent
-            writes took raises `DeadlineExceededError` unsent. With `http_client`, writes share the connections of
-            reads, and take at most this many of `max_connections`.
+        max_writes: Writes in flight, 1 to 100, default 4; further writes queue. A write that has less time left than
+            recent writes took is not sent, and raises `DeadlineExceededError`. With `http_client`, writes share the
+            connections of reads, and take at most this many of `max_connections`.
         keepalive: Time that the SDK's own idle connections for reads are kept: seconds or a `timedelta`, default 120
             seconds. A feed with a longer `interval` connects anew for each poll.
         page_size: Rows in a page of a listing, default 100; less where the service refuses that. It also bounds the
@@ -93,8 +93,9 @@ class FreightExchange(Calls):
         strict: `True` if one unreadable record fails its whole listing.
         proxy: The URL of a proxy.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
-        trust_env: `True` to take what `proxy` and `verify` leave open from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
-            `SSL_CERT_FILE` and `SSL_CERT_DIR`; default `FREIGHT_EXCHANGE_TRUST_ENV`, or `False`.
+        trust_env: `True` to read a proxy and certificates that the arguments do not give from `HTTPS_PROXY`,
+            `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and `SSL_CERT_DIR`; default `FREIGHT_EXCHANGE_TRUST_ENV`, or
+            `False`.
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it stays open. Its transport, mounts,
             proxies, certificates, pool limits and event hooks are used; its `headers`, `cookies`, `params`, `auth`,
             `timeout`, `base_url` and redirects are not: `middleware` can add headers.
@@ -226,7 +227,7 @@ class FreightExchange(Calls):
         """Return a view of this client with other options, on the same connections and token.
 
         Args:
-            deadline: Time limit of a call, attempts, waits and login included: seconds or a `timedelta`.
+            deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`.
             timeouts: Time limits of the network in each attempt.
             retries: How often and how soon calls are repeated; the budget stays the client's.
             page_size: Rows in a page of a listing.

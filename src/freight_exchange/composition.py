@@ -57,7 +57,7 @@ __all__ = [
 T = TypeVar("T")
 
 DEFAULT_DEADLINE = 60.0
-"""Seconds that a call may take, attempts, waits and login included."""
+"""Seconds that a call may take with all its attempts, waits and a login."""
 
 DEFAULT_MAX_CONNECTIONS = 20
 DEFAULT_MAX_WRITES = 4

@@ -98,7 +98,7 @@ def trust_env(value: bool | None) -> bool:
 def proxy(base_url: str) -> Secret | None:
     """Return the proxy that `HTTPS_PROXY` or `ALL_PROXY` names for the service, unless `NO_PROXY` has its host.
 
-    Plain http, which is for this machine alone, has none: the proxy would see the password.
+    A URL with plain http, which only this machine may have, gets no proxy: that would see the password.
     """
     # Imported here: it loads the whole of the standard library's HTTP client.
     from urllib.request import getproxies, proxy_bypass

@@ -32,7 +32,7 @@ class Attempt(Frozen):
     Attributes:
         method: The HTTP method.
         path: The path, relative to the API root.
-        number: Times that the network got its call, this one included; 0 if it could not be sent.
+        number: Number of the attempt within its call, from 1; 0 if it could not be sent.
         status: The reply's status, or `None` without one.
         elapsed: Seconds from the start of the attempt to its end.
         error: Why there is no reply, or `None`.

@@ -43,7 +43,7 @@ EMAIL_VARIABLE = "FREIGHT_EXCHANGE_EMAIL"
 PASSWORD_VARIABLE = "FREIGHT_EXCHANGE_PASSWORD"
 
 MAX_CONNECTIONS = 100
-"""Each call costs the HTTP library's pool time in proportion to its connections; beyond this it is slow."""
+"""Limit of `max_connections`: with more, the HTTP library's pool takes too long for each call."""
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
 """Async callable that returns the email and the password, for example from a secret manager."""
@@ -111,7 +111,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _is_host(host: str) -> bool:
-    """Return whether it can be the name of a host; an HTTP library would escape a blank and look up another name."""
+    """Return whether a text can be a host name; an HTTP library would escape a blank and look up another name."""
     return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
 
 

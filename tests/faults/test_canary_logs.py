@@ -28,8 +28,8 @@ _QUOTED = quote(PROXY_PASSWORD, safe="")
 
 def _repeating(reply: Reply, _: float, __: Random) -> Reply:
     """The reply with what it was sent, and what it gives, in its headers."""
-    echoes = (("x-session", f"session={TOKEN}"), ("x-echo", BEARER), ("x-token", TOKEN))
-    return attrs.evolve(reply, headers=(*reply.headers, *echoes))
+    echoed = (("x-session", f"session={TOKEN}"), ("x-echo", BEARER), ("x-token", TOKEN))
+    return attrs.evolve(reply, headers=(*reply.headers, *echoed))
 
 
 REPEATING = Fault(name="repeating", times=None, mutate=_repeating)

@@ -68,7 +68,7 @@ def _claimed(history: History) -> None:
 
 
 def _claimed_too_much(history: History) -> None:
-    history.notes.insert(0, Note(time=BEGAN + 21.0, kind="cover", until=BEGAN + 21.0))
+    history.notes.insert(0, Note(time=BEGAN + 21.0, kind="watermark", until=BEGAN + 21.0))
 
 
 def _needless_gap(history: History) -> None:
@@ -91,8 +91,8 @@ def _shape(history: History) -> None:
         (_before_its_time, "order"),
         (_withdrawn, "withdrawn"),
         (_never_again, "lost"),
-        (_claimed, "cover"),
-        (_claimed_too_much, "cover"),
+        (_claimed, "watermark"),
+        (_claimed_too_much, "watermark"),
         (_needless_gap, "gap"),
         (_shape, "schema"),
     ],

@@ -28,7 +28,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watermark.py",
     ),
     one(
-        "1 the cover is taken at the scan's end",
+        "1 the watermark is taken at the scan's end",
         "feed/scanning/journal.py",
         "        is_covering = is_complete and self._rules.is_covering(state, scan, received)\n",
         "        is_covering = is_complete and self._rules.is_covering(state, scan, received)\n"
@@ -80,7 +80,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_scanner.py",
     ),
     one(
-        "4 the cover advances on a partial scan",
+        "4 the watermark advances on a partial scan",
         "feed/scanning/journal.py",
         "is_covering = is_complete and self._rules.is_covering(state, scan, received)",
         "is_covering = self._rules.is_covering(state, scan, received)",

@@ -1,10 +1,10 @@
-"""The watcher against strange servers; `only` is a quirk to draw alone."""
+"""The watcher against servers with quirks; `only` is a quirk to draw alone."""
 
 from __future__ import annotations
 
 import logging
 
-from tests.model.strange_servers import HABITS, Tally, draw, judge, run, watch
+from tests.model.servers import QUIRKS, Tally, draw, judge, run, watch
 from tools.run_parts import Part
 
 __all__ = ["PART"]
@@ -12,10 +12,10 @@ __all__ = ["PART"]
 
 class ServerRuns(Part[Tally]):
     chunk = 50
-    choices = tuple(sorted(HABITS))
+    choices = tuple(sorted(QUIRKS))
 
     def run_chunk(self, seeds: range, only: str) -> Tally:
-        # A strange server is a reason to warn; these are strange on purpose.
+        # A server with quirks is a reason to warn; these have them on purpose.
         logging.disable(logging.ERROR)
         total = Tally()
         total.add(run(seed, (only,) if only else ()) for seed in seeds)
@@ -32,7 +32,7 @@ class ServerRuns(Part[Tally]):
         schedule = draw(seed, (only,) if only else ())
         log, server = watch(schedule)
         finds = judge(schedule, log, server)
-        print(schedule.names, schedule.habits)
+        print(schedule.names, schedule.quirks)
         quiet = f"{schedule.active:.0f} to {schedule.end:.0f}"
         print(f"start {schedule.start}, interval {schedule.interval}, quiet from {quiet}")
         print("sessions:", *schedule.sessions, "live:", log.live)
@@ -49,7 +49,7 @@ class ServerRuns(Part[Tally]):
                 (reported.at, f"REPORTED {reported}") for reported in log.reported if reported.index in (wanted, None)
             ]
             lines += [(at, "Degraded") for at in log.degraded] + [(at, "Recovered") for at in log.recovered]
-            lines += [(cover.at, f"complete {cover.tier}, covered {cover.since:.0f}") for cover in log.covers]
+            lines += [(claim.at, f"complete {claim.tier}, covered {claim.since:.0f}") for claim in log.claims]
             for served in server.served:
                 shown = f"{len(served.rows)} rows, {wanted}: {served.rows.get(wanted)}"
                 lines.append((served.at, f"{served.asked} {served.note} {served.body} -> {shown}"))

@@ -20,7 +20,7 @@ def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
     for call in history.audit_log.calls:
         yield call.time, f"{call.method} {call.path} {dict(call.parameters)} -> {call.status} {call.fault or ''}"
     for note in history.notes:
-        about = f"covered up to {note.until - BEGAN:.3f}" if note.kind == "cover" else f"{note.kind} {note.index}"
+        about = f"covered up to {note.until - BEGAN:.3f}" if note.kind == "watermark" else f"{note.kind} {note.index}"
         yield note.time, f"written down: {about}"
     for gap in history.gaps:
         yield gap.time, f"written down: a gap from {gap.since - BEGAN:.3f} to {gap.until - BEGAN:.3f}"

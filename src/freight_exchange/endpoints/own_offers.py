@@ -1,4 +1,4 @@
-"""Requests of a feed of offers to the service: the own requests with their offers (service document, 4.7)."""
+"""Calls of a feed of offers: the own requests with their offers (service document, 4.7)."""
 
 from __future__ import annotations
 

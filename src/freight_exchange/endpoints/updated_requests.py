@@ -1,4 +1,4 @@
-"""Requests of a feed to the service: the requests updated in a window, page by page (service document, 4.4)."""
+"""Calls of a feed: the requests updated in a window, page by page (service document, 4.4)."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class OfferPoller:
 
         Raises:
             LoginRejectedError: The service rejected the email or password. Other errors are retried.
-            StoreError: Finds cannot be committed; the next scan looks for them again.
+            StoreError: Changes cannot be committed; the next scan finds them again.
         """
         await self._reports.send_changes()
         await until_due(self._pacer)

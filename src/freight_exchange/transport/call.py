@@ -99,8 +99,8 @@ class CallExecutor:
     ) -> T:
         """Send a request until it succeeds, its retries are over or its deadline has passed.
 
-        `started` is when the deadline began to run, if that was earlier: some calls look something up first.
-        `call_id` is the id that the caller chose.
+        `started` is the start of the deadline for calls that look something up first. `call_id` is the id that the
+        caller chose.
         """
         started = anyio.current_time() if started is None else started
         request = Request(
@@ -118,7 +118,7 @@ class CallExecutor:
             progress=Progress(limits.send_limit),
             context=CallContext(read=read, retries=limits.retries, started=started, reconciler=exchange),
         )
-        # A login's holds the password, and a traceback that shows locals would show it.
+        # A login's body holds the password, which a traceback with locals would show.
         del content
         try:
             if limits.instruments:

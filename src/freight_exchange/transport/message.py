@@ -21,11 +21,11 @@ class RequestKind(enum.Enum):
     """Kind of a request: the effect of repeating it."""
 
     READ = "read"
-    """Nothing: GET and the POST listings."""
+    """A repeat has no effect: GET and the POST listings."""
     LOGIN = "login"
-    """Another token: harmless, but each try counts against the account."""
+    """A repeat gives another token: harmless, but each try counts against the account."""
     WRITE = "write"
-    """A second publication, offer, answer or route, which must not happen."""
+    """A repeat makes a second publication, offer, answer or route, which must not happen."""
 
 
 _STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls", ".connect_tunnel", ".setup_socks5_connection")
@@ -58,7 +58,7 @@ class Progress:
     )
 
     def __init__(self, limit: SendLimit | None = None) -> None:
-        """Make one; after `limit` no part of the request leaves that has not left before."""
+        """Make the progress of a request; no further part of it leaves after `limit`."""
         self._limit = limit
         self.sends = 0
         """Times that the network got the request, over all attempts of its call."""
@@ -206,7 +206,7 @@ class Request:
         return attrs.evolve(self, token=token)
 
     def in_place_of(self, original: Request) -> Request:
-        """Return this request as the attempt that `original` is, however a middleware made it."""
+        """Return this request, which a middleware may have made anew, as the attempt of `original`."""
         return attrs.evolve(
             self,
             kind=original.kind,

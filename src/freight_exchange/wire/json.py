@@ -96,7 +96,7 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     except ValueError:
         return None, "the body is no JSON"
     # Finding a bracket costs a thirtieth of counting it, and most replies have one kind only.
-    containers = sum(text.count(opening) for opening in "{[" if opening in text)
+    containers = sum(text.count(bracket) for bracket in "{[" if bracket in text)
     if _too_deep(value, containers):
         return None, f"the body is nested deeper than {DEEPEST}"
     repeats = Repeats()

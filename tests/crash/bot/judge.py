@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 from tests.crash.bot.tariff import price
-from tests.crash.bot.witness import Book, Step
+from tests.crash.bot.witness import Step, StoreContents
 
 from freight_exchange.sandbox.core.audit_log import AuditLog, OfferRecord
 
@@ -104,25 +104,27 @@ def reported(path: Path) -> list[Reported]:
     return [Reported(line["life"], line["request"], line["contact"]) for line in lines]
 
 
-def judge(audit_log: AuditLog, book: Book, received: Sequence[Reported] = (), *, ledger: bool = True) -> Verdict:
+def judge(
+    audit_log: AuditLog, contents: StoreContents, received: Sequence[Reported] = (), *, ledger: bool = True
+) -> Verdict:
     """The verdict; without a `ledger` nothing is asked of one."""
     published = [publication.request for publication in audit_log.publications]
     offers = Counter(record.offer.request for record in _offers(audit_log))
     selected = {change.request for change in audit_log.changes if change.what == "selected"}
-    moves = Counter((step.was, step.became) for step in book.steps)
+    moves = Counter((step.was, step.became) for step in contents.steps)
     return Verdict(
         missed=[f"request {request} has no offer" for request in published if not offers[request]],
         duplicated=[f"request {request} has {count} offers" for request, count in offers.items() if count > 1],
         wrong=[*_wrong(audit_log)],
-        unended=[*_unended(book)],
-        dead=[f"{dead} is dead" for dead in book.deliveries if dead.state == "dead"],
-        astray=[*_astray(book.steps), *_denied(audit_log, book)] if ledger else [],
+        unended=[*_unended(contents)],
+        dead=[f"{dead} is dead" for dead in contents.deliveries if dead.state == "dead"],
+        astray=[*_astray(contents.steps), *_denied(audit_log, contents)] if ledger else [],
         unreported=[*_unreported(selected, received)],
         published=len(published),
         offered=offers.total(),
         duplicates=offers.total() - len(offers),
         selected=len(selected),
-        retries=sum(max(0, delivery.claims - 1) for delivery in book.deliveries),
+        retries=sum(max(0, delivery.claims - 1) for delivery in contents.deliveries),
         doubted=moves["sending", "unknown"],
         taken=moves["unknown", "confirmed"],
         not_taken=moves["unknown", "intent"],
@@ -147,15 +149,15 @@ def _wrong(audit_log: AuditLog) -> Iterable[str]:
             yield f"request {offer.request} was offered on for {offer.amount}; it cost {sorted(right)}"
 
 
-def _unended(book: Book) -> Iterable[str]:
-    for entry in book.offers:
+def _unended(contents: StoreContents) -> Iterable[str]:
+    for entry in contents.offers:
         if entry.state not in _ENDS:
             yield f"{entry} is not at its end"
-    for delivery in book.deliveries:
+    for delivery in contents.deliveries:
         if delivery.state not in ("done", "dead"):
             yield f"{delivery} waits"
-    if book.waiting:
-        yield f"{book.waiting} events wait for their handlers"
+    if contents.waiting:
+        yield f"{contents.waiting} events wait for their handlers"
 
 
 def _astray(steps: Iterable[Step]) -> Iterable[str]:
@@ -166,10 +168,10 @@ def _astray(steps: Iterable[Step]) -> Iterable[str]:
         states[step.key] = step.became
 
 
-def _denied(audit_log: AuditLog, book: Book) -> Iterable[str]:
+def _denied(audit_log: AuditLog, contents: StoreContents) -> Iterable[str]:
     """Return the offers on which the ledger and the exchange disagree."""
     seen = Counter((record.offer.request, Decimal(record.offer.amount)) for record in _offers(audit_log))
-    recorded = Counter((entry.request, entry.amount) for entry in book.offers if entry.state == "confirmed")
+    recorded = Counter((entry.request, entry.amount) for entry in contents.offers if entry.state == "confirmed")
     for request, amount in recorded - seen:
         yield f"the ledger has an offer on request {request} for {amount} that the exchange never saw"
     for request, amount in seen - recorded:

@@ -225,10 +225,10 @@ class KillRun:
         if ended != -signal.SIGKILL:
             self._complain(ended)
         self._kills[(kill.point or AT_RANDOM) if hit else TOO_LATE] += 1
-        book = witness.read_after_death(self._store)
-        self._on_the_way += "sending" in book.states
-        self._in_doubt += "unknown" in book.states
-        for entry in book.offers:
+        contents = witness.read_after_death(self._store)
+        self._on_the_way += "sending" in contents.states
+        self._in_doubt += "unknown" in contents.states
+        for entry in contents.offers:
             # The worst that a shipper can do: another handler gets the request while its offer is not known.
             if entry.state in ("sending", "unknown") and self._random.random() < _CHANGED_IN_DOUBT:
                 self._update(entry.request)

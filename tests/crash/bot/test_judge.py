@@ -12,7 +12,7 @@ import attrs
 import pytest
 from tests.crash.bot.judge import Reported, judge, reported
 from tests.crash.bot.tariff import PORTS, price
-from tests.crash.bot.witness import Book, Delivered, Entered, Step, fresh, read, read_after_death
+from tests.crash.bot.witness import Delivered, Entered, Step, StoreContents, fresh, read, read_after_death
 
 from freight_exchange.sandbox.core.audit_log import AuditLog
 from freight_exchange.testing import Cargo, Sandbox
@@ -40,14 +40,14 @@ def steps(*states: str, key: str = "offer:1:0") -> list[Step]:
 
 CONFIRMED = Entered("offer:1:0", "confirmed", RIGHT)
 DONE = Delivered(1, "quote", "done", 1, None)
-GOOD = Book(steps=steps("intent", "sending", "confirmed"), offers=[CONFIRMED], deliveries=[DONE])
+GOOD = StoreContents(steps=steps("intent", "sending", "confirmed"), offers=[CONFIRMED], deliveries=[DONE])
 
 
 def flawed(
-    audit_log: AuditLog, book: Book = GOOD, received: tuple[Reported, ...] = (), *, ledger: bool = True
+    audit_log: AuditLog, contents: StoreContents = GOOD, received: tuple[Reported, ...] = (), *, ledger: bool = True
 ) -> Mapping[str, int]:
     """Return the number of flaws of each kind."""
-    verdict = judge(audit_log, book, received, ledger=ledger)
+    verdict = judge(audit_log, contents, received, ledger=ledger)
     found = {kind: len(getattr(verdict, kind)) for kind in KINDS}
     assert len(verdict.flaws) == sum(found.values())
     return {kind: count for kind, count in found.items() if count}
@@ -62,7 +62,7 @@ def test_one_offer_of_the_right_amount_on_each_request_is_good() -> None:
 
 def test_a_request_without_an_offer_is_missed() -> None:
     assert flawed(market(), attrs.evolve(GOOD, steps=[], offers=[])) == {"missed": 1}
-    assert not judge(market(), Book()).idle
+    assert not judge(market(), StoreContents()).idle
 
 
 def test_a_second_offer_is_a_duplicate_even_if_it_is_the_right_amount_twice() -> None:
@@ -83,7 +83,7 @@ def test_an_amount_is_right_if_the_request_cost_so_much_before() -> None:
         index = sandbox.exchange.publish(sandbox.exchange.shipper, 1.0, CARGO)
         sandbox.exchange.update(index, changed_at, attrs.evolve(CARGO, quantity=20))
         sandbox.exchange.offer(sandbox.exchange.forwarder, index, offered_at, amount=amount)
-        assert len(judge(sandbox.audit_log, Book(), ledger=False).wrong) == wrong
+        assert len(judge(sandbox.audit_log, StoreContents(), ledger=False).wrong) == wrong
 
 
 def test_no_two_cargoes_here_cost_the_same() -> None:
@@ -93,15 +93,15 @@ def test_no_two_cargoes_here_cost_the_same() -> None:
 
 @pytest.mark.parametrize("state", ["intent", "sending", "unknown"])
 def test_an_offer_that_is_not_at_its_end_is_reported(state: str) -> None:
-    book = attrs.evolve(GOOD, offers=[CONFIRMED, Entered("offer:1:1", state, RIGHT)])
-    assert flawed(market(RIGHT), book) == {"unended": 1}
-    assert not judge(market(RIGHT), book).idle
+    contents = attrs.evolve(GOOD, offers=[CONFIRMED, Entered("offer:1:1", state, RIGHT)])
+    assert flawed(market(RIGHT), contents) == {"unended": 1}
+    assert not judge(market(RIGHT), contents).idle
 
 
 @pytest.mark.parametrize("state", ["ready", "claimed"])
 def test_a_delivery_that_waits_is_reported(state: str) -> None:
-    book = attrs.evolve(GOOD, deliveries=[DONE, Delivered(2, "quote", state, 1, None)])
-    assert flawed(market(RIGHT), book) == {"unended": 1}
+    contents = attrs.evolve(GOOD, deliveries=[DONE, Delivered(2, "quote", state, 1, None)])
+    assert flawed(market(RIGHT), contents) == {"unended": 1}
 
 
 def test_an_event_that_no_handler_was_given_is_reported() -> None:
@@ -109,8 +109,8 @@ def test_an_event_that_no_handler_was_given_is_reported() -> None:
 
 
 def test_a_dead_letter_is_reported() -> None:
-    book = attrs.evolve(GOOD, deliveries=[DONE, Delivered(2, "quote", "dead", 9, "it failed")])
-    assert flawed(market(RIGHT), book) == {"dead": 1}
+    contents = attrs.evolve(GOOD, deliveries=[DONE, Delivered(2, "quote", "dead", 9, "it failed")])
+    assert flawed(market(RIGHT), contents) == {"dead": 1}
 
 
 @pytest.mark.parametrize(
@@ -196,10 +196,10 @@ def test_the_witness_sees_each_step_in_the_file(tmp_path: Path) -> None:
         connection.execute("INSERT INTO delivery VALUES (1, 1, 'quote', 1, 'ready', 0, 0, NULL)")
         for state in ("claimed", "ready", "claimed", "done"):
             connection.execute("UPDATE delivery SET state = ?", (state,))
-    for book in (read(path), read_after_death(path)):
-        assert book.steps == [Step(3, "offer:1:0", None, "intent"), Step(3, "offer:1:0", "intent", "sending")]
-        assert book.offers == [Entered("offer:1:0", "sending", Decimal("1.50"))]
-        assert book.offers[0].request == 1
-        assert book.states == {"sending": 1}
-        assert book.deliveries == [Delivered(1, "quote", "done", 2, None)]
-        assert book.waiting == 1
+    for contents in (read(path), read_after_death(path)):
+        assert contents.steps == [Step(3, "offer:1:0", None, "intent"), Step(3, "offer:1:0", "intent", "sending")]
+        assert contents.offers == [Entered("offer:1:0", "sending", Decimal("1.50"))]
+        assert contents.offers[0].request == 1
+        assert contents.states == {"sending": 1}
+        assert contents.deliveries == [Delivered(1, "quote", "done", 2, None)]
+        assert contents.waiting == 1

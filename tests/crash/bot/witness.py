@@ -18,7 +18,7 @@ import attrs
 
 from freight_exchange.store.sqlite.schema import prepare
 
-__all__ = ["Book", "Delivered", "Entered", "Step", "copy_after_death", "fresh", "read", "read_after_death"]
+__all__ = ["Delivered", "Entered", "Step", "StoreContents", "copy_after_death", "fresh", "read", "read_after_death"]
 
 _TRIGGERS: Final = """
     CREATE TABLE past_offer (
@@ -74,8 +74,8 @@ class Delivered:
 
 
 @attrs.frozen(kw_only=True)
-class Book:
-    """All that a store's file says."""
+class StoreContents:
+    """Contents of a store's file."""
 
     steps: Sequence[Step] = ()
     offers: Sequence[Entered] = ()
@@ -99,7 +99,7 @@ def fresh(path: Path) -> None:
         connection.executescript(_TRIGGERS)
 
 
-def read(path: Path) -> Book:
+def read(path: Path) -> StoreContents:
     """The book, while somebody may write it."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
         connection.execute("BEGIN")
@@ -109,7 +109,7 @@ def read(path: Path) -> Book:
                 "SELECT event, handler, count(*) FROM past_claim GROUP BY event, handler"
             )
         }
-        return Book(
+        return StoreContents(
             steps=[Step(*row) for row in connection.execute("SELECT epoch, key, was, became FROM past_offer")],
             offers=[
                 Entered(key, state, Decimal(json.loads(payload)["amount"]))
@@ -127,7 +127,7 @@ def read(path: Path) -> Book:
         )
 
 
-def read_after_death(path: Path) -> Book:
+def read_after_death(path: Path) -> StoreContents:
     """The book as a dead bot left it."""
     return read(copy_after_death(path))
 

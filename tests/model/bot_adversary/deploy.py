@@ -65,7 +65,7 @@ class Deploy:
         self.doubts: list[Doubt] = []
         self.dead: list[DeadLetter] = []
         self._scope = anyio.CancelScope()
-        self._password = password or world.service.habits.password
+        self._password = password or world.service.quirks.password
         self._started = False
         self.started = float("inf")
 

@@ -91,7 +91,7 @@ def _was_reported(world: World, first: Bid, foreign: list[Bid]) -> bool:
     left = first.at - _A_MOMENT
     reported = (world.service.reported.get((deploy.name, bid.number), float("inf")) for bid in foreign)
     return any(at < left for at in reported) or any(
-        max(bid.shown_from, bid.at + world.service.habits.bids_cached) < deploy.started for bid in foreign
+        max(bid.shown_from, bid.at + world.service.quirks.bids_cached) < deploy.started for bid in foreign
     )
 
 
@@ -189,7 +189,7 @@ def _check_answers(world: World, verdict: Verdict) -> None:
         if call.ending != "bid":
             continue
         stands = [bid for bid in world.market.bids_on(call.request) if call.returned in (bid.amount, bid.shown_amount)]
-        if not stands and not world.service.habits.rounded:
+        if not stands and not world.service.quirks.rounded:
             verdict.wrong += 1
             verdict.flaws.append(
                 f"request {call.request}: the handler was given a bid of {call.returned}, and none stands"

@@ -12,7 +12,7 @@ import attrs
 
 from .market import CURRENCIES, Bid, Market, Shipment, port
 
-__all__ = ["Call", "Habits", "Reply", "Service"]
+__all__ = ["Call", "Quirks", "Reply", "Service"]
 
 EMAIL: Final = "bot@forwarder.example"
 PASSWORD: Final = "correct horse"
@@ -39,7 +39,7 @@ class Call:
 
 
 @attrs.define(kw_only=True)
-class Habits:
+class Quirks:
     """Behaviour that the service document leaves open, and a scenario sets.
 
     Attributes:
@@ -82,7 +82,7 @@ class Service:
 
     market: Market
     rng: Random
-    habits: Habits = attrs.Factory(Habits)
+    quirks: Quirks = attrs.Factory(Quirks)
     tokens: dict[str, float] = attrs.Factory(dict)
     offers_sent: list[tuple[float, Call]] = attrs.Factory(list)
     reported: dict[tuple[str, int], float] = attrs.Factory(dict)
@@ -113,11 +113,11 @@ class Service:
         return 400, {"message": f"{call.method} {call.path} is not known"}
 
     def _login(self, call: Call, now: float) -> Reply:
-        if (call.parameters.get("email"), call.parameters.get("password")) != (EMAIL, self.habits.password):
+        if (call.parameters.get("email"), call.parameters.get("password")) != (EMAIL, self.quirks.password):
             return 401, {"message": "the user name or password is invalid"}
         token = f"token-{len(self.tokens)}-{self.rng.getrandbits(48):x}"
-        self.tokens[token] = now + self.habits.lifetime
-        user = {"access_token": token, "expires_on": self.habits.lifetime, "firstname": "Bo", "lastname": "Ot"}
+        self.tokens[token] = now + self.quirks.lifetime
+        user = {"access_token": token, "expires_on": self.quirks.lifetime, "firstname": "Bo", "lastname": "Ot"}
         user |= {"middlename": "", "email": EMAIL, "title": "", "enabled": "TRUE", "imageUrl": ""}
         user |= {"lastlogin": "2026-01-01 00:00:00", "company": {"name": "Forwarder", "city": "Hamburg"}}
         return 200, {"user": user}
@@ -137,7 +137,7 @@ class Service:
             found = self.market.shipments.get(int(asked["index"]))
             shown = [found] if found is not None and found.is_open(now) else []
             return 200, {"raterequests": _collection([self._request(each, now) for each in shown])}
-        at = self._seen_at("requests", now, self.habits.requests_cached)
+        at = self._seen_at("requests", now, self.quirks.requests_cached)
         listed = [
             each
             for each in self.market.shipments.values()
@@ -153,7 +153,7 @@ class Service:
         quantity = [many for when, many in shipment.versions if when <= at][-1]
         index = shipment.index
         return {
-            "index": str(index) if self.habits.as_text else index,
+            "index": str(index) if self.quirks.as_text else index,
             "commodityname": f"Goods {index}",
             "refId": f"R-{index:05}",
             "requesttype": "Shipping",
@@ -175,9 +175,9 @@ class Service:
         }
 
     def _bids(self, call: Call, now: float) -> Reply:
-        at = self._seen_at(f"bids {call.parameters.get('type')}", now, self.habits.bids_cached)
-        if self.habits.bids_frozen is not None:
-            at = min(at, self.habits.bids_frozen)
+        at = self._seen_at(f"bids {call.parameters.get('type')}", now, self.quirks.bids_cached)
+        if self.quirks.bids_frozen is not None:
+            at = min(at, self.quirks.bids_frozen)
         wanted = call.parameters.get("type")
         shown = [bid for bid in self.market.bids if bid.shown_from <= at]
         if wanted == "sel":
@@ -196,7 +196,7 @@ class Service:
             del row[gone]
         for size in ("width", "height", "length"):
             row[f"cargo{size}"] = row.pop(size)
-        row["price"] = _number(round(bid.shown_amount) if self.habits.rounded else bid.shown_amount)
+        row["price"] = _number(round(bid.shown_amount) if self.quirks.rounded else bid.shown_amount)
         row["currencyIndex"] = bid.currency
         if bid.number in self.market.selected:
             row |= {"status": "Selected", "loadingPOC": {"name": "Sheila", "email": "sheila@shipper.example"}}
@@ -207,7 +207,7 @@ class Service:
         self.offers_sent.append((now, call))
         asked = call.parameters
         shipment = self.market.shipments.get(int(asked["requestIndex"]))
-        if shipment is None or (self.habits.refuses_closed and not shipment.is_open(now)):
+        if shipment is None or (self.quirks.refuses_closed and not shipment.is_open(now)):
             return 400, {"message": "the request is not open to offers"}
         currency = int(asked.get("currencyIndex", asked.get("currencyId", 0)))
         if currency not in CURRENCIES:
@@ -220,7 +220,7 @@ class Service:
             amount,
             currency,
             author=call.author,
-            lag=self.habits.bid_lag(),
+            lag=self.quirks.bid_lag(),
             rates=rates,
             terms=asked.get("terms"),
         )
@@ -232,13 +232,13 @@ class Service:
         return 200, {"bid": row | {"offer": entry}}
 
     def _page(self, rows: list[dict[str, Any]], asked: dict[str, Any], usual: int) -> dict[str, Any]:
-        if self.habits.shuffled:
+        if self.quirks.shuffled:
             self.rng.shuffle(rows)
-        size = min(int(asked.get("rowsperpage", usual)), self.habits.clamp)
+        size = min(int(asked.get("rowsperpage", usual)), self.quirks.clamp)
         begin = int(asked.get("offset", 0)) * size
         page = rows[begin : begin + size]
-        if self.habits.twice:
-            page = [dict(row) for row in page for _ in range(1 + (self.rng.random() < self.habits.twice))]
+        if self.quirks.twice:
+            page = [dict(row) for row in page for _ in range(1 + (self.rng.random() < self.quirks.twice))]
         return _collection(page)
 
 

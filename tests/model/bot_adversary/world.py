@@ -145,7 +145,7 @@ class World:
 
     def offer_by_hand(self, request: int, amount: Decimal | int, currency: int = 23) -> None:
         """Have a person make an offer on the bot's account."""
-        lag = self.service.habits.bid_lag()
+        lag = self.service.quirks.bid_lag()
         self.market.take(self.now, request, Decimal(amount), currency, author="a person", lag=lag)
 
     def trouble(self, **rule: Any) -> Trouble:

@@ -53,7 +53,7 @@ class Plan:
         seed: All the rest follows from it.
         backend: The event loop.
         kind: Which write.
-        profile: The server's habits.
+        profile: The server's quirks.
         strikes: The faults that are armed.
         amount: The amount of an offer, and what distinguishes one run's records from another's.
         baseline: Whether the client keeps what was there before.
@@ -109,16 +109,16 @@ class Plan:
 
 
 def _profile(chance: Random) -> Profile:
-    habits: dict[str, Any] = {
+    quirks: dict[str, Any] = {
         knob.name: chance.choice(knob.values) for knob in chance.sample(KNOBS, chance.choice((0, 0, 1, 2, 4)))
     }
     if chance.random() < 0.3:
-        habits["late_visibility"] = chance.choice((1.0, 5.0, 5.0, 20.0, 29.0, 45.0))
+        quirks["late_visibility"] = chance.choice((1.0, 5.0, 5.0, 20.0, 29.0, 45.0))
     if chance.random() < 0.05:
-        habits["amount_rounding"] = chance.choice(("cents", "whole"))
+        quirks["amount_rounding"] = chance.choice(("cents", "whole"))
     if chance.random() < 0.5:
-        habits["bid_default"] = "active"
-    return Profile(**habits)
+        quirks["bid_default"] = "active"
+    return Profile(**quirks)
 
 
 def _strikes(chance: Random, kind: Kind) -> list[Strike]:

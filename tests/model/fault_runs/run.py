@@ -184,7 +184,7 @@ async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[]
 
 
 async def _read(collect: Callable[[], Awaitable[list[Any]]]) -> list[Any] | None:
-    """A listing, or `None` where the server's habits do not let it be read."""
+    """A listing, or `None` where the server's quirks do not let it be read."""
     try:
         return await collect()
     except FreightExchangeError:

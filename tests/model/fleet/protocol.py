@@ -63,7 +63,7 @@ class Replica(NamedTuple):
     is_fenced: bool = False
 
 
-class Entry(NamedTuple):
+class LedgerRow(NamedTuple):
     """The ledger's row of a request. `wait` counts the ticks since the resolver began to wait."""
 
     state: str = "ready"
@@ -91,7 +91,7 @@ class State(NamedTuple):
     """
 
     replicas: tuple[Replica, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerRow, ...]
     messages: frozenset[Message]
     offers: tuple[tuple[int, ...], ...]
     take_overs: int
@@ -106,7 +106,7 @@ class Step(NamedTuple):
 
 def initial(*, requests: int, take_overs: int) -> State:
     """Return the state of two replicas in which nothing has been done."""
-    return State((Replica(), Replica()), (Entry(),) * requests, frozenset(), ((),) * requests, take_overs)
+    return State((Replica(), Replica()), (LedgerRow(),) * requests, frozenset(), ((),) * requests, take_overs)
 
 
 def describe_violation(state: State) -> str | None:
@@ -165,7 +165,7 @@ def _replica_steps(
                 committed = _move(state, number, replica._replace(phase=phase, send=send))
                 yield (
                     Step(number, "commits sending"),
-                    _write_entry(committed, replica.request, Entry("sending", number, send)),
+                    _write_entry(committed, replica.request, LedgerRow("sending", number, send)),
                 )
         case Phase.COMMITTED:
             yield Step(number, "notes the time"), _move(state, number, replica._replace(phase=Phase.TIMED, age=0))
@@ -186,7 +186,7 @@ def _replica_steps(
             yield Step(number, "waits for no reply any more"), _write_entry(given_up, replica.request, unknown)
         case Phase.ANSWERED:
             # Evidence is monotone: the answer counts in every epoch, while its send is the last.
-            known = Entry("confirmed", send=entry.send) if entry.send == replica.send else entry
+            known = LedgerRow("confirmed", send=entry.send) if entry.send == replica.send else entry
             recorded = _move(state, number, Replica())
             yield Step(number, "records the reply"), _write_entry(recorded, replica.request, known)
         case Phase.DEAD:
@@ -196,7 +196,9 @@ def _replica_steps(
     yield Step(number, "is killed"), _kill(state, number)
 
 
-def _resolver_steps(state: State, request: int, entry: Entry, guards: frozenset[Guard]) -> Iterator[tuple[Step, State]]:
+def _resolver_steps(
+    state: State, request: int, entry: LedgerRow, guards: frozenset[Guard]
+) -> Iterator[tuple[Step, State]]:
     if entry.resolver is None:
         for number, replica in enumerate(state.replicas):
             if replica.phase is Phase.IDLE:
@@ -205,7 +207,7 @@ def _resolver_steps(state: State, request: int, entry: Entry, guards: frozenset[
                 yield Step(number, f"begins to resolve request {request}"), _write_entry(state, request, begun)
     elif entry.wait >= _full_wait(guards):
         is_listed = any(age >= SETTLE for age in state.offers[request])
-        resolved = Entry("confirmed" if is_listed else "ready", send=entry.send)
+        resolved = LedgerRow("confirmed" if is_listed else "ready", send=entry.send)
         yield (
             Step(entry.resolver, f"finds {'the' if is_listed else 'no'} offer listed"),
             _write_entry(state, request, resolved),
@@ -274,7 +276,7 @@ def _kill(state: State, number: int) -> State:
     return _move(state, number, dead)._replace(entries=entries)
 
 
-def _without_resolver(entry: Entry, number: int) -> Entry:
+def _without_resolver(entry: LedgerRow, number: int) -> LedgerRow:
     return entry._replace(resolver=None) if entry.resolver == number else entry
 
 
@@ -282,5 +284,5 @@ def _move(state: State, number: int, replica: Replica) -> State:
     return state._replace(replicas=(*state.replicas[:number], replica, *state.replicas[number + 1 :]))
 
 
-def _write_entry(state: State, request: int, entry: Entry) -> State:
+def _write_entry(state: State, request: int, entry: LedgerRow) -> State:
     return state._replace(entries=(*state.entries[:request], entry, *state.entries[request + 1 :]))

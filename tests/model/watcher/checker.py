@@ -21,8 +21,8 @@ _MARGIN = 700.0
 
 @attrs.frozen
 class Flaw:
-    """One thing that is wrong: `missed`, `duplicate`, `order`, `stood`, `withdrawn`, `untold`, `lost`, `cover`, `gap`
-    or `schema`, and what it is about."""
+    """Flaw of a run: its kind (`missed`, `duplicate`, `order`, `stood`, `withdrawn`, `unreported`, `lost`, `watermark`,
+    `gap` or `schema`), and its subject."""
 
     kind: str
     what: str
@@ -44,7 +44,7 @@ class _Span:
 def judge(history: History) -> list[Flaw]:
     """All that is wrong with a run."""
     court = _Court(history)
-    return [*court.deliveries(), *court.covers(), *court.gaps()]
+    return [*court.deliveries(), *court.watermarks(), *court.gaps()]
 
 
 class _Court:
@@ -181,7 +181,7 @@ class _Court:
 
     # What was claimed
 
-    def covers(self) -> Iterator[Flaw]:
+    def watermarks(self) -> Iterator[Flaw]:
         """Yield a flaw for each change that was visible before the watermark advanced, and is not committed."""
         shown = sorted(
             ((span.since, index, place) for index, spans in self._spans.items() for place, span in enumerate(spans))
@@ -189,7 +189,7 @@ class _Court:
         written = _Written(self._spans)
         done = 0
         for note in self._history.notes:
-            if note.kind != "cover":
+            if note.kind != "watermark":
                 written.note(note)
                 continue
             due: dict[int, int] = {}
@@ -202,7 +202,7 @@ class _Court:
                 if not self._is_written(index, place, note, written):
                     span = self._spans[index][place]
                     yield Flaw(
-                        "cover",
+                        "watermark",
                         f"at {note.time:.3f} all before {note.until:.3f} was claimed, and request {index}, which"
                         f" showed {span.content} since {span.since:.3f}, was not written down",
                     )

@@ -41,7 +41,7 @@ class Delivery:
 
 @attrs.frozen(kw_only=True)
 class Note:
-    """An event that was written down, to be handed out; or, if its kind is `cover`, that all before `until` was."""
+    """An event that was written down, to be handed out; or, if its kind is `watermark`, that all before `until` was."""
 
     time: float
     kind: str

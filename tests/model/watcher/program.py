@@ -245,7 +245,7 @@ class Program:
         self._history.notes.append(Note(time=now, kind=event.kind, index=index, content=content))
 
     def _covered(self, until: float) -> None:
-        self._history.notes.append(Note(time=self._clocks.now(), kind="cover", until=until))
+        self._history.notes.append(Note(time=self._clocks.now(), kind="watermark", until=until))
 
 
 def _content(event: Event) -> tuple[int | None, State]:

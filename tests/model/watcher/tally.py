@@ -13,7 +13,7 @@ from tests.model.watcher.schedule import draw
 
 __all__ = ["FLAWS", "Tally"]
 
-FLAWS = ("missed", "duplicate", "order", "withdrawn", "unreported", "lost", "cover", "gap", "schema")
+FLAWS = ("missed", "duplicate", "order", "withdrawn", "unreported", "lost", "watermark", "gap", "schema")
 
 _STEPS = 50
 

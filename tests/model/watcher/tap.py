@@ -43,7 +43,7 @@ class Tap:
         sqlite: Whether the real one is SQLite's.
         clocks: What time it is.
         written: Called with every event that is written down.
-        covered: Called with every advance of the cover, as true time.
+        covered: Called with every advance of the watermark, as true time.
         acknowledged: Called when events were acknowledged.
 
     Attributes:
@@ -76,7 +76,7 @@ class Tap:
         self.deaths: list[str] = []
         self.doubtful: Sequence[int] = ()
         self.last = 0
-        self.cover: tuple[str, float] | None = None
+        self.watermark: tuple[str, float] | None = None
 
     def open(self, binding: Binding, *, lease: float) -> FeedStore:
         self.moment("open")
@@ -247,7 +247,7 @@ class _TappedFeed:
     def _state(self, text: str) -> None:
         state = json.loads(text)
         reading = state["watermark"]["reading"]
-        cover = (reading["boot_id"], reading["boot"])
-        if state["stage"] == "primed" and cover != self._tap.cover:
-            self._tap.cover = cover
-            self._tap.covered(self._tap.clocks.meant(*cover))
+        watermark = (reading["boot_id"], reading["boot"])
+        if state["stage"] == "primed" and watermark != self._tap.watermark:
+            self._tap.watermark = watermark
+            self._tap.covered(self._tap.clocks.meant(*watermark))

@@ -1,4 +1,4 @@
-"""The service that a run meets: its requests, its habits, what strikes it, and what it has shown to whom."""
+"""The service that a run meets: its requests, its quirks, what strikes it, and what it has shown to whom."""
 
 from __future__ import annotations
 

@@ -66,9 +66,9 @@ LISTINGS = {"submit": "quote/bid", "create": "route", "update": "route"}
 class DoubtfulWrite:
     """A sandbox with a request, two offers on it, and one write to make."""
 
-    def __init__(self, kind: str, **habits: Any) -> None:
+    def __init__(self, kind: str, **quirks: Any) -> None:
         self.kind = kind
-        self.sandbox = Sandbox(Profile(**habits))
+        self.sandbox = Sandbox(Profile(**quirks))
         self.request = self.sandbox.exchange.publish(self.sandbox.shipper, self.long_ago)
         self.rivals = self.offer(990, rival=True)
         self.mine = self.offer(1000) if kind in SHIPPERS else 0

@@ -161,8 +161,8 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
 
 
 async def test_a_publication_is_recognised_though_little_comes_back_as_it_was_sent() -> None:
-    habits = {"published_dimensions": "permuted", "published_date": "day_later", "published_weight": "total"}
-    setup = DoubtfulWrite("publish", optional_fields="absent", word_case="upper", number_form="padded", **habits)
+    quirks = {"published_dimensions": "permuted", "published_date": "day_later", "published_weight": "total"}
+    setup = DoubtfulWrite("publish", optional_fields="absent", word_case="upper", number_form="padded", **quirks)
     async with setup.client() as exchange:
         error = await setup.doubt(exchange, applied=True)
         assert isinstance(await error.reconcile(), Applied)

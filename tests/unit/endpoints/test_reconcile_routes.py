@@ -68,9 +68,9 @@ async def test_an_update_of_a_route_that_is_not_shown_whole(applied: bool, chang
         assert isinstance(verdict, StillUnknown)
 
 
-@pytest.mark.parametrize("habits", [{"optional_fields": "absent"}, {"date_form": "zero"}])
-async def test_a_new_route_that_is_not_shown_whole(habits: dict[str, Any]) -> None:
-    setup = DoubtfulWrite("create", **habits)
+@pytest.mark.parametrize("quirks", [{"optional_fields": "absent"}, {"date_form": "zero"}])
+async def test_a_new_route_that_is_not_shown_whole(quirks: dict[str, Any]) -> None:
+    setup = DoubtfulWrite("create", **quirks)
     async with setup.client() as exchange:
         error = await setup.doubt(exchange, applied=True)
         assert isinstance(await error.reconcile(), StillUnknown)

@@ -15,10 +15,10 @@ from freight_exchange.feed.serialization import unpack
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["NOON", "NOT_ONE", "SIGHT", "look", "reported", "request"]
+__all__ = ["NOON", "NOT_ONE", "OBSERVATION", "look", "reported", "request"]
 
 NOON: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
-SIGHT: Final = Observation(
+OBSERVATION: Final = Observation(
     scan=5,
     sent=1000.0,
     window=95,
@@ -42,7 +42,7 @@ def look(
     **changes: Any,
 ) -> tuple[Classification, dict[int, TrackedRequest]]:
     """Classify a page, and return the result and the requests that are known afterwards."""
-    meaning = classify(records, broken, known or {}, attrs.evolve(SIGHT, **changes))
+    meaning = classify(records, broken, known or {}, attrs.evolve(OBSERVATION, **changes))
     return meaning, {**(known or {}), **{row.index: row for row in meaning.tracked}}
 
 

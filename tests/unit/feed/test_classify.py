@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.unit.feed.pages import NOON, SIGHT, look, reported, request
+from tests.unit.feed.pages import NOON, OBSERVATION, look, reported, request
 
 from freight_exchange import wire
 from freight_exchange.errors import DecodeError
@@ -121,7 +121,7 @@ def test_what_is_known_of_a_request_after_it_was_seen() -> None:
 def test_state_that_differs_is_recent_before_everything_is_listed_too() -> None:
     _, known = look([request(notes="a")], window=5000, unseen_is_recent=False)
     _, known = look([request(notes="b")], known, window=5000, unseen_is_recent=False)
-    assert known[1].updated_after == SIGHT.covered
+    assert known[1].updated_after == OBSERVATION.covered
 
 
 def test_withdrawn_request_that_returns_unchanged_need_not_be_updated() -> None:

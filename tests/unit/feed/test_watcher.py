@@ -1,4 +1,4 @@
-"""The rules of cover, pages, scans, the schedule and the pace, driven through a small service under virtual time."""
+"""Rules of the watermark, pages, scans, schedule and pace, driven through a small service under virtual time."""
 
 from __future__ import annotations
 

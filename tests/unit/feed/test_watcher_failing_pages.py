@@ -113,7 +113,7 @@ async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None
 async def test_a_page_that_reports_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    cover = rig.journal.state.watermark
+    watermark = rig.journal.state.watermark
     rig.reported.clear()
     service.publish(1)
 
@@ -128,12 +128,12 @@ async def test_a_page_that_reports_an_error_counts_as_failed_and_its_rows_count(
     rig.poller._pages._source = failing  # pyright: ignore[reportPrivateUsage]
     await rig.looks()
     assert rig.tale == [("new", 1)]
-    assert rig.journal.state.watermark == cover
+    assert rig.journal.state.watermark == watermark
     assert any(isinstance(reported, Degraded) for reported in rig.reported)
     failing.failing = False
     await rig.looks()
     assert rig.tale == [("new", 1)]
-    assert rig.journal.state.watermark != cover
+    assert rig.journal.state.watermark != watermark
 
 
 async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Rule 1, cover: the window reaches back over the cover's age, the allowance and the scan; afterwards it is checked."""
+"""Rule 1, the watermark: windows reach back over its age, the allowance and the scan; afterwards that is checked."""
 
 from __future__ import annotations
 

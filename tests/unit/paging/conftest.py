@@ -16,8 +16,8 @@ async def serve() -> AsyncIterator[MakeServer]:
     """Makes servers; afterwards nothing of theirs may be left running."""
     servers: list[Server] = []
 
-    def make(length: int, **habits: Any) -> Server:
-        servers.append(Server(Shelf([*range(length)], **habits)))
+    def make(length: int, **quirks: Any) -> Server:
+        servers.append(Server(Shelf([*range(length)], **quirks)))
         return servers[-1]
 
     yield make

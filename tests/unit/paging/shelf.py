@@ -1,4 +1,4 @@
-"""A listing on a server of many habits, and what reads it page by page without any I/O."""
+"""A listing on a server of many quirks, and what reads it page by page without any I/O."""
 
 from __future__ import annotations
 

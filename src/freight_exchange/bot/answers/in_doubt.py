@@ -29,14 +29,13 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE: Final = 2.0
-_PATIENCE_FACTOR: Final = 4
+_CHECK_FACTOR: Final = 4
 _LONGEST_SETTLE: Final = timedelta(hours=1)
-"""If the service shows answers later than `settle`, absence is no proof: each resend is looked for four times as
-long."""
+"""If the service shows answers later than `settle`, absence is no proof: each resend is checked four times as long."""
 
 
 class AnswerResolver:
-    """Finds out whether answers in doubt were carried out.
+    """Resolver of answers in doubt.
 
     Args:
         exchange: The client.
@@ -95,7 +94,7 @@ class AnswerResolver:
             except LoginRejectedError:
                 raise
             except ChangedElsewhereError as error:
-                _logger.warning("%s is no longer looked for: %s", record, error, extra=log_fields(record))
+                _logger.warning("%s is no longer checked: %s", record, error, extra=log_fields(record))
                 return
             except READ_ERRORS as error:
                 _logger.warning("%s cannot be checked yet: %s; retrying", record, error, extra=log_fields(record))
@@ -104,7 +103,7 @@ class AnswerResolver:
                 pause = min(2 * pause, _MAX_PAUSE)
 
     async def _look(self, record: AnswerRecord) -> AnswerRecord:
-        settle = min(self._settle * _PATIENCE_FACTOR**record.resends, _LONGEST_SETTLE)
+        settle = min(self._settle * _CHECK_FACTOR**record.resends, _LONGEST_SETTLE)
         result = await self._exchange.reconcile(record.write, settle=settle)
         if not self._repository.is_current(record):
             # A person has decided meanwhile. A newer doubt may have begun since, which this look does not resolve.

@@ -1,4 +1,4 @@
-"""Repository of the answer ledger: answers in the bot's store, and those that this process looks for."""
+"""Repository of the answer ledger: answers in the bot's store, and those that this process checks."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class AnswerRepository:
     def __init__(self, unit_of_work: UnitOfWork) -> None:
         self._unit_of_work = unit_of_work
         self._own: dict[str, AnswerRecord] = {}
-        """Answers that this process sends or looks for. In a fleet, other replicas look for theirs."""
+        """Answers that this process sends or checks. In a fleet, other replicas check theirs."""
 
     def own(self, record: AnswerRecord) -> None:
-        """Make this process the one that finds out about an answer."""
+        """Make this process the one that checks an answer."""
         self._own[record.key] = record
 
     def is_current(self, record: AnswerRecord) -> bool:
-        """Return whether this process still finds out about an answer, and nothing has changed it since."""
+        """Return whether this process still checks an answer, and nothing has changed it since."""
         return self._own.get(record.key) is record
 
     def doubts(self) -> Sequence[AnswerRecord]:
-        """Return the answers in doubt that this process looks for, the oldest first."""
+        """Return the answers in doubt that this process checks, the oldest first."""
         doubts = [record for record in self._own.values() if record.state == "unknown"]
         return sorted(doubts, key=lambda record: (record.in_doubt_since, record.key))
 

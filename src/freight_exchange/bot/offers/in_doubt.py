@@ -39,7 +39,7 @@ _CONCURRENCY: Final = 4
 """Limit of checks at a time: each reads whole listings."""
 
 _MAX_RESENDS: Final = 3
-_PATIENCE_FACTOR: Final = 4
+_CHECK_FACTOR: Final = 4
 """If the service lists offers later than `settle`, absence is no proof. So each resend of an offer is checked four
 times as long as the one before, and there are at most three."""
 
@@ -201,7 +201,7 @@ class InDoubtResolver:
         pause = _FIRST_PAUSE
         settle = self._settle.total_seconds()
         # An absent offer is checked again until then; each check takes a settle time of its own.
-        until = anyio.current_time() + settle * (_PATIENCE_FACTOR**record.resends - 1)
+        until = anyio.current_time() + settle * (_CHECK_FACTOR**record.resends - 1)
         while True:
             wait = pause
             try:

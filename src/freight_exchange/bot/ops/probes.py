@@ -155,7 +155,7 @@ def answer(head: bytes, status: Callable[[], BotStatus], expose: Expose | None) 
         return _reply(200, metrics, kind=kind, bare=method == "HEAD")
     now = status()
     good = now.live if path == "/livez" else now.live and now.state == "running"
-    text = f"{now.state}, cover {now.age.total_seconds():.1f} s old\n"
+    text = f"{now.state}, watermark {now.age.total_seconds():.1f} s old\n"
     return _reply(200 if good else 503, text, bare=method == "HEAD")
 
 

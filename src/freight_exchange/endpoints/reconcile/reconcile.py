@@ -51,9 +51,9 @@ async def reconcile(
     Args:
         strict: Resources whose listings fail if a record cannot be read, because it may be the one wanted.
         lenient: Resources whose listings skip unreadable records, which suffices to prove presence.
-        write: What to look for.
-        settle: How long the service may take to show a write.
-        baseline: What was there before.
+        write: The write to look for.
+        settle: Time that the service may take to show a write.
+        baseline: Records from before the send.
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")

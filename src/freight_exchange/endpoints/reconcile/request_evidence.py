@@ -64,7 +64,7 @@ class PublishedRequest:
         return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
 
     def _compare(self, listing: Listing) -> tuple[bool, bool]:
-        """Compare the words, and the figures."""
+        """Compare the texts and the numbers."""
         draft = self.write.draft
         named = _named(listing.commodity, listing.origin, listing.destination)
         return (

@@ -45,7 +45,7 @@ class ReportedErrors:
     def new(self, errors: tuple[DecodeError, ...]) -> tuple[list[DecodeError], int]:
         """Return the errors that no earlier page had, and the number of those beyond the limit.
 
-        Of equal rows, only those beyond the earlier highest count are new.
+        Equal rows are new only beyond the highest number of them on an earlier page.
         """
         counts: Counter[tuple[str, str]] = Counter()
         new: list[DecodeError] = []

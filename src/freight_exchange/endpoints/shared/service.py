@@ -41,7 +41,7 @@ class Service:
     Attributes:
         connection: The connection, shared with the client's other views.
         limits: Deadline, timeouts and retries of this view's calls.
-        page_size: Rows in a page, where a listing names none.
+        page_size: Rows in a page of a listing that names no size.
         strict: `True` if one broken record fails its listing.
         reconciler: The client, for `OutcomeUnknownError.reconcile()`.
     """

@@ -110,7 +110,7 @@ class Poller:
 
         Raises:
             LoginRejectedError: The service rejected the email or password. Other errors are retried.
-            StoreError: Finds cannot be committed; the next scan looks for them again.
+            StoreError: Changes cannot be committed; the next scan finds them again.
         """
         # Changes that were not sent because the last reader left.
         await self._reports.send_changes()

@@ -41,7 +41,7 @@ LoginCall = Callable[[str, "Secret"], Awaitable[Grant]]
 class TokenRefresh:
     """Middleware that attaches a token to each request; after a refusal it logs in once and replays the request once.
 
-    The service may have refused the token of another process long ago: a replay with one may be followed by another.
+    A replay may use the token of another process. If the service refused that one before, a second replay follows.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TokenRefresh:
         on_refused: Callable[[Secret], None] = lambda _: None,
         timeout: float = 60.0,
     ) -> None:
-        """Make one for a client.
+        """Make the middleware for a client.
 
         `on_refused` receives the tokens that the service refused. `timeout` bounds, in seconds, how long the
         credentials may take, and how long hooks may delay a login.
@@ -113,7 +113,7 @@ class TokenRefresh:
         self._backoff.forget_refusal()
 
     def _replace(self, refused: AccessToken) -> None:
-        """Refresh for later calls: the refused one ends in doubt, and they must not."""
+        """Refresh the token for later calls; the refused write ends in doubt and is not replayed."""
         if self._access is refused and self._task is None and not refused.replaced_refused_token():
             self._start("refused")
 

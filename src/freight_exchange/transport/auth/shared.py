@@ -40,8 +40,8 @@ _DISK_TIMEOUT: Final = 5.0
 class SharedLogin:
     """Login that reads a token file first, and writes its own token there.
 
-    At most one process logs in at a time; the others poll until the token is there or the lock is free. One that has
-    waited for too long, for a suspended process say, logs in without the lock.
+    At most one process logs in at a time; the others poll until the token is there or the lock is free. A process that
+    has waited too long, such as for a suspended one, logs in without the lock.
     """
 
     def __init__(

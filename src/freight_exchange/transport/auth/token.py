@@ -33,7 +33,7 @@ class Grant:
         token: The bearer token; opaque.
         lifetime: Seconds until it expires, or `None` if the service gave none.
         user: JSON of the user in the login's reply, for a token file.
-        obtained: When the login was sent, if another process or an earlier moment sent it.
+        obtained: Time at which the login was sent, if not just now.
         adopted: Whether another process logged in.
     """
 

@@ -181,9 +181,9 @@ class Network:
     def _surely_unsent(self, error: Exception, request: Request, trace: Trace | None) -> bool:
         """Return whether the trace and the error together prove that nothing of the request was sent.
 
-        A caller's transport may have tried another way after a connection failed, without a trace. There the error must
-        be the very one with which connecting failed, or caused by it; where the trace does not show that one, an error
-        of connecting.
+        A caller's transport may try another way after a failed connection, and leave no trace of it. So the error must
+        be the connection's failure in the trace, or be caused by it. Without that failure in the trace, it must be a
+        connect error.
         """
         if not request.progress.surely_unsent:
             return False

@@ -15,7 +15,7 @@ LARGEST = LARGEST_BODY
 _GZIP = 16 + zlib.MAX_WBITS
 _MAGIC = b"\x1f\x8b"
 _STEP = 65_536
-"""Bytes inflated at a time: each member's end copies what follows it, and of a body in one piece that is a lot."""
+"""Bytes decompressed at a time: the end of each gzip member copies all the input that follows it."""
 
 
 class Body:
@@ -36,7 +36,7 @@ class Body:
         # One buffer and no list of chunks: a byte in a list costs forty times its size.
         self._body = bytearray()
         self._received = False
-        # After a member: the beginning, one byte at most, of what may be another, and whether it was none.
+        # After a member: the first byte of a possible next one, and whether padding followed instead.
         self._between = b""
         self._padded = False
 

@@ -62,8 +62,8 @@ class Outcome:
                 # A middleware's own, which need not have sent anything, or one that it kept from another call.
                 response = attrs.evolve(response, attempt=request.progress.sends)
             wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
-            judge = login_error if request.kind is RequestKind.LOGIN else error_of
-            error: FreightExchangeError | None = judge(response, self._redactor, retry_after=wait)
+            map_error = login_error if request.kind is RequestKind.LOGIN else error_of
+            error: FreightExchangeError | None = map_error(response, self._redactor, retry_after=wait)
             if error is None:
                 return attrs.evolve(response, result=request.context.read(response))
         except _DENIALS as failure:

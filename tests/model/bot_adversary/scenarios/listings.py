@@ -19,7 +19,7 @@ class BidsListedLate(Scenario, name="own bids are not listed for ten minutes"):
         world, disk = self.world, self.world.disk()
         if self.allows:
             self.settle = self.lag + 60.0
-        world.service.habits.bid_lag = lambda: self.rng.uniform(0.2, 1.0) * self.lag
+        world.service.quirks.bid_lag = lambda: self.rng.uniform(0.2, 1.0) * self.lag
         self.quoting(disk)
         await world.wait(self.rng.uniform(1, 60))
         if self.rng.random() < 0.5:
@@ -43,21 +43,21 @@ class BidsFrozen(Scenario, name="the listing of bids is frozen or cached"):
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        habits = world.service.habits
+        quirks = world.service.quirks
         if self.rng.random() < 0.5:
-            habits.bids_cached = self.rng.uniform(10, 300)
-            self.settle = habits.bids_cached + 30
+            quirks.bids_cached = self.rng.uniform(10, 300)
+            self.settle = quirks.bids_cached + 30
         else:
             self.settle = self.interval * 1.5 + 60.0
         self.quoting(disk)
         world.publish(self.rng.randrange(0, 3))
         await world.wait(self.interval + self.rng.uniform(0, 100))
-        if not habits.bids_cached:
-            habits.bids_frozen = world.now
+        if not quirks.bids_cached:
+            quirks.bids_frozen = world.now
         world.trouble(when=is_offer, how=self.any_of("lost", "silent", 500), times=self.any_of(1, 3))
         world.publish(3)
         await world.wait(self.interval + self.rng.uniform(5, 20))
-        habits.bids_frozen = None
+        quirks.bids_frozen = None
         await self.finish(disk)
 
 
@@ -66,14 +66,14 @@ class SameRequestTwice(Scenario, name="the same request handed out twice"):
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        habits = world.service.habits
-        habits.twice = self.any_of(0.0, 0.3, 1.0)
-        habits.shuffled = self.rng.random() < 0.5
-        habits.clamp = self.any_of(3, 10, 100)
+        quirks = world.service.quirks
+        quirks.twice = self.any_of(0.0, 0.3, 1.0)
+        quirks.shuffled = self.rng.random() < 0.5
+        quirks.clamp = self.any_of(3, 10, 100)
         self.quoting(disk, think=self.any_of(0.0, 10.0))
         for _ in range(self.rng.randrange(2, 6)):
             world.publish(self.rng.randrange(1, 5))
-            habits.as_text = self.rng.random() < 0.5
+            quirks.as_text = self.rng.random() < 0.5
             await world.wait(self.interval * self.rng.uniform(0.3, 2))
         if self.rng.random() < 0.5:
             world.deploys[-1].kill()
@@ -117,7 +117,7 @@ class Flapping(Scenario, name="listings served from a cache, and requests that f
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        world.service.habits.requests_cached = self.rng.uniform(20, 200)
+        world.service.quirks.requests_cached = self.rng.uniform(20, 200)
         self.quoting(disk, think=self.any_of(0.0, 5.0))
         requests = world.publish(4)
         for _ in range(self.rng.randrange(2, 8)):
@@ -131,7 +131,7 @@ class Flapping(Scenario, name="listings served from a cache, and requests that f
         for request in requests:
             if not request.is_open(world.now):
                 world.market.bring_back(request.index, world.now)
-        world.service.habits.requests_cached = 0.0
+        world.service.quirks.requests_cached = 0.0
         await self.finish(disk)
 
 
@@ -140,7 +140,7 @@ class AnswerLostAndListedLate(Scenario, name="the answer is lost and the bid is 
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        world.service.habits.bid_lag = lambda: self.rng.uniform(0.5, 0.95) * self.settle
+        world.service.quirks.bid_lag = lambda: self.rng.uniform(0.5, 0.95) * self.settle
         trouble = world.trouble(
             when=is_offer, how=self.any_of("lost", "silent"), times=self.any_of(1, 2, 5), delay=self.any_of(0.0, 1.0)
         )
@@ -159,7 +159,7 @@ class Rounded(Scenario, name="the service rounds, and a person's price is near")
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        world.service.habits.rounded = self.rng.random() < 0.7
+        world.service.quirks.rounded = self.rng.random() < 0.7
         self.offers = {"allow_existing": True}
         self.owed_after = float("inf")
         requests = world.publish(4)

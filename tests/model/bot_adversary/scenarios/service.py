@@ -30,7 +30,7 @@ class LoginRevoked(Scenario, name="the login is revoked in the middle"):
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        password = world.service.habits.password
+        password = world.service.quirks.password
         self.quoting(disk, think=self.any_of(0.0, 20.0))
         await world.wait(self.rng.uniform(1, 60))
         for _ in range(self.rng.randrange(1, 5)):
@@ -41,9 +41,9 @@ class LoginRevoked(Scenario, name="the login is revoked in the middle"):
                     world.service.revoke_tokens()
                 case 1:
                     world.service.revoke_tokens()
-                    world.service.habits.password = "changed"
+                    world.service.quirks.password = "changed"
                     await world.wait(self.rng.uniform(10, 600))
-                    world.service.habits.password = password
+                    world.service.quirks.password = password
                 case _:
                     # The token ends under the very offer.
                     rule = world.trouble(when=is_offer, how=self.any_of(401, 403), times=self.any_of(1, 3))

@@ -33,7 +33,7 @@ class StoreLost(Scenario, name="the store is lost"):
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        world.service.habits.bid_lag = lambda: self.rng.uniform(0, 0.9) * self.settle
+        world.service.quirks.bid_lag = lambda: self.rng.uniform(0, 0.9) * self.settle
         self.quoting(disk)
         if self.rng.random() < 0.5:
             world.trouble(when=is_offer, how=self.any_of("lost", "silent"), times=2)

@@ -41,7 +41,7 @@ class TestOperatorPort:
             assert trial.status.address is not None
             host, number = trial.status.address
             assert host == HOST
-            assert read(await reply_to(number, GET)).body.startswith("running, cover ")
+            assert read(await reply_to(number, GET)).body.startswith("running, watermark ")
             assert read(await reply_to(number, b"GET /readyz HTTP/1.1\r\n\r\n")).code == 200
             page = read(await reply_to(number, b"GET /metrics HTTP/1.1\r\n\r\n")).body
             samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]

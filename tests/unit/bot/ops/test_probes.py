@@ -36,7 +36,7 @@ class TestPages:
         status = attrs.evolve(STATUS, state=state, live=live)
         reply = ask("GET /livez HTTP/1.1", status)
         assert (reply.code, reply.reason) == ((200, "OK") if live else (503, "Service Unavailable"))
-        assert reply.body == f"{state}, cover 12.5 s old\n"
+        assert reply.body == f"{state}, watermark 12.5 s old\n"
         assert reply.headers["content-type"] == "text/plain; charset=utf-8"
 
     @pytest.mark.parametrize("state", STATES)

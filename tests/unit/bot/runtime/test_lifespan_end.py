@@ -73,12 +73,12 @@ async def test_is_open_while_cancelled_handler_cleans_up(store: Store) -> None:
     assert story == ["opened", "cut off", "closed"]
 
 
-def that_hangs(story: list[str], *, opening: bool = False) -> Callable[..., Any]:
+def that_hangs(story: list[str], *, while_it_opens: bool = False) -> Callable[..., Any]:
     """Make a lifespan that hangs while it opens or closes."""
 
     async def generator() -> AsyncIterator[Any]:
         try:
-            if opening:
+            if while_it_opens:
                 await anyio.sleep(HOUR)
             story.append("opened")
             yield
@@ -92,7 +92,7 @@ def that_hangs(story: list[str], *, opening: bool = False) -> Callable[..., Any]
 @virtual
 async def test_stop_does_not_wait_for_opening(store: Store) -> None:
     sandbox, story = Sandbox(), list[str]()
-    bot = new_bot(store, lifespan=that_hangs(story, opening=True))
+    bot = new_bot(store, lifespan=that_hangs(story, while_it_opens=True))
     bot.on_new(does_nothing)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))

@@ -167,7 +167,7 @@ async def test_any_text_is_valid_json(client: BoardClient, text: str) -> None:
     assert [request["commodity"] for request in (await client.state())["requests"]] == [text]
 
 
-# Faults and habits
+# Faults and quirks
 
 
 async def test_lost_answer_and_second_offer_are_counted(client: BoardClient) -> None:
@@ -312,9 +312,9 @@ async def test_every_fault_and_quirk_of_the_catalogue_can_be_switched_on(client:
     offered = json.loads((await client.get("board/catalogue")).body)
     for fault in offered["faults"]:
         await client.act("arm", name=fault["name"], operation=fault["operation"], processed=fault["phases"][-1])
-    for habit in offered["quirks"]:
-        for choice in habit["choices"] or [habit["default"]]:
-            await client.act("set_quirk", name=habit["name"], value=choice)
+    for quirk in offered["quirks"]:
+        for choice in quirk["choices"] or [quirk["default"]]:
+            await client.act("set_quirk", name=quirk["name"], value=choice)
     shelved = {fault["name"]: fault for fault in offered["faults"]}
     operations = {operation["key"] for operation in offered["operations"]}
     for entry in offered["suggested_faults"]:

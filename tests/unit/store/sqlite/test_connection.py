@@ -23,14 +23,14 @@ def test_file_that_is_removed_or_replaced_is_not_written(path: Path) -> None:
     store = SQLiteStore(path)
     feed = store.open(BINDING, lease=LEASE)
     put(feed, state="kept")
-    aside = path.with_suffix(".aside")
-    path.rename(aside)
+    moved = path.with_suffix(".aside")
+    path.rename(moved)
     with pytest.raises(StoreError, match="removed or replaced"):
         put(feed, state="lost")
     path.write_bytes(b"another")
     with pytest.raises(StoreError, match="removed or replaced"):
         feed.pending()
-    aside.replace(path)
+    moved.replace(path)
     put(feed, state="found")
     store.close()
     assert read_state(path) == "found"

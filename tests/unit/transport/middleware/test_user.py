@@ -119,10 +119,10 @@ async def test_no_answer_stands_for_a_write_that_is_being_sent(fails: bool) -> N
     async with anyio.create_task_group() as tasks:
 
         async def impatient(request: Request, call_next: Next) -> Response:
-            async def aside() -> None:
+            async def in_background() -> None:
                 await call_next(request)
 
-            tasks.start_soon(aside)
+            tasks.start_soon(in_background)
             await sending.wait()
             if fails:
                 raise DeadlineExceededError("it takes too long")

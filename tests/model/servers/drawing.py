@@ -1,4 +1,4 @@
-"""Schedules of strange servers, markets and watchers, drawn from seeds."""
+"""Schedules of servers with quirks, markets and watchers, drawn from seeds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Final, Literal
 
 import attrs
-from tests.model.strange_servers.habits import FORMS, PICKS, Cache, Empty, Freeze, Habits, Replicas, Span, Trouble
-from tests.model.strange_servers.market import Content, Market
+from tests.model.servers.market import Content, Market
+from tests.model.servers.quirks import FORMS, PICKS, Cache, Empty, Freeze, Quirks, Replicas, Span, Trouble
 
-__all__ = ["HABITS", "Schedule", "Session", "draw"]
+__all__ = ["QUIRKS", "Schedule", "Session", "draw"]
 
 _DAY: Final = 86_400.0
 _HOUR: Final = 3600.0
@@ -33,7 +33,7 @@ class Schedule:
     """All that one seed decides.
 
     Attributes:
-        active: When changes and passing habits end.
+        active: When changes and passing quirks end.
         end: When the watcher is judged.
         wall_jumps: When the watcher's wall clock is set, and by how much.
         pauses: How long the reader keeps an event in hand, at most.
@@ -41,7 +41,7 @@ class Schedule:
 
     seed: int
     names: tuple[str, ...]
-    habits: Habits
+    quirks: Quirks
     market: Market
     active: float
     end: float
@@ -63,7 +63,7 @@ class _Drawing:
 
     chance: random.Random
     active: float
-    habits: Habits = attrs.field(factory=Habits)
+    quirks: Quirks = attrs.field(factory=Quirks)
     wall_jumps: tuple[tuple[float, float], ...] = ()
     wall_drift: float = 0.0
     restarts: int = 0
@@ -86,7 +86,7 @@ class _Drawing:
         return self.chance.choice([self.active, float("inf")])
 
     def set(self, **changes: object) -> None:
-        self.habits = attrs.evolve(self.habits, **changes)  # type: ignore[arg-type]  # each habit knows its fields
+        self.quirks = attrs.evolve(self.quirks, **changes)  # type: ignore[arg-type]  # each quirk knows its fields
 
 
 def _cache(drawing: _Drawing) -> None:
@@ -118,7 +118,7 @@ def _empty(drawing: _Drawing) -> None:
 def _partial(drawing: _Drawing) -> None:
     share = drawing.chance.choice([0.05, 0.3, 0.6, 0.9])
     spans = drawing.spans(20, 5400)
-    drawing.set(empties=(*drawing.habits.empties, *(Empty(s, *drawing.sides(), share, "object") for s in spans)))
+    drawing.set(empties=(*drawing.quirks.empties, *(Empty(s, *drawing.sides(), share, "object") for s in spans)))
 
 
 def _trouble(drawing: _Drawing) -> None:
@@ -229,7 +229,7 @@ def _busy(drawing: _Drawing) -> None:
         drawing.rates[kind] *= drawing.chance.choice([2, 5])
 
 
-HABITS: Final[dict[str, Callable[[_Drawing], None]]] = {
+QUIRKS: Final[dict[str, Callable[[_Drawing], None]]] = {
     "cache": _cache,
     "replicas": _replicas,
     "freeze": _freeze,
@@ -259,17 +259,17 @@ HABITS: Final[dict[str, Callable[[_Drawing], None]]] = {
 
 
 def draw(seed: int, only: tuple[str, ...] = (), *, longer: float = 0.0) -> Schedule:
-    """Draw a schedule; with `only`, one that has these habits and no others, and with `longer`, more quiet."""
+    """Draw a schedule; with `only`, one that has these quirks and no others, and with `longer`, more quiet."""
     chance = random.Random(f"schedule {seed}")
     drawing = _Drawing(chance, active=chance.uniform(0.5, 3) * _HOUR)
-    names = only or tuple(sorted(chance.sample(sorted(HABITS), chance.choice([1, 1, 2, 2, 3, 4, 6]))))
+    names = only or tuple(sorted(chance.sample(sorted(QUIRKS), chance.choice([1, 1, 2, 2, 3, 4, 6]))))
     for name in names:
-        HABITS[name](drawing)
-    habits = drawing.habits
+        QUIRKS[name](drawing)
+    quirks = drawing.quirks
     active = drawing.active
     interval = chance.choices([30, 60, 120, 300, 600], [2, 4, 10, 54, 30])[0]
     # The deepest look that may be needed is the hourly one: once to see what is there, twice for an absence.
-    delay = 2 * habits.stale_in_quiet(active) + 2 * drawing.pauses
+    delay = 2 * quirks.stale_in_quiet(active) + 2 * drawing.pauses
     start: str | timedelta = chance.choice(["now", "backfill", "within"])
     if start == "within":
         start = timedelta(seconds=chance.choice([600, 7200]))
@@ -277,7 +277,7 @@ def draw(seed: int, only: tuple[str, ...] = (), *, longer: float = 0.0) -> Sched
     return Schedule(
         seed=seed,
         names=names,
-        habits=habits,
+        quirks=quirks,
         market=_play(chance, drawing),
         active=active,
         end=end,
@@ -302,7 +302,7 @@ def _sessions(chance: random.Random, drawing: _Drawing, end: float) -> tuple[Ses
 
 
 def _play(chance: random.Random, drawing: _Drawing) -> Market:
-    market = Market(drawing.habits.service_clock)
+    market = Market(drawing.quirks.service_clock)
     serial = iter(range(1_000_000))
 
     def content() -> Content:

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Final
 
 import attrs
-from tests.model.strange_servers.drawing import Schedule
-from tests.model.strange_servers.market import Content, Market, Row, Version
-from tests.model.strange_servers.replies import begins, first_alike, loudest_hour, proven_updates
-from tests.model.strange_servers.run import Log, Reported
-from tests.model.strange_servers.server import Served, StrangeServer
+from tests.model.servers.drawing import Schedule
+from tests.model.servers.market import Content, Market, Row, Version
+from tests.model.servers.replies import begins, first_alike, loudest_hour, proven_updates
+from tests.model.servers.run import Log, Reported
+from tests.model.servers.server import Served, StrangeServer
 
 __all__ = ["Find", "judge"]
 
@@ -67,7 +67,7 @@ class _Judge:
         for error in self.log.errors:
             # Entering a feed raises what does not look like an outage.
             refused = not self.log.live and any(
-                self.server.served[-1].at in t.span for t in self.schedule.habits.troubles
+                self.server.served[-1].at in t.span for t in self.schedule.quirks.troubles
             )
             self.find("error", None, 0, error, "refused on entry" if refused else "")
         if not self.log.errors:
@@ -91,7 +91,7 @@ class _Judge:
                 continue
             if event.index is None:
                 schemas[event.session] += event.kind == "SchemaChanged"
-                expected = self.schedule.habits.releases and schemas[event.session] <= _TURNS + 1
+                expected = self.schedule.quirks.releases and schemas[event.session] <= _TURNS + 1
                 if event.kind != "SchemaChanged" or not expected:
                     far = event.kind == "Gap" and self._far_jump(event.at)
                     excuse = "a wall clock that is set five days" if far else ""
@@ -115,7 +115,7 @@ class _Judge:
         if event.kind == "new" and before is not None:
             self.find("repeated", index, event.at, f"new after {before.kind}")
         if event.kind == "new" and self.schedule.start == "now" and self._stood_before(index, event.at):
-            excuse = "a cache that answers every window alike" if self.schedule.habits.has_cache_of_pages else ""
+            excuse = "a cache that answers every window alike" if self.schedule.quirks.has_cache_of_pages else ""
             if self._may_have_slept(event.at):
                 excuse = "a wall clock that was set: all of a window may be later than the entry"
             self.find("stood before", index, event.at, f"{event.content}", excuse)
@@ -124,13 +124,13 @@ class _Judge:
         if before is not None and not gone and before.content == event.content:
             run = self._run_that_found(event)
             self.turns[index, run] += 1
-            known = self.schedule.habits.releases and self.turns[index, run] <= _TURNS
+            known = self.schedule.quirks.releases and self.turns[index, run] <= _TURNS
             excuse = "a field that comes and goes, at first" if known and len(event.changed) == 1 else ""
             self.find("repeated", index, event.at, f"{event.kind} {event.changed}: {event.content}", excuse)
         if before is not None and before.content != event.content:
             first = min(v.since for v in self.versions(index) if v.content == before.content)
             if versions[-1].until <= first:
-                excuse = "replies that are older than others" if self.schedule.habits.stale() else ""
+                excuse = "replies that are older than others" if self.schedule.quirks.stale() else ""
                 self.find("went back", index, event.at, f"{before.content} -> {event.content}", excuse)
 
     def _may_have_slept(self, at: float) -> bool:
@@ -163,12 +163,12 @@ class _Judge:
         # A reader who pauses comes to it later than the look-up by which it was found.
         lookups = self._lookups(index, event.at)
         found = min(event.at, lookups[-1].at if lookups else math.inf)
-        since = max(found - self.schedule.habits.stale() - _SLACK, appeared)
+        since = max(found - self.schedule.quirks.stale() - _SLACK, appeared)
         for version in self.versions(index):
             if version.content is None and version.since < event.at and version.until > since:
                 return
         excuse = ""
-        if self.schedule.habits.lookups_have_windows and not self._reached(index, event.at):
+        if self.schedule.quirks.lookups_have_windows and not self._reached(index, event.at):
             excuse = "shown to no question, as if gone"
         elif lookups and lookups[-1].as_of < appeared:
             excuse = "look-ups that are older than the request"
@@ -197,7 +197,7 @@ class _Judge:
         that they err.
         """
         listings = self._listings(at)
-        lookups = [s for s in self._lookups(index, at) if self.schedule.habits.hides_some_from_lookups(s.at)]
+        lookups = [s for s in self._lookups(index, at) if self.schedule.quirks.hides_some_from_lookups(s.at)]
         shown = max((s.at for s in (*listings, *self._lookups(index, at)) if index in s.rows), default=-math.inf)
         proven = proven_updates(listings).get(index, -math.inf)
         scans = [s for s in listings if s.at > shown and not s.body["offset"]]
@@ -209,7 +209,7 @@ class _Judge:
 
     def _is_within(self, index: int, listing: Served) -> bool:
         row = self.market.rows(listing.at).get(index)
-        return row is not None and self.schedule.habits.service_clock(begins(listing)) <= row.stamp
+        return row is not None and self.schedule.quirks.service_clock(begins(listing)) <= row.stamp
 
     def _hides_many(self, scan: Served) -> bool:
         """Return whether a scan hides at least three requests and a third of all known: to a feed, a failure."""
@@ -249,10 +249,10 @@ class _Judge:
             else:
                 known_content = None if event is None or event.kind == "withdrawn" else event.content
             if known_content != version.content:
-                visible = max(self.schedule.active, version.since + self.schedule.habits.stale())
+                visible = max(self.schedule.active, version.since + self.schedule.quirks.stale())
                 excuse = "" if self._reached(index, visible) else "never listed"
                 if event is not None and event.kind == "withdrawn" and not self._reached(index, self.schedule.end):
-                    excuse = "shown to no question, as if gone" if self.schedule.habits.lookups_have_windows else excuse
+                    excuse = "shown to no question, as if gone" if self.schedule.quirks.lookups_have_windows else excuse
                 if event is None and self._was_hidden_by_a_cache(index, version.content):
                     excuse = "a cache that answers every window alike"
                 if event is None and self._is_in_no_window_since_entry(index, version.since):
@@ -272,7 +272,7 @@ class _Judge:
         No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
         Of what was updated and updated back unseen, the scans until then decide, unless a late window lists it.
         """
-        listings, habits = self._listings(math.inf), self.schedule.habits
+        listings, quirks = self._listings(math.inf), self.schedule.quirks
         if self.log.listed is None or updated <= self.began:
             return False
         first = first_alike([v for v in self.versions(index) if self.began < v.since <= updated], index, listings)
@@ -282,12 +282,12 @@ class _Judge:
             return False
         stamp = self.market.rows(updated)[index].stamp
         scans = (s.at for s in listings if s.at >= updated)
-        least = (habits.service_clock(at) - self.server.counted_window(int(at - self.began)) for at in scans)
+        least = (quirks.service_clock(at) - self.server.counted_window(int(at - self.began)) for at in scans)
         return all(stamp < since for since in least)
 
     def _was_hidden_by_a_cache(self, index: int, content: Content) -> bool:
         """Return whether a cache that answers every window alike showed a state to the first scan only, or never."""
-        if not self.schedule.habits.has_cache_of_pages:
+        if not self.schedule.quirks.has_cache_of_pages:
             return False
         listed = math.inf if self.log.listed is None else self.log.listed
         return not any(
@@ -321,31 +321,31 @@ class _Judge:
 
     def _reached(self, index: int, at: float) -> bool:
         """Return whether the widest window that the service supports reached back to the last update of a request."""
-        habits = self.schedule.habits
-        reach = {"an hour": _HOUR, "capped": float(habits.cap)}.get(habits.windows, _FIVE_DAYS)
+        quirks = self.schedule.quirks
+        reach = {"an hour": _HOUR, "capped": float(quirks.cap)}.get(quirks.windows, _FIVE_DAYS)
         row = self.market.rows(at).get(index)
-        return row is None or habits.service_clock(at) - row.stamp <= reach
+        return row is None or quirks.service_clock(at) - row.stamp <= reach
 
     def _covers(self) -> None:
-        habits = self.schedule.habits
-        honest = habits.windows in ("exact", "minutes up", "hours up", "ignored") and not habits.empties
+        quirks = self.schedule.quirks
+        honest = quirks.windows in ("exact", "minutes up", "hours up", "ignored") and not quirks.empties
         steady = not {"restore", "rights", "flap", "service clock"} & set(self.schedule.names)
-        if not honest or not steady or habits.stale() > _ALLOWANCE:
+        if not honest or not steady or quirks.stale() > _ALLOWANCE:
             return
-        lowered = any(later < rows for (_, rows), (_, later) in pairwise(habits.clamps))
+        lowered = any(later < rows for (_, rows), (_, later) in pairwise(quirks.clamps))
         excuse = "fewer rows in a page than there were" if lowered else ""
-        covers = sorted(self.log.covers, key=lambda cover: cover.at)
+        claims = sorted(self.log.claims, key=lambda claim: claim.at)
         for index in sorted(self.market.ever):
             for version in self.versions(index):
-                if version.content is None or version.since <= self.began + habits.stale():
+                if version.content is None or version.since <= self.began + quirks.stale():
                     continue
-                for cover in covers:
-                    if cover.since < version.since + habits.stale() or cover.at > version.until:
+                for claim in claims:
+                    if claim.since < version.since + quirks.stale() or claim.at > version.until:
                         continue
-                    handed_out = self._handed_out(cover.at)
+                    handed_out = self._handed_out(claim.at)
                     if version.until > handed_out and self._known(index, handed_out) != version.content:
-                        text = f"covered {cover.since:.0f} at {cover.at:.0f} ({cover.tier}): {version}"
-                        self.find("claim", index, cover.at, text, excuse)
+                        text = f"covered {claim.since:.0f} at {claim.at:.0f} ({claim.tier}): {version}"
+                        self.find("claim", index, claim.at, text, excuse)
                     break
 
     def _handed_out(self, at: float) -> float:
@@ -379,9 +379,9 @@ class _Judge:
     def _loud_trouble(self) -> None:
         interval = self.schedule.interval.total_seconds()
         # A token that is no longer valid costs a login, in health as well.
-        logins = _HOUR / max(interval, self.schedule.habits.token_lifetime)
+        logins = _HOUR / max(interval, self.schedule.quirks.token_lifetime)
         most = _HOUR / interval + logins + 2
-        for trouble in self.schedule.habits.troubles:
+        for trouble in self.schedule.quirks.troubles:
             span = trouble.span
             if trouble.share < 1 or span.end - span.start < _HOUR:
                 continue

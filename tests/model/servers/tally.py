@@ -1,4 +1,4 @@
-"""Sum of many runs, by habit."""
+"""Sum of many runs, by quirk."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import attrs
-from tests.model.strange_servers.drawing import draw
-from tests.model.strange_servers.habits import Span
-from tests.model.strange_servers.judge import Find, judge
-from tests.model.strange_servers.replies import loudest_hour
-from tests.model.strange_servers.run import watch
+from tests.model.servers.drawing import draw
+from tests.model.servers.judge import Find, judge
+from tests.model.servers.quirks import Span
+from tests.model.servers.replies import loudest_hour
+from tests.model.servers.run import watch
 
 __all__ = ["Ran", "Tally", "run"]
 
@@ -86,8 +86,8 @@ class Tally:
         self.requests += other.requests
         self.events += other.events
         self.loudest = sorted([*self.loudest, *other.loudest], reverse=True)[:10]
-        for habit, counts in other.by_habit.items():
-            self.by_habit[habit].update(counts)
+        for quirk, counts in other.by_habit.items():
+            self.by_habit[quirk].update(counts)
         for kind, seeds in other.seeds.items():
             self.seeds[kind] += seeds
 
@@ -107,9 +107,9 @@ class Tally:
         lines += ["  none"] if not self.finds else []
         lines += ["", "excused:"]
         lines += [f"  {kind}, {excuse}: {count}" for (kind, excuse), count in self.excused.most_common()]
-        lines += ["", "by habit (schedules; those with a broken promise, by kind):"]
-        for habit in sorted(self.runs):
-            lines.append(f"  {habit}: {self.runs[habit]}; {dict(self.by_habit[habit])}")
+        lines += ["", "by quirk (schedules; those with a broken promise, by kind):"]
+        for quirk in sorted(self.runs):
+            lines.append(f"  {quirk}: {self.runs[quirk]}; {dict(self.by_habit[quirk])}")
         lines += ["", "most requests an hour, in those of an idle feed:"]
         lines += [f"  {loudness:.1f} seed {seed} {names}" for loudness, seed, names in self.loudest]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""The watcher against strange servers: no final state missed, nothing reported twice, no claim without proof."""
+"""The watcher against servers with quirks: no final state missed, nothing reported twice, no claim without proof."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.model.strange_servers import Tally, draw, judge, run, watch
+from tests.model.servers import Tally, draw, judge, run, watch
 
 _QUIET_HABITS = ("texts", "cases", "shuffle", "touch", "tokens")
 _LONG_RUNS = 2000
@@ -49,7 +49,7 @@ def test_judge_notices_a_withheld_and_a_repeated_event() -> None:
 
 
 @pytest.mark.long
-def test_strange_servers_break_no_promise() -> None:
+def test_servers_with_quirks_break_no_promise() -> None:
     total = Tally()
     total.add(run(seed) for seed in range(_LONG_RUNS))
     assert not total.broken, total.report()

@@ -1,4 +1,4 @@
-"""A server described by the service's document alone, with the habits that it is given."""
+"""A server described by the service's document alone, with the quirks that it is given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import attrs
 import httpx
-from tests.model.strange_servers.habits import Habits
-from tests.model.strange_servers.market import Content, Market, Row
+from tests.model.servers.market import Content, Market, Row
+from tests.model.servers.quirks import Quirks
 
 __all__ = ["Served", "StormError", "StrangeServer"]
 
@@ -50,9 +50,9 @@ class StrangeServer:
         served: Each request so far.
     """
 
-    def __init__(self, market: Market, habits: Habits, seed: int) -> None:
+    def __init__(self, market: Market, quirks: Quirks, seed: int) -> None:
         self.market = market
-        self.habits = habits
+        self.quirks = quirks
         self.served: list[Served] = []
         self._draw = random.Random(f"server {seed}")
         self._cache: dict[str, tuple[float, float, str, dict[int, Content]]] = {}
@@ -63,7 +63,7 @@ class StrangeServer:
         return httpx.MockTransport(self._handle)
 
     async def _handle(self, request: httpx.Request) -> httpx.Response:
-        latency = self.habits.latency * self._draw.uniform(0.2, 2)
+        latency = self.quirks.latency * self._draw.uniform(0.2, 2)
         await anyio.sleep(latency / 2)
         if len(self.served) > _MOST_REQUESTS:
             raise StormError
@@ -87,7 +87,7 @@ class StrangeServer:
         return httpx.Response(status, text=text, headers={"Content-Type": "application/json"})
 
     def _trouble(self, now: float, asked: str) -> str:
-        for trouble in self.habits.troubles:
+        for trouble in self.quirks.troubles:
             if now in trouble.span and self._draw.random() < trouble.share:
                 if trouble.kind in ("token", "400") and asked == "login":
                     continue
@@ -119,13 +119,13 @@ class StrangeServer:
     ) -> tuple[str, dict[int, Content]]:
         if asked == "login":
             self._tokens += 1
-            user = {"access_token": f"token-{self._tokens}", "expires_on": self.habits.token_lifetime, "firstname": "F"}
+            user = {"access_token": f"token-{self._tokens}", "expires_on": self.quirks.token_lifetime, "firstname": "F"}
             return json.dumps({"user": user}), {}
         if not request.headers.get("Authorization", "").startswith("Bearer token-"):
             return '{"Unauthorized": "access denied"}', {}
         if asked == "other":
             return json.dumps({path.rsplit("/", 1)[-1]: {}}), {}
-        cache = self.habits.cache
+        cache = self.quirks.cache
         cached = cache is not None and now < cache.until and (cache.listings if asked == "listing" else cache.lookups)
         if not cached or cache is None:
             return self._compute(now, asked, body)
@@ -143,12 +143,12 @@ class StrangeServer:
         at, counted = self._moments(now, lookup)
         self._as_of = at
         rows = list(self.market.visible(at).values())
-        if not lookup or self.habits.lookups_have_windows:
+        if not lookup or self.quirks.lookups_have_windows:
             window = self.counted_window(int(body.get("secondsSinceUpdate", _DEFAULT_WINDOW)))
-            least = self.habits.service_clock(counted) - window
+            least = self.quirks.service_clock(counted) - window
             rows = [row for row in rows if row.stamp >= least]
         form = ""
-        for empty in self.habits.empties:
+        for empty in self.quirks.empties:
             if now in empty.span and (empty.lookups if lookup else empty.listings):
                 rows = [row for row in rows if row.index * 7919 % 1000 >= empty.share * 1000]
                 form = empty.form
@@ -156,25 +156,25 @@ class StrangeServer:
             rows = [row for row in rows if row.index == int(body["index"])]
         else:
             rows.sort(key=lambda row: (row.stamp, row.index), reverse=True)
-            if self.habits.shuffled:
+            if self.quirks.shuffled:
                 self._draw.shuffle(rows)
             asked_rows = int(body.get("rowsperpage", 20))
-            size = max(1, min(asked_rows, self.habits.clamp(now)))
+            size = max(1, min(asked_rows, self.quirks.clamp(now)))
             number = int(body.get("offset", 0))
             page = rows[number * size : (number + 1) * size]
-            if number and not page and self.habits.past_end == "refused":
+            if number and not page and self.quirks.past_end == "refused":
                 return '{"message": "no such page"}', {}
-            if number and not page and rows and self.habits.past_end == "again":
+            if number and not page and rows and self.quirks.past_end == "again":
                 page = rows[(len(rows) - 1) // size * size :]
             rows = page
-            if self.habits.duplicates and rows and self._draw.random() < 0.3:
+            if self.quirks.duplicates and rows and self._draw.random() < 0.3:
                 rows = [*rows, self._draw.choice(rows)][:size]
         return self._render(rows, form), {row.index: row.content for row in rows}
 
     def _moments(self, now: float, lookup: bool) -> tuple[float, float]:
         """The moment of the data, and the moment from which the window counts back."""
         at = counted = now
-        replicas = self.habits.replicas
+        replicas = self.quirks.replicas
         if replicas is not None and now < replicas.until:
             match replicas.pick:
                 case "request":
@@ -186,7 +186,7 @@ class StrangeServer:
                 case _:
                     lag = replicas.lags[0] if lookup else replicas.lags[-1]
             at -= lag
-        for freeze in self.habits.freezes:
+        for freeze in self.quirks.freezes:
             if now in freeze.span and (freeze.lookups if lookup else freeze.listings):
                 at = min(at, freeze.span.start)
                 if not freeze.moves:
@@ -195,7 +195,7 @@ class StrangeServer:
 
     def counted_window(self, seconds: int) -> float:
         """The window that the service counts where a question says so many seconds."""
-        match self.habits.windows:
+        match self.quirks.windows:
             case "minutes down":
                 return seconds // 60 * 60
             case "minutes up":
@@ -209,14 +209,14 @@ class StrangeServer:
             case "an hour":
                 return 3600
             case "capped":
-                return min(seconds, self.habits.cap)
+                return min(seconds, self.quirks.cap)
             case _:
                 return seconds
 
     def _render(self, rows: list[Row], form: str) -> str:
-        text = self.habits.texts == "always" or (self.habits.texts == "at times" and self._draw.random() < 0.5)
-        upper = self.habits.cases == "always" or (self.habits.cases == "at times" and self._draw.random() < 0.5)
-        newer = self.habits.releases and self._draw.random() < 0.5
+        text = self.quirks.texts == "always" or (self.quirks.texts == "at times" and self._draw.random() < 0.5)
+        upper = self.quirks.cases == "always" or (self.quirks.cases == "at times" and self._draw.random() < 0.5)
+        newer = self.quirks.releases and self._draw.random() < 0.5
         records = [_record(row, text=text, upper=upper, newer=newer) for row in rows]
         if form == "null" and not records:
             return '{"raterequests": null}'

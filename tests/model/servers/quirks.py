@@ -1,4 +1,4 @@
-"""Habits of strange servers: what the service's document leaves open, and what real services do behind it."""
+"""Quirks of servers with quirks: what the service's document leaves open, and what real services do behind it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import attrs
 
-__all__ = ["FORMS", "PICKS", "Cache", "Empty", "Freeze", "Habits", "Replicas", "Span", "Trouble", "Windows"]
+__all__ = ["FORMS", "PICKS", "Cache", "Empty", "Freeze", "Quirks", "Replicas", "Span", "Trouble", "Windows"]
 
 Pick = Literal["request", "minute", "hour", "kind"]
 Form = Literal["object", "list", "null"]
@@ -81,8 +81,8 @@ class Trouble:
 
 
 @attrs.frozen
-class Habits:
-    """All habits of one server.
+class Quirks:
+    """All quirks of one server.
 
     Attributes:
         clamps: From when on how many rows a page has at most.

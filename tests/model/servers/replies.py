@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tests.model.strange_servers.habits import Span
-from tests.model.strange_servers.market import Version
-from tests.model.strange_servers.server import Served, StrangeServer
+from tests.model.servers.market import Version
+from tests.model.servers.quirks import Span
+from tests.model.servers.server import Served, StrangeServer
 
 __all__ = ["begins", "first_alike", "loudest_hour", "proven_updates"]
 

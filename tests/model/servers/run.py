@@ -1,4 +1,4 @@
-"""One run of the watcher against a strange server, in virtual time."""
+"""One run of the watcher against a server with quirks, in virtual time."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unittest.mock import patch
 import anyio
 import attrs
 import httpx
-from tests.model.strange_servers.drawing import Schedule, Session
-from tests.model.strange_servers.habits import Span
-from tests.model.strange_servers.market import Content
-from tests.model.strange_servers.server import StormError, StrangeServer
+from tests.model.servers.drawing import Schedule, Session
+from tests.model.servers.market import Content
+from tests.model.servers.quirks import Span
+from tests.model.servers.server import StormError, StrangeServer
 
 from freight_exchange import FreightExchange, RequestEvent, RetryPolicy
 from freight_exchange.hooks import Degraded, Event, Recovered, Scan
@@ -21,7 +21,7 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import virtual_time_options
 
-__all__ = ["Cover", "Log", "Reported", "watch"]
+__all__ = ["Claim", "Log", "Reported", "watch"]
 
 _EPOCH = 1_800_000_000.0
 
@@ -48,7 +48,7 @@ class Reported:
 
 
 @attrs.frozen
-class Cover:
+class Claim:
     """Claim of a feed at the end of a scan: nothing from before `since` is missing."""
 
     at: float
@@ -67,7 +67,7 @@ class Log:
     """
 
     reported: list[Reported] = attrs.field(factory=list)
-    covers: list[Cover] = attrs.field(factory=list)
+    claims: list[Claim] = attrs.field(factory=list)
     degraded: list[float] = attrs.field(factory=list)
     recovered: list[float] = attrs.field(factory=list)
     live: list[float] = attrs.field(factory=list)
@@ -188,7 +188,7 @@ class _Watch:
                 self._note_listed()
                 age = self._feed.status().cover_age
                 if age is not None:
-                    self.log.covers.append(Cover(now, now - age.total_seconds(), event.tier))
+                    self.log.claims.append(Claim(now, now - age.total_seconds(), event.tier))
             case _:
                 pass
 
@@ -209,7 +209,7 @@ def _same(one: Reported, other: Reported) -> bool:
 
 def watch(schedule: Schedule, backend: str = "asyncio") -> tuple[Log, StrangeServer]:
     """Run the watcher through a schedule; deterministic for its seed."""
-    server = StrangeServer(schedule.market, schedule.habits, schedule.seed)
+    server = StrangeServer(schedule.market, schedule.quirks, schedule.seed)
     run = _Watch(schedule, server)
     random.seed(schedule.seed)
     jitter = random.Random(f"jitter {schedule.seed}")

@@ -1,4 +1,4 @@
-"""True history of the requests of a strange server, as a function of time."""
+"""True history of the requests of a server with quirks, as a function of time."""
 
 from __future__ import annotations
 
