@@ -1,4 +1,4 @@
-"""The architecture pages name functions that exist, and the drawing shows the imports of the code."""
+"""The architecture pages name functions that exist, CONTRIBUTING names the tools, and the drawing shows the imports."""
 
 from __future__ import annotations
 
@@ -55,6 +55,11 @@ def test_page_describes_every_package() -> None:
     rows = re.findall(r"^\| (`.*?) \|", page.split("## Packages")[1].split("## Rules")[0], re.MULTILINE)
     described = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert described == {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("_") and path.stem != "py"}
+
+
+def test_contributing_names_every_tool() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    assert [path.name for path in (ROOT / "tools").glob("*.py") if path.name not in page] == []
 
 
 def test_drawing_is_current() -> None:
