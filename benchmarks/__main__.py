@@ -37,9 +37,7 @@ _PEERS: Final = ("httpx", "httpx2", "openai", "anthropic", "pydantic", "msgspec"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(_SECTIONS)}; default all")
-    parser.add_argument(
-        "--quick", action="store_true", help="few rounds of little work; writes nothing but what --out says"
-    )
+    parser.add_argument("--quick", action="store_true", help="few rounds of little work; writes only to --out")
     parser.add_argument("--rounds", type=int, help="how often everything is repeated")
     parser.add_argument("--out", type=Path, help="where the report goes; default docs/")
     parser.add_argument("--again", action="store_true", help="write the report anew from the figures of the last time")

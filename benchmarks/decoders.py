@@ -1,4 +1,4 @@
-"""The decoders that are compared, each set up as its documentation says for the service's rate requests.
+"""The decoders that are compared, each set up by its documentation for the service's rate requests.
 
 Each is imported only where it is measured. All but plain JSON rename the wire's fields, and make exact decimals,
 date-times and enumerations of what they hold.

@@ -17,7 +17,7 @@ from freight_exchange import Bid, Bot, Context, Drop, Gap, RateRequest, RequestT
 from freight_exchange.tariff import NoQuote, Quote, Tariff
 
 TARIFF = Path(__file__).with_name("bot_tariff.csv")
-# The weight of a request is that of one packaging unit, or the total. The service document says per unit; its samples
+# The weight of a request is that of one packaging unit, or the total. The service document states per unit; its samples
 # fit both. Ask your exchange, and set it here.
 WEIGHT_PER: cargo.Per = "unit"
 

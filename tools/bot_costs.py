@@ -1,7 +1,7 @@
 """Costs of a bot's deliveries, beside the same work in a bare loop over the feed.
 
 `python tools/bot_costs.py` makes 10,000 deliveries in each of the ways, in interleaved rounds and each in a process of
-its own, and prints medians and ratios; `--profile` says where a bot's own time goes.
+its own, and prints medians and ratios; `--profile` prints where a bot's own time goes.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def context_files() -> list[Path]:
 
 
 def verify_unit(folder: Path, program: str) -> str:
-    """Return what `systemd-analyze verify` says of the unit, with a program that this machine has."""
+    """Return the problems that `systemd-analyze verify` finds in the unit, with a program that this machine has."""
     unit = folder / "bot.service"
     text = (DEPLOY / "bot.service").read_text()
     unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={program}", text, flags=re.MULTILINE))

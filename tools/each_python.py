@@ -39,7 +39,7 @@ def pyenv_root() -> Path | None:
 
 
 def probe(python: Path) -> tuple[Version, Path] | None:
-    # A pyenv shim exists for versions that are not switched on, and says so by its exit code.
+    # A pyenv shim exists for versions that are not switched on, and fails with its exit code.
     asked = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, check=False)
     if asked.returncode != 0:
         return None

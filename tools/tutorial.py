@@ -1,6 +1,6 @@
 """Follow the tutorial to the letter, as a reader does: its commands are typed, its files saved, its keys pressed.
 
-`python tools/tutorial.py` begins in a folder that holds a clone of the project and nothing else, and says how long it
+`python tools/tutorial.py` begins in a folder that holds a clone of the project and nothing else, and prints how long it
 takes from there to the bot's first offer. What the page shows has to appear; the exit status is 1 if something else
 does.
 
@@ -157,7 +157,7 @@ def _children(parent: int) -> Iterator[int]:
 def follow(
     steps: list[Step], folder: Path, environment: Mapping[str, str], *, on_step: Callable[[str], None] = lambda _: None
 ) -> float:
-    """Do all that the page says; seconds from its beginning to the first offer.
+    """Follow the page, and return the seconds from its beginning to the first offer.
 
     Args:
         steps: What there is to do.

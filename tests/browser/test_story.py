@@ -185,7 +185,7 @@ def test_filter_and_search_of_requests(window: Window, served: Served) -> None:
 
 
 def test_page_follows_a_restarted_exchange(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> None:
-    """The page says that the exchange is gone, and goes on by itself when it is back, with what was kept."""
+    """The page reports that the exchange is gone, and continues by itself when it is back, with the saved state."""
     kept = ("--state", str(tmp_path / "exchange.db"))
     served = serve(*kept)
     window = open_window(served.board)

@@ -140,7 +140,7 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
         records(SHIPMENTS, lambda s: attrs.evolve(s, need_date=s.need_date + timedelta(days=1))),
     ),
     "published_weight=total": Difference(
-        "the service says the weight of all units",
+        "the service returns the weight of all units",
         records(SHIPMENTS, lambda s: attrs.evolve(s, weight=s.weight * s.quantity)),
     ),
     "published_notes=as_sent": Difference(
@@ -212,7 +212,7 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
     "second_offer=400": Difference("the service takes one offer", rows(SUBMIT, fails(BadRequestError, "second"))),
     "late_offer=taken": Difference("the service takes late offers", rows(SUBMIT, late)),
     "unknown_id_status=404": Difference(
-        "the service says 404", rows((*SUBMIT, *RESPOND, "PUT route"), fails(NotFoundError, "unknown"))
+        "the service answers 404", rows((*SUBMIT, *RESPOND, "PUT route"), fails(NotFoundError, "unknown"))
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Tests of every operation under every quirk of a service: results change only as `differences` says."""
+"""Tests of every operation under every quirk of a service: results change only as in `differences`."""
 
 from __future__ import annotations
 

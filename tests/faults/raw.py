@@ -16,7 +16,7 @@ from anyio.streams.tls import TLSStream
 __all__ = ["LOGGED_IN", "Proxy", "Server", "body_of", "proxying", "reply", "serving"]
 
 Answer = Callable[["Server", ByteStream, bytes], Awaitable[bool]]
-"""Answers one request, and says whether the connection goes on."""
+"""Answers one request, and returns whether the connection stays open."""
 
 _BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ssl.SSLError)
 _USER = {"access_token": "tok-raw-1", "expires_on": 3600, "firstname": "A", "lastname": "B", "email": "a@b.example"}

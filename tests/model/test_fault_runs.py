@@ -15,7 +15,7 @@ def _judge(tally: Tally) -> None:
     print(tally.report())  # noqa: T201  # figures, shown with -s
     assert not tally.wrong, tally.summary()
     assert tally.decided_share >= 0.99, tally.summary()
-    # The same writes under the same faults can be carried out twice, or none of this says anything.
+    # The same writes under the same faults can be carried out twice, or the test proves nothing.
     assert tally.naive > 0, tally.summary()
 
 

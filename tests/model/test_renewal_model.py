@@ -149,7 +149,7 @@ class RenewalModel(RuleBasedStateMachine):
 
     @rule(lifetime=st.none() | st.sampled_from([0.0, 2.0, 60.0, 3600.0]))
     def set_lifetime(self, lifetime: float | None) -> None:
-        # A lifetime of nothing says nothing.
+        # A lifetime of 0 is no information.
         self.lifetime = lifetime or None
 
     @rule(count=st.integers(1, 5), takes=st.sampled_from([0.0, 0.1, 5.0]), replayable=st.booleans())

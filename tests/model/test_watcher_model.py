@@ -30,7 +30,7 @@ def quiet() -> Iterator[None]:
 def _judge(tally: Tally) -> None:
     print(tally.report())  # noqa: T201  # figures, shown with -s
     assert not tally.failed, tally.report()
-    # The same schedules lose requests to a loop that is less careful, or none of this says anything.
+    # The same schedules lose requests to a loop that is less careful, or the test proves nothing.
     assert tally.naive_share >= 0.2, tally.report()
 
 

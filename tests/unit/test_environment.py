@@ -19,7 +19,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment that says nothing."""
+    """An environment without variables of the package."""
     for name in os.environ:
         if name.lower() in PROXIES or name.startswith(("FREIGHT_EXCHANGE_", "SSL_CERT_")):
             monkeypatch.delenv(name)

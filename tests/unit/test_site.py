@@ -257,7 +257,7 @@ def test_the_measured_table_is_the_one_that_was_measured() -> None:
     missed, twice, calls, latency = kept
     for table in (missed, calls, latency):
         assert table in page
-    assert all(cell == "0" for row in twice.splitlines()[2:] for cell in row.split(" | ")[1:-1]), "the page says so"
+    assert all(cell == "0" for row in twice.splitlines()[2:] for cell in row.split(" | ")[1:-1]), "the page claims this"
     runs = json.loads((DOCS / "data" / "watcher-table.json").read_text())
     assert len(runs) == len(ALGORITHMS) * len(COLUMNS) * 4 * 4
     for row in missed.splitlines()[2:]:

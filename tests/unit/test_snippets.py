@@ -18,7 +18,7 @@ SHOWN = [page for page in PAGES if {snippet.way for snippet in snippets_of(page)
 
 @pytest.fixture(scope="module")
 def server_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[frozenset[str]], ForkServer]]:
-    """Return the fork server of the environment with what a page says to install."""
+    """Return the fork server of the environment with what a page installs."""
     servers: dict[frozenset[str], ForkServer] = {}
     with ExitStack() as stack:
 

@@ -1,4 +1,4 @@
-"""The tutorial works to the letter: what it says to type is typed, and what it shows appears.
+"""The tutorial works to the letter: its commands are typed, and its output appears.
 
 Here everything but the installation; `tools/tutorial.py` does that too, and measures it.
 """

@@ -92,7 +92,7 @@ class Day:
         file: Bytes of the store's file, its log included.
         rows: Rows of the store, by what they are.
         objects: What the garbage collector watches, once it has collected.
-        descriptors: Open files, where the system says.
+        descriptors: Open files, where the system lists them.
         tasks: Tasks of the loop.
     """
 

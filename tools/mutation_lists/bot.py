@@ -260,7 +260,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/delivery/test_outages.py",
     ),
     one(
-        "retry policy: what an error says is kept as it is",
+        "retry policy: the text of an error is kept as it is",
         "bot/outcomes.py",
         'return text.encode("utf-8", "backslashreplace").decode()',
         "return text",

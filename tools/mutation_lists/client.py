@@ -34,7 +34,7 @@ MUTATIONS: Final = (
         ),
     ),
     one(
-        "a write is tried again after an answer that says nothing of it",
+        "a write is tried again after a reply that is not about it",
         "transport/retry_matrix.py",
         "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
         "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",

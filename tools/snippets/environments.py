@@ -1,4 +1,4 @@
-"""Environments that hold only what a page says to install, and processes in them."""
+"""Environments that hold only what a page installs, and processes in them."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def snippets_of(page: Path) -> list[Snippet]:
 
 
 def requirements_of(page: Path) -> frozenset[str]:
-    """Return what the page says to install; the package alone if it says nothing."""
+    """Return what the page installs; the package alone if it names nothing."""
     words = [word for match in _INSTALL.finditer(page.read_text()) for word in shlex.split(match[1])]
     return frozenset({"freight-exchange", *(_CLONE.sub(r"freight-exchange\g<extras>", word) for word in words)})
 

@@ -29,7 +29,7 @@ from freight_exchange.testing import FAILPOINTS, FAULTS, Cargo, Fault, Profile, 
 __all__ = ["COLUMNS", "KillTrial", "draw_kills"]
 
 _PROGRAM: Final = Path(__file__).with_name("program.py")
-_POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("selected", "told")]
+_POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("selected", "reported")]
 """The others concern a forwarder's bids."""
 _UNREACHED: Final = {"unknown", "resolved", "withdrawn", "rejected"}
 """Steps that a bot without the ledger does not take."""

@@ -52,7 +52,7 @@ class Verdict:
         wrong: Offers with an amount that the request never cost before they were made, or on no request.
         unended: What is not at its end: offers in doubt, parked or on their way, deliveries that wait.
         dead: Dead letters.
-        astray: Steps of the ledger that no offer may take, and what it says against what the exchange saw.
+        astray: Steps of the ledger that no offer may take, and differences between it and the exchange.
         unreported: Selections that no handler received, received twice in one life, without a contact, or in vain.
         published, offered, duplicates: Requests; offers; offers beyond the first on their request.
         retries: Claims of deliveries beyond the first.

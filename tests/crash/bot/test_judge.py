@@ -68,7 +68,7 @@ def test_a_request_without_an_offer_is_missed() -> None:
 def test_a_second_offer_is_a_duplicate_even_if_it_is_the_right_amount_twice() -> None:
     assert flawed(market(RIGHT, RIGHT), ledger=False) == {"duplicated": 1}
     assert judge(market(RIGHT, RIGHT, RIGHT), GOOD).duplicates == 2
-    # The ledger knows of one, and says so.
+    # The ledger has one of them.
     assert flawed(market(RIGHT, RIGHT)) == {"duplicated": 1, "astray": 1}
 
 

@@ -157,7 +157,7 @@ def _check_order(world: World, verdict: Verdict) -> None:
         body = (bid.request, bid.amount, CURRENCIES[bid.currency], _fees(bid.rates), bid.terms or None)
         meant = revisions.get((id(disks[bid.author]), *body), set())
         if len(meant) != 1:
-            # One price for several revisions says nothing of their order.
+            # One price for several revisions does not show their order.
             continue
         (revision,) = meant
         place = (id(disks[bid.author]), bid.request)

@@ -93,7 +93,7 @@ class World:
 
     Attributes:
         wall_step: How far the bot's wall clock is off.
-        service_step: How far the exchange's clock is off; it shows in nothing that it says.
+        service_step: How far the exchange's clock is off; it shows in no reply.
     """
 
     rng: Random

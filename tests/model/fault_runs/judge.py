@@ -30,7 +30,7 @@ class Wrong(enum.StrEnum):
     FALSE_CONFLICT = "Conflict, though nothing stands in its place"
     FALSE_SUCCESS = "a result, though it was not carried out once"
     BELIEVED = "a result, though the reply shows that it is about something else"
-    FALSE_ERROR = "an error that says that nothing happened, though it did"
+    FALSE_ERROR = "an error that claims that nothing happened, though it did"
 
 
 @attrs.frozen(kw_only=True)

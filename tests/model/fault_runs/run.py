@@ -1,4 +1,4 @@
-"""One run: the write, what became of it as the client says, and the same write by a client that just tries again."""
+"""One run: a write, the result of the client, and the same write by a client that just tries again."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def _reconcile(world: World, exchange: FreightExchange, error: OutcomeUnkn
 
 
 async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[], Awaitable[object]], Baseline]:
-    """Return the write, and the records before it, which the client reads if the plan says so."""
+    """Return the write, and the records before it, which the client reads if the plan includes that."""
     plan = world.plan
     # What a client reads before it writes is no part of the run's faults, nor is its deadline.
     patient = exchange.with_options(deadline=60)

@@ -120,7 +120,7 @@ def describe_violation(state: State) -> str | None:
 
 
 def is_over(state: State) -> bool:
-    """Return true if each request has its offer, and the ledger says so, or a bound of the model is reached."""
+    """Return true if each request has its offer, and the ledger has it, or a bound of the model is reached."""
     return not state.take_overs or all(entry.state == "confirmed" or entry.send == MAX_SENDS for entry in state.entries)
 
 

@@ -31,7 +31,7 @@ class Run:
     """Result of a run.
 
     Attributes:
-        outcome: "complete", "unproven" where the client says so, "error <name>", "endless" or the verdict's name.
+        outcome: "complete", "unproven" where the client reports that, "error <name>", "endless" or the verdict's name.
         pages: Page requests that the server answered.
     """
 

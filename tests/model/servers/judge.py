@@ -301,7 +301,7 @@ class _Judge:
         listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
         for when, by in (*self.schedule.wall_jumps, *self._unreported_times()):
             first = next((s.at for s in listings if s.at >= when), math.inf)
-            # The scan after the jump shows what was updated in all the time that the wall clock says has passed.
+            # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
             if by <= 0 or found > first + _SLACK:
                 continue
             proofs = [s for s in listings if s.at > gone and begins(s) < found - by]

@@ -52,7 +52,7 @@ class Replicas:
 
 @attrs.frozen
 class Freeze:
-    """Replies of one moment, given for a while; `moves` says whether the window still counts from now."""
+    """Replies of one moment, given for a while; `moves` is whether the window still counts from now."""
 
     span: Span
     listings: bool

@@ -31,7 +31,7 @@ class Reported:
     """An event that a feed handed out.
 
     Attributes:
-        content: What it says of the request, in the words of the model; `None` for other events.
+        content: Content of the request, in the words of the model; `None` for other events.
         again: Whether the same event was in hand when the watcher's last run ended.
     """
 

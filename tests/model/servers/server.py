@@ -194,7 +194,7 @@ class StrangeServer:
         return at, counted
 
     def counted_window(self, seconds: int) -> float:
-        """The window that the service counts where a question says so many seconds."""
+        """Return the window that the service counts for a request of so many seconds."""
         match self.quirks.windows:
             case "minutes down":
                 return seconds // 60 * 60

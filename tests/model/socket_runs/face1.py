@@ -29,7 +29,7 @@ async def converse(connection: Socket, stream: ByteStream, answer: Callable[[Cal
 
 
 async def play(connection: Socket, stream: ByteStream, script: Script) -> bool:
-    """Send what the script says; `False` where that ends the connection."""
+    """Send the parts of the script; return `False` if that ends the connection."""
     for step in script:
         if isinstance(step, bytes):
             await stream.send(step)
@@ -69,7 +69,7 @@ async def _request(stream: ByteStream, data: bytes) -> tuple[Call | None, bytes]
 
 
 def call_of(method: str, target: str, authorization: bytes, content: bytes) -> Call:
-    """Read what a request says."""
+    """Read the content of a request."""
     path = target.partition("?")[0].partition("/api/")[2]
     body = json.loads(content, parse_float=Decimal) if content else {}
     return Call(method=method, path=path, token=authorization.decode().removeprefix("Bearer "), body=body)

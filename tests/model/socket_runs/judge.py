@@ -16,7 +16,7 @@ class Wrong(enum.StrEnum):
 
     DUPLICATE = "carried out twice"
     FALSE_SUCCESS = "a result, though it was not carried out"
-    FALSE_ERROR = "an error that says that nothing happened, though it did"
+    FALSE_ERROR = "an error that claims that nothing happened, though it did"
     FALSE_APPLIED = "Applied, though it was not"
     FALSE_NOT_APPLIED = "NotApplied, though it was"
     FALSE_CONFLICT = "Conflict, though nothing stands in its place"

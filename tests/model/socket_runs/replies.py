@@ -1,4 +1,4 @@
-"""Faults in what a reply says: its status and its body. Pure, the same for HTTP/1.1 and HTTP/2."""
+"""Faults in the content of a reply: its status and its body. Pure, the same for HTTP/1.1 and HTTP/2."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class _Court:
         last = reported[-1] if reported else None
         if final.content is None:
             if self._history.reported and last is not None and last.kind != "withdrawn" and not self._baseline[index]:
-                yield Flaw("unreported", f"request {index} was withdrawn at {final.updates[0]:.3f}: no event says so")
+                yield Flaw("unreported", f"request {index} was withdrawn at {final.updates[0]:.3f} without an event")
             return
         if last is not None and last.kind != "withdrawn" and last.content == final.content:
             return

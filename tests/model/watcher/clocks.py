@@ -43,7 +43,7 @@ class Clocks:
         return BEGAN + self.loop() + self.slept
 
     def restart(self) -> None:
-        """A new run of the program, and where the plan says so, of the machine."""
+        """A new run of the program, and of the machine, if the plan includes that."""
         self._run += 1
         if self._boot == "reboots":
             self._boot_id = f"boot {self._run}"

@@ -1,4 +1,4 @@
-"""The benchmarks' report says what the figures say: medians, ratios of one round, aims that are missed."""
+"""The benchmarks' report agrees with the figures: medians, ratios of one round, aims that are missed."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ async def test_a_decline_of_an_offer_that_was_selected() -> None:
 
 
 async def test_a_decline_beside_a_selected_offer_that_is_listed_alone() -> None:
-    """The offer is missing because another one is selected: that says nothing of the decline."""
+    """The offer is missing because another one is selected: that proves nothing about the decline."""
     setup = DoubtfulWrite("decline", selected_offer_shape="entry")
     async with setup.client() as exchange:
         await exchange.offers.list().collect()

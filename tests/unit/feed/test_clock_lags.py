@@ -1,4 +1,4 @@
-"""Times that the feed's clock may not have counted: what happened before them may be older than it says."""
+"""Times that the feed's clock may not have counted: what happened before them may be older than it shows."""
 
 from __future__ import annotations
 

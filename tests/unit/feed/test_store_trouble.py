@@ -1,4 +1,4 @@
-"""A store's file in trouble, seen from `exchange.watch(store=path)`: the error says what to do, and nothing is lost."""
+"""A damaged or full store under `exchange.watch(store=path)`: the error names what to do, and nothing is lost."""
 
 from __future__ import annotations
 

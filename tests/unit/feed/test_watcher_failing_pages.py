@@ -32,7 +32,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
 
 @attrs.define
 class Limited(Service):
-    """Answers sixty pages a minute, and says when to ask again."""
+    """Answers sixty pages a minute, and sends a Retry-After beyond that."""
 
     minute: int = -1
     asked: int = 0

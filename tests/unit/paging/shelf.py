@@ -33,7 +33,7 @@ class Rows(Generic[T]):
 
 @attrs.define
 class Shelf(Generic[T]):
-    """The server. `broken` says which of its rows cannot be read."""
+    """The server. `broken` has the rows that cannot be read."""
 
     rows: list[T]
     clamp: int | None = None

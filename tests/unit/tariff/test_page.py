@@ -1,4 +1,4 @@
-"""The bot of the guide to tariffs offers what its tariff says. `test_snippets.py` runs the blocks."""
+"""The bot of the guide to tariffs offers by its tariff. `test_snippets.py` runs the blocks."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ async def test_second_offer_is_counted() -> None:
 
 
 class TestLivelyExchange:
-    """Against what it says that it does, spelled out request by request."""
+    """Compared with its documented work, request by request."""
 
     @pytest.mark.parametrize("window", [60, 1800, 21_600, 432_000])
     @pytest.mark.parametrize("now", [30.0, 60.0, 2 * HOUR + 600, 6 * HOUR + 6000, 8 * HOUR + 6017, 3 * DAY, 9 * DAY])

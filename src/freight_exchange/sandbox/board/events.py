@@ -1,4 +1,4 @@
-"""Events of the market, as each side hears of them: requests for forwarders, offers for shippers, answers for both."""
+"""Events of the market for each side: requests for forwarders, offers for shippers, answers for both."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MarketEvent(NamedTuple):
         request: Index of the request.
         offer: The offer that it is about.
         by: Email of the account that caused it.
-        to: Email of the account that hears of it, or `forwarders`.
+        to: Email of the account that is notified, or `forwarders`.
     """
 
     time: float

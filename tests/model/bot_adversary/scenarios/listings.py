@@ -81,7 +81,7 @@ class SameRequestTwice(Scenario, name="the same request handed out twice"):
 
 
 class WithdrawnAndReturned(Scenario, name="a request withdrawn and returned"):
-    """It is handed out again as the service says, and is not offered on again."""
+    """It is delivered again, as the service lists it, and gets no second offer."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

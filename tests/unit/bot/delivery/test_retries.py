@@ -267,7 +267,7 @@ async def test_postponed_deliveries_starve_no_newer_one(store: Store) -> None:
 
 class Mute(Exception):
     def __str__(self) -> str:
-        raise LookupError("says nothing")
+        raise LookupError("no reason")
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,8 @@ class TestStorage:
         assert OfferRecord.from_effect(RECORD.to_effect()).terms is None
 
     def test_unknown_state_raises(self) -> None:
-        effect = attrs.evolve(RECORD.to_effect(), state="told")
-        with pytest.raises(ValueError, match="no offer is 'told'"):
+        effect = attrs.evolve(RECORD.to_effect(), state="reported")
+        with pytest.raises(ValueError, match="no offer is 'reported'"):
             OfferRecord.from_effect(effect)
 
     def test_reads_records_of_earlier_versions(self) -> None:

@@ -35,7 +35,7 @@ class TestConcurrentDecisions:
             rig.resolver.add(first)
             tasks.start_soon(rig.resolver.resolve, first)
             await anyio.sleep(1)
-            # A person says that it was not taken, the handler sends it again, and that is in doubt as well.
+            # A person decides that it was not taken, the handler sends it again, and that is in doubt as well.
             await rig.resolver.decide(first, taken=False)
             rig.resolver.add(second)
             tasks.start_soon(rig.resolver.resolve, second)

@@ -209,7 +209,7 @@ class TestAge:
         ("wall", "boot", "boot_id", "age"),
         [
             (9_900, 900, "this", 100),
-            # The calendar was set back, or forward: the clock that says most counts.
+            # The calendar was set back, or forward: the clock that shows most counts.
             (20_000, 900, "this", 100),
             (9_000, 900, "this", 1_000),
             # After another start of the machine, or on another machine, there is the calendar alone.

@@ -77,7 +77,7 @@ MATRIX = [
     Row("301", status(301), "raise", "raise", "unknown"),
     Row("304", status(304), "raise", "raise", "unknown"),
     Row("307", status(307), "raise", "raise", "unknown"),
-    Row("not what the document says", DecodeError("html", status=200), "once", "raise", "unknown"),
+    Row("not as in the document", DecodeError("html", status=200), "once", "raise", "unknown"),
 ]
 CELLS = [
     pytest.param(row, kind, expected, id=f"{row.name}-{kind.value}")
