@@ -27,12 +27,12 @@ _context: Final = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__])
 
 Work = Callable[[], Awaitable[None]]
-"""What a handler does: it notes the time, simulates a latency, and counts."""
+"""Work of a handler: it records the time, simulates a latency, and counts."""
 
 
 @attrs.frozen(kw_only=True)
 class Program:
-    """What each process runs.
+    """Program of each process.
 
     Attributes:
         run: `run_bot` or `run_peer`.
@@ -77,7 +77,7 @@ class MeasuredProcesses:
 
     @property
     def all_work(self) -> bool:
-        """Whether each process has handled something."""
+        """Return whether each process has handled something."""
         return all(self._counts)
 
     @property
