@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.feed import Feed
     from freight_exchange.store.work import WorkStore
 
-__all__ = ["DEFAULT_NAME", "UnitOfWork"]
+__all__ = ["DEFAULT_NAME", "UnitOfWork", "offer_feed_name"]
 
 T = TypeVar("T")
 
@@ -25,6 +25,11 @@ _CONFLICT_RETRIES: Final = 4
 
 DEFAULT_NAME: Final = "bot"
 """Default name of a bot in its store. `exchange.watch` has another default, so it shares nothing with the bot."""
+
+
+def offer_feed_name(bot: str) -> str:
+    """Return the name, in the store, of the feed of offers of a bot."""
+    return f"{bot}: offers"
 
 
 class StoreAccess(Protocol):

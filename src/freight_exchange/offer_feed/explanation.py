@@ -1,4 +1,4 @@
-"""Explanation of an offer: why it was delivered, or was not yet. Pure."""
+"""Explanations of an offer, and of a request with its offers: why they were delivered, or were not yet. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal
 
 from freight_exchange.feed.status import Explanation
 from freight_exchange.models.offer_filter import OfferFilter
-from freight_exchange.offer_feed.core.known import KnownListing
+from freight_exchange.offer_feed.core.known import KnownListing, KnownOffer
 from freight_exchange.offer_feed.events import OfferEvent
 from freight_exchange.offer_feed.serialization import unpack
 from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 
-__all__ = ["explain_offer"]
+__all__ = ["explain_offer", "explain_request"]
 
 
 def explain_offer(
@@ -61,8 +61,46 @@ def explain_offer(
         return explained("waiting", f"is {wanted[0].kind}, and its event waits to be pulled or acknowledged")
     if waiting or (where is not None and not where.matches(entry.offer, known.listing)):
         return explained("excluded", "is left out by the filter")
-    state = "is gone" if entry.is_gone else f"is {entry.offer.status or 'listed'}"
-    return explained("handed-out", f"{state}: its last event was acknowledged, or it is as it was when the feed began")
+    return explained(
+        "handed-out", f"{_state(entry)}: its last event was acknowledged, or it is as it was when the feed began"
+    )
+
+
+def explain_request(
+    index: int,
+    seen: TrackedRequest | None,
+    events: Sequence[StoredEvent],
+    *,
+    time: float,
+    wall: float,
+) -> Explanation:
+    """Explain what became of the offers on an own request; the arguments are those of `explain_offer`.
+
+    The verdict of a request without an offer is `baseline`: there is nothing to deliver.
+    """
+    known = None if seen is None or seen.record is None else KnownListing.load(seen.record)
+    verdict: Literal["unseen", "baseline", "waiting", "handed-out"]
+    if known is None:
+        verdict, why = "unseen", "was in no scan of the own requests"
+    elif not known.offers:
+        verdict, why = "baseline", "is an own one, without an offer"
+    else:
+        offers = ", ".join(f"{number} {_state(entry)}" for number, entry in known.offers.items())
+        verdict = "handed-out" if all(event.is_acknowledged for event in events) else "waiting"
+        why = f"is an own one, with offers: {offers}"
+    return Explanation(
+        index=index,
+        verdict=verdict,
+        sentence=f"request {index} {why}",
+        first_seen=None if seen is None else datetime.fromtimestamp(wall - (time - seen.first_seen), UTC),
+        # Requests are written when they change, not with each scan.
+        last_seen=None,
+        events=tuple(event.kind for event in events),
+    )
+
+
+def _state(entry: KnownOffer) -> str:
+    return "is gone" if entry.is_gone else f"is {entry.offer.status or 'listed'}"
 
 
 def _read(event: StoredEvent) -> OfferEvent | None:

@@ -6,11 +6,9 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast, get_args
 
-import anyio
 import attrs
 
 from freight_exchange.bot.answers.in_doubt import log_absent
@@ -26,19 +24,17 @@ from freight_exchange.bot.offers.record import (
     manual_changes,
 )
 from freight_exchange.bot.offers.repository import redeliver
+from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, now, request_state
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
-from freight_exchange.bot.unit_of_work import DEFAULT_NAME
+from freight_exchange.bot.unit_of_work import DEFAULT_NAME, offer_feed_name
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.factory import is_database, make_store
 from freight_exchange.feed.serialization import unpack
-from freight_exchange.feed.status import explain
-from freight_exchange.platform.clock import SystemClock
 from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
 if TYPE_CHECKING:
-    from freight_exchange.platform.clock import Reading
     from freight_exchange.store.seat import BotStore, Seat
     from freight_exchange.store.snapshot import Snapshot
 
@@ -73,11 +69,10 @@ class BotFile:
             StoreError: There is no store of this version, or it cannot be read.
             ConfigurationError: The store has no such bot, or several and no name was given.
         """
-        with self._open_snapshot() as (feed, state):
+        with self._open_snapshots() as (feed, offer_feed):
             effects = feed.effects()
             records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
             answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
-            covered = None if state is None or not state.is_primed else _moment(state, state.watermark.time)
             counts = feed.count_deliveries()
             return FileStatus(
                 name=feed.binding.feed,
@@ -86,7 +81,7 @@ class BotFile:
                 holder=feed.holder,
                 replicas=feed.replicas,
                 is_restored=feed.is_restored,
-                covered_until=covered,
+                covered_until=covered_until(feed, offer_feed),
                 unacknowledged=feed.count_unacknowledged(),
                 deliveries={state: counts.get(state, 0) for state in get_args(DeliveryState)},
                 offers={state: sum(record.state == state for record in records) for state in get_args(State)},
@@ -105,11 +100,11 @@ class BotFile:
         with self._open_snapshot() as (feed, state):
             if state is None:
                 return []
-            effects, moment = feed.effects(*UNSETTLED), partial(_moment, state)
+            effects, when = feed.effects(*UNSETTLED), partial(moment, state)
             offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
             answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
-            found = [Doubt.from_record(record, moment) for record in offers]
-            return [*found, *(Doubt.from_answer(record, moment) for record in answers)]
+            found = [Doubt.from_record(record, when) for record in offers]
+            return [*found, *(Doubt.from_answer(record, when) for record in answers)]
 
     def gaps(self) -> Sequence[Gap]:
         """Return the gaps that were not acknowledged."""
@@ -122,16 +117,11 @@ class BotFile:
         Raises:
             ConfigurationError: The store has no complete scan yet.
         """
-        with self._open_snapshot() as (feed, state):
-            if state is None:
-                raise ConfigurationError("the file has no complete scan yet: let the bot finish its first one")
-            now, (tracked, events) = _now(), feed.history(index)
-            time = state.watermark.time_at(now)
-            explanation = explain(index, tracked, events, state=state, time=time, wall=now.wall, where=None)
+        with self._open_snapshots() as (feed, offer_feed):
             effects = feed.effects()
             offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect, index)]
             return Handling(
-                explanation=explanation,
+                explanation=explain_handling(index, feed, offer_feed),
                 deliveries=feed.deliveries_of(index),
                 offers=sorted(offers, key=lambda record: record.revision),
                 answers=[AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect, index)],
@@ -202,13 +192,20 @@ class BotFile:
 
     @contextlib.contextmanager
     def _open_snapshot(self) -> Iterator[tuple[Snapshot, feed_state.State | None]]:
+        with self._open_snapshots() as (feed, _):
+            yield feed, request_state(feed)
+
+    @contextlib.contextmanager
+    def _open_snapshots(self) -> Iterator[tuple[Snapshot, Snapshot | None]]:
+        """Open the bot, and its feed of offers if it has one."""
         if is_database(self._path):
             from freight_exchange.store.postgres.snapshot import snapshots
         else:
             from freight_exchange.store.sqlite.snapshot import snapshots  # type: ignore[assignment]
         with snapshots(self._path) as found:  # type: ignore[arg-type]  # the one kind of path or the other
             feed = self._choose(found)
-            yield feed, None if feed.state is None else feed_state.State.load(feed.state)
+            binding = attrs.evolve(feed.binding, feed=offer_feed_name(feed.binding.feed))
+            yield feed, next((row for row in found if row.binding == binding), None)
 
     @contextlib.contextmanager
     def _open_for_change(self) -> Iterator[tuple[Seat, float]]:
@@ -219,13 +216,15 @@ class BotFile:
             seat = cast("BotStore", store).join(binding, handlers=(), version="", lease=_LEASE_SECONDS)
             try:
                 state = seat.state()
-                yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time_at(_now())
+                yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time_at(now())
             finally:
                 seat.leave()
         finally:
             store.close()
 
     def _choose(self, rows: Sequence[Snapshot]) -> Snapshot:
+        offer_feeds = {offer_feed_name(feed.binding.feed) for feed in rows}
+        rows = [feed for feed in rows if feed.binding.feed not in offer_feeds]
         chosen = [feed for feed in rows if self._name in (None, feed.binding.feed)]
         if self._name is None and len(chosen) > 1:
             # The others belong to `exchange.watch`.
@@ -243,18 +242,6 @@ def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:
         _logger.warning(text, record, then, extra=fields)
     else:
         _logger.error(text, record, describe_unsent(record, is_final=is_sent_again is False), extra=fields)
-
-
-def _now() -> Reading:
-    async def read() -> Reading:
-        return SystemClock().read()
-
-    return anyio.run(read)
-
-
-def _moment(state: feed_state.State, time: float) -> datetime:
-    now = _now()
-    return datetime.fromtimestamp(now.wall - (state.watermark.time_at(now) - time), UTC)
 
 
 def _gaps(feed: Snapshot) -> dict[int, Gap]:

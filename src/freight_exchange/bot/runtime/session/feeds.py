@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from freight_exchange.bot.handlers.handler import OFFER_KINDS, REQUEST_KINDS
+from freight_exchange.bot.unit_of_work import offer_feed_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +43,6 @@ def make_feeds(
     if kinds.isdisjoint(OFFER_KINDS.values()):
         return feed, None
     feed.is_idle = kinds.isdisjoint(REQUEST_KINDS)
+    name = offer_feed_name(options.name)
     # The replica that scanned before may be about to leave it.
-    name = f"{options.name}: offers"
     return feed, exchange.watch_offers(store=membership.store, interval=options.interval, name=name, standby=True)

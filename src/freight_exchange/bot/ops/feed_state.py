@@ -1,0 +1,71 @@
+"""State of the feeds of a bot in its store: what they cover, and what they know of a request."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.status import Explanation, explain
+from freight_exchange.offer_feed.core.known import OfferFeedState
+from freight_exchange.offer_feed.explanation import explain_request
+from freight_exchange.platform.clock import Reading, SystemClock
+
+if TYPE_CHECKING:
+    from freight_exchange.store.snapshot import Snapshot
+
+__all__ = ["covered_until", "explain_handling", "moment", "now", "request_state"]
+
+
+def request_state(feed: Snapshot) -> State | None:
+    """Return the state of the feed of requests, or `None` before its first commit."""
+    return None if feed.state is None else State.load(feed.state)
+
+
+def covered_until(feed: Snapshot, offer_feed: Snapshot | None) -> datetime | None:
+    """Return the time up to which the feed of requests covers updates; the feed of offers, if that is idle."""
+    for state in (request_state(feed), _offer_state(offer_feed)):
+        if state is not None and state.is_primed:
+            return moment(state, state.watermark.time)
+    return None
+
+
+def explain_handling(index: int, feed: Snapshot, offer_feed: Snapshot | None) -> Explanation:
+    """Return the explanation by the feed that knows the request, or else by the one that is not idle.
+
+    Raises:
+        ConfigurationError: No feed has a state yet.
+    """
+    reading, state, offer_state = now(), request_state(feed), _offer_state(offer_feed)
+    tracked, events = feed.history(index)
+    if offer_feed is not None and offer_state is not None and tracked is None:
+        own, own_events = offer_feed.history(index)
+        if own is not None or state is None or not state.is_primed:
+            time = offer_state.watermark.time_at(reading)
+            return explain_request(index, own, own_events, time=time, wall=reading.wall)
+    if state is None:
+        raise ConfigurationError("the file has no complete scan yet: let the bot finish its first one")
+    time = state.watermark.time_at(reading)
+    return explain(index, tracked, events, state=state, time=time, wall=reading.wall, where=None)
+
+
+def moment(state: State | OfferFeedState, time: float) -> datetime:
+    """Return a time on the feed's clock as UTC."""
+    reading = now()
+    return datetime.fromtimestamp(reading.wall - (state.watermark.time_at(reading) - time), UTC)
+
+
+def now() -> Reading:
+    """Return a reading of the machine's clocks, outside of an event loop."""
+
+    async def read() -> Reading:
+        return SystemClock().read()
+
+    return anyio.run(read)
+
+
+def _offer_state(feed: Snapshot | None) -> OfferFeedState | None:
+    return None if feed is None or feed.state is None else OfferFeedState.load(feed.state)
