@@ -29,7 +29,8 @@ def judge(log: AuditLog, expected: Iterable[int], changes: Sequence[PriceChange]
     """Count the answers, and what is wrong with them.
 
     An approval is wrong if another pending offer on the request was cheaper at the time. A selection by a person counts
-    as an approval: a bot's approval after it is one too many.
+    as an approval: a bot's approval after it is one too many. A request whose offers were all declined has none left to
+    approve, and is counted apart.
 
     Args:
         log: What the exchange saw.
@@ -56,7 +57,10 @@ def judge(log: AuditLog, expected: Iterable[int], changes: Sequence[PriceChange]
     counts["declines"] = sum(map(len, declines.values()))
     counts["approvals too many"] = sum(number - 1 for number in approvals.values())
     counts["declines too many"] = sum(len(times) - 1 for times in declines.values())
-    counts["not approved"] = sum(request not in approvals for request in expected)
+    waiting = [request for request in expected if request not in approvals]
+    left = {record.offer.request for record in log.offers if record.offer.index not in declines}
+    counts["not approved"] = sum(request in left or request not in request_of.values() for request in waiting)
+    counts["all offers declined"] = len(waiting) - counts["not approved"]
     return counts
 
 

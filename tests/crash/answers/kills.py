@@ -63,6 +63,7 @@ COLUMNS: Final = (
     "approvals",
     "refused answers",
     "declines",
+    "all offers declined",
     *FLAWS,
     "in doubt at the end",
     "unexpected ends",

@@ -42,6 +42,19 @@ def test_one_approval_of_the_cheapest_is_right() -> None:
     assert market.flaws() == {}
 
 
+def test_request_whose_offers_were_all_declined_is_counted_apart() -> None:
+    market = Market()
+    for offer in (5001, 5002):
+        market.answer(offer, approved=0)
+    assert market.flaws() == {"not approved": 1}
+    market.answer(5003, approved=0)
+    counts = judge(market.exchange.audit_log, [market.request])
+    assert (counts["not approved"], counts["all offers declined"]) == (0, 1)
+    # One without any offer is not among them.
+    unoffered = market.exchange.publish(market.exchange.shipper, NOW)
+    assert judge(market.exchange.audit_log, [unoffered])["not approved"] == 1
+
+
 @pytest.mark.parametrize(
     ("answers", "flaws"),
     [
