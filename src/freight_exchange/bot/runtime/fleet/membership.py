@@ -45,6 +45,9 @@ class Membership:
     Attributes:
         has_joined: Whether it has ever had a seat.
 
+    Attributes:
+        notified: Set by the next notification that a delivery may be due, or the term free.
+
     Raises:
         ConfigurationError: The store serves feeds only.
     """
@@ -58,6 +61,7 @@ class Membership:
         self._seat: Seat | None = None
         self.has_joined = False
         self._lapsed = anyio.Event()
+        self.notified = anyio.Event()
         self._calls = threading.Lock()
         self._call_thread: anyio.CapacityLimiter | None = None
         self._pulse_thread: anyio.CapacityLimiter | None = None
@@ -165,6 +169,9 @@ class Membership:
                 await self._beat(seat)
             pause = min(_PULSE_INTERVAL, max(0.0, due - anyio.current_time()))
             has_news = await self._run_pulse(partial(seat.wait, pause))
+            if has_news:
+                self.notified.set()
+                self.notified = anyio.Event()
             # Each beat looks as well: a notification may be lost.
             if has_news or anyio.current_time() >= due:
                 on_notification()

@@ -149,10 +149,13 @@ class Term:
 
     async def _enter(self) -> None:
         while True:
+            notified = self._membership.notified
             try:
                 await self._feed.__aenter__()
             except TermHeldError:
-                await anyio.sleep(_POLL_INTERVAL)
+                # A replica that gives the term back notifies the others; one that dies does not.
+                with anyio.move_on_after(_POLL_INTERVAL):
+                    await notified.wait()
             else:
                 _logger.info("scanning from now on")
                 return

@@ -15,6 +15,7 @@ from tests.unit.store.postgres.databases import database_url, empty_store, execu
 
 from freight_exchange import Bot
 from freight_exchange.bot.ops.admin import BotFile
+from freight_exchange.bot.runtime.fleet import term
 from freight_exchange.store import PostgresStore
 from freight_exchange.testing import Sandbox
 
@@ -75,6 +76,17 @@ async def test_one_scans_and_the_next_one_does_once_it_stops(sandbox: Sandbox, s
         second = sandbox.publish()
         await idle(sandbox, second)
     assert [len(amounts_on(sandbox, index)) for index in (first, second)] == [1, 1]
+
+
+async def test_notification_hands_the_term_over(
+    sandbox: Sandbox, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replicas(sandbox, store, 2) as (poller, other):
+        # The other one looks for the term once more, and then would in an hour.
+        monkeypatch.setattr(term, "_POLL_INTERVAL", 3600.0)
+        await anyio.sleep(2.0)
+        poller.stop()
+        await eventually(lambda: other.status().feed is not None, WITHIN)
 
 
 async def test_replica_that_was_taken_over_joins_again(
