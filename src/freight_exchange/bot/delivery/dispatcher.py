@@ -31,6 +31,8 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _SUSPECT_INTERVAL: Final = 1.0
 _COUNT_INTERVAL: Final = 1.0
+_COUNT_SHARE: Final = 0.05
+"""Share of the time that counts may take: the cost of one grows with the queue."""
 _MAX_SLEEP: Final = 60.0
 """While the machine is suspended, the loop's clock stands still and the feed's does not."""
 _MIN_SLEEP: Final = 0.001
@@ -73,7 +75,7 @@ class Dispatcher:
         self._running = 0
         self._running_suspects = 0
         self._wakeup = anyio.Event()
-        self._counted_at = -math.inf
+        self._count_at = -math.inf
         self._waiting_since: float | None = None
         self.waiting = 0
 
@@ -131,8 +133,8 @@ class Dispatcher:
             if wait <= 0:
                 await self._claim(free)
                 continue
-            # The cost of a count grows with the queue, so it is limited; an empty queue is counted at once.
-            if (free and self.waiting) or anyio.current_time() >= self._counted_at + _COUNT_INTERVAL:
+            # An empty queue is counted at once.
+            if (free and self.waiting) or anyio.current_time() >= self._count_at:
                 await self._count_waiting()
             for active in self._metrics.in_flight.take_overdue():
                 _logger.critical(
@@ -151,11 +153,12 @@ class Dispatcher:
             await self._wakeup.wait()
 
     async def _count_waiting(self) -> None:
-        now = self._unit_of_work.time()
+        now, began = self._unit_of_work.time(), anyio.current_time()
         self.waiting, self._waiting_since = await self._unit_of_work.read(
             lambda store: store.count_overdue(now=now, handlers=self._handlers)
         )
-        self._counted_at = anyio.current_time()
+        ended = anyio.current_time()
+        self._count_at = ended + max(_COUNT_INTERVAL, (ended - began) / _COUNT_SHARE)
 
     async def _claim(self, free: int) -> None:
         now = self._unit_of_work.time()
