@@ -57,15 +57,16 @@ class PostgresWork:
                 event=event, handler=handler, state=state, not_before=not_before, error=error, refund=refund_attempt,
                 owner=self._replica.id,
             )  # fmt: skip
-            if not connection.execute(work_sql.SETTLE, values).rowcount:
+            row = connection.row(work_sql.SETTLE, values)
+            if row is None:
                 return False
-            finished = [event] if state == "done" else []
+            if row[0] is None:
+                connection.execute(work_sql.LOCK_EVENT, {"event": event})
+            events = [event]
             if also_done:
                 values = self._values(events=[*also_done], handler=handler)
-                finished += [later for (later,) in connection.rows(work_sql.FINISH_READY, values)]
-            connection.execute(work_sql.TOUCH, {"events": [event, *finished], "at": at})
-            if finished:
-                connection.execute(work_sql.FINISH_EVENTS, self._values(events=finished, at=at))
+                events += [later for (later,) in connection.rows(work_sql.FINISH_READY, values)]
+            connection.execute(work_sql.SETTLE_EVENTS, self._values(events=events, at=at))
         return True
 
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:

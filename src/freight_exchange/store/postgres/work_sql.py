@@ -92,6 +92,7 @@ SETTLE: Final = """
         attempts = attempts - %(refund)s::integer, owner = NULL
     WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s AND state = 'claimed'
         AND owner = %(owner)s
+    RETURNING "index"
 """
 FINISH_READY: Final = """
     UPDATE freight_exchange.delivery SET state = 'done'
@@ -102,14 +103,22 @@ REPLAY: Final = """
     UPDATE freight_exchange.delivery SET state = 'ready', not_before = %(at)s, attempts = 0
     WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s AND state = 'dead'
 """
+# Two handlers of an event about no request may settle at the same time, and the later one must see the earlier one.
+LOCK_EVENT: Final = "SELECT FROM freight_exchange.event WHERE id = %(event)s FOR NO KEY UPDATE"
 TOUCH: Final = "UPDATE freight_exchange.event SET at = greatest(at, %(at)s) WHERE id = ANY(%(events)s)"
-# In a statement of its own, after the delivery is done: a statement does not see what it writes itself.
-FINISH_EVENTS: Final = """
-    UPDATE freight_exchange.event SET payload = '', is_owed = false, at = greatest(at, %(at)s)
-    WHERE id = ANY(%(events)s) AND NOT EXISTS (
-        SELECT FROM freight_exchange.delivery
-        WHERE delivery.binding = %(binding)s AND delivery.event = event.id AND delivery.state <> 'done'
-    )
+# In a statement of its own, after the delivery is settled: a statement does not see what it writes itself.
+SETTLE_EVENTS: Final = """
+    UPDATE freight_exchange.event
+    SET at = greatest(at, %(at)s), is_owed = settled.is_owed,
+        payload = CASE WHEN settled.is_owed THEN payload ELSE '' END
+    FROM (
+        SELECT id, EXISTS (
+            SELECT FROM freight_exchange.delivery
+            WHERE delivery.binding = %(binding)s AND delivery.event = id AND delivery.state <> 'done'
+        ) AS is_owed
+        FROM unnest(%(events)s::bigint[]) AS id
+    ) AS settled
+    WHERE event.id = settled.id
 """
 
 ENQUEUE: Final = """

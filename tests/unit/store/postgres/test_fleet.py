@@ -281,3 +281,21 @@ def test_accounts_share_a_database(store: PostgresStore) -> None:
     put(first, [], [event("a", 1)], state="one")
     other = store.open(attrs.evolve(BINDING, account="you@co.example"), lease=60.0)
     assert (other.state, other.unacknowledged) == (None, 0)
+
+
+def test_event_about_no_request_is_done_once_the_last_of_two_replicas_settles(store: PostgresStore) -> None:
+    first, second = join(store), join(store)
+    term = take_term(first)
+    put(term, events=[event("a", None)])
+    (number,) = (one.id for one in term.pending())
+    term.enqueue({number: ["log", "quote"]}, at=1.0)
+    for seat in (first, second):
+        assert len(seat.work.claim(now=2.0, limit=1)) == 1
+    settling = threading.Thread(target=second.work.settle, args=(number, "quote"), kwargs={"state": "done", "at": 3.0})
+    with first.work.transaction():
+        first.work.settle(number, "log", state="done", at=3.0)
+        settling.start()
+        while not execute("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+            settling.join(0.01)
+    settling.join()
+    assert execute("SELECT is_owed, payload FROM freight_exchange.event") == [(False, b"")]
