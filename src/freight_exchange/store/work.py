@@ -82,7 +82,8 @@ class Work(Protocol):
 
         The order is: due time, then request (deliveries about no request first), then event, then handler name. At most
         one delivery of a request is claimed at a time, for any handler. A handler receives the events of a request
-        in order: none before each earlier one is done or dead. Deliveries about no request have neither limit.
+        in order: none before each earlier one is done or dead, and none is due before an earlier one is. Deliveries
+        about no request have none of these limits.
 
         Args:
             now: The time on the feed's clock.
@@ -109,7 +110,8 @@ class Work(Protocol):
         Args:
             event, handler: The delivery.
             state: Its new state.
-            not_before: The earliest time of the next attempt, on the feed's clock.
+            not_before: The earliest time of the next attempt, on the feed's clock. Later ready deliveries of the same
+                handler and request are put off with it: a claim would else look at each of them in vain.
             error: The error of the attempt.
             refund_attempt: Do not count the attempt, and keep the earlier error if there is no new one.
             also_done: Later events that the attempt handled too: this handler's ready deliveries of them become done.

@@ -97,10 +97,12 @@ class ReferenceFeed:
                 continue
             self._rows.events[number] = attrs.evolve(event, is_acknowledged=True, is_filtered=is_filtered)
             for name in names:
-                self._rows.deliveries[number, name] = Delivery(
+                added = Delivery(
                     event=number, handler=name, index=event.index, kind=event.kind, payload=b"", attempts=0,
                     state="ready", not_before=at, error=None,
                 )  # fmt: skip
+                due = max([at, *(one.not_before for one in self._earlier(added))])
+                self._rows.deliveries[number, name] = attrs.evolve(added, not_before=due)
             self._touch(number, at)
 
     def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
@@ -172,6 +174,7 @@ class ReferenceFeed:
         self._rows.deliveries[event, handler] = attrs.evolve(
             one, state=state, not_before=not_before, error=error, attempts=attempts
         )
+        self._put_off_later(event, handler)
         self._touch(event, at)
         for later in also_done:
             other = self._rows.deliveries.get((later, handler))
@@ -179,6 +182,12 @@ class ReferenceFeed:
                 self._rows.deliveries[later, handler] = attrs.evolve(other, state="done")
                 self._touch(later, at)
         return True
+
+    def _put_off_later(self, event: int, handler: str) -> None:
+        mine = self._rows.deliveries[event, handler]
+        for one in self.later_deliveries(event, handler) if mine.state == "ready" else []:
+            due = max(one.not_before, mine.not_before)
+            self._rows.deliveries[one.event, handler] = attrs.evolve(one, not_before=due)
 
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
         due = self._due(float("inf"), handlers)
@@ -209,6 +218,7 @@ class ReferenceFeed:
         if one is None or one.state != "dead":
             return False
         self._rows.deliveries[event, handler] = attrs.evolve(one, state="ready", not_before=at, attempts=0)
+        self._put_off_later(event, handler)
         self._touch(event, at)
         return True
 

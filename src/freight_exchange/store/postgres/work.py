@@ -60,8 +60,11 @@ class PostgresWork:
             row = connection.row(work_sql.SETTLE, values)
             if row is None:
                 return False
-            if row[0] is None:
+            (index,) = row
+            if index is None:
                 connection.execute(work_sql.LOCK_EVENT, {"event": event})
+            elif state == "ready":
+                self._put_off_later(connection, index, event, handler, not_before)
             events = [event]
             if also_done:
                 values = self._values(events=[*also_done], handler=handler)
@@ -91,9 +94,11 @@ class PostgresWork:
 
     def replay(self, event: int, handler: str, *, at: float) -> bool:
         with self._write() as connection:
-            values = self._values(event=event, handler=handler, at=at)
-            if not connection.execute(work_sql.REPLAY, values).rowcount:
+            row = connection.row(work_sql.REPLAY, self._values(event=event, handler=handler, at=at))
+            if row is None:
                 return False
+            if row[0] is not None:
+                self._put_off_later(connection, row[0], event, handler, at)
             connection.execute(work_sql.TOUCH, {"events": [event], "at": at})
             self._replica.notify(connection)
         return True
@@ -135,6 +140,12 @@ class PostgresWork:
     def transaction(self) -> Iterator[None]:
         with self._write():
             yield
+
+    def _put_off_later(
+        self, connection: DatabaseConnection, index: int, event: int, handler: str, not_before: float
+    ) -> None:
+        values = self._values(index=index, event=event, handler=handler, not_before=not_before)
+        connection.execute(work_sql.PUT_OFF_LATER, values)
 
     @contextmanager
     def _write(self) -> Iterator[DatabaseConnection]:

@@ -26,6 +26,8 @@ LATER: Final = f"""
     ORDER BY delivery.event
 """
 
+# `OFFSET 0` keeps a subquery from being joined. Without statistics, as after the first scan of a long listing, the planner
+# expects a row of each table and joins them without their indexes, which takes minutes.
 _HANDLER: Final = "(%(handlers)s::text[] IS NULL OR {table}.handler = ANY(%(handlers)s))"
 # No earlier delivery of its request and handler is ready.
 _IS_FIRST_OF_HANDLER: Final = """
@@ -33,16 +35,20 @@ _IS_FIRST_OF_HANDLER: Final = """
         SELECT FROM freight_exchange.delivery AS earlier
         WHERE earlier.binding = {table}.binding AND earlier."index" = {table}."index"
             AND earlier.handler = {table}.handler AND earlier.event < {table}.event AND earlier.state = 'ready'
+        OFFSET 0
     )
+"""
+# Read once, and not for each delivery: until the next vacuum the index has all that were claimed before, too.
+_CLAIMED: Final = """
+    SELECT "index" FROM freight_exchange.delivery
+    WHERE binding = %(binding)s AND state = 'claimed' AND "index" IS NOT NULL
 """
 _IS_CLAIMABLE: Final = f"""
-    NOT EXISTS (
-        SELECT FROM freight_exchange.delivery AS claimed
-        WHERE claimed.binding = delivery.binding AND claimed."index" = delivery."index" AND claimed.state = 'claimed'
-    )
+    (delivery."index" IS NULL OR delivery."index" NOT IN ({_CLAIMED}))
     AND {_IS_FIRST_OF_HANDLER.format(table="delivery")}
 """
-# Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it.
+# Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it. `+ 0`
+# keeps its search from the index of due times, which has all requests.
 CLAIM: Final = f"""
     WITH due AS (
         SELECT event, handler FROM freight_exchange.delivery
@@ -51,9 +57,10 @@ CLAIM: Final = f"""
             AND NOT EXISTS (
                 SELECT FROM freight_exchange.delivery AS prior
                 WHERE prior.binding = delivery.binding AND prior."index" = delivery."index" AND prior.state = 'ready'
-                    AND (prior.not_before, prior.event, prior.handler)
+                    AND (prior.not_before + 0, prior.event, prior.handler)
                         < (delivery.not_before, delivery.event, delivery.handler)
                     AND {_HANDLER.format(table="prior")} AND {_IS_FIRST_OF_HANDLER.format(table="prior")}
+                OFFSET 0
             )
         ORDER BY not_before, "index" NULLS FIRST, event, handler
         LIMIT %(limit)s
@@ -72,15 +79,15 @@ NEXT_DUE: Final = f"""
     ORDER BY not_before LIMIT 1
 """
 COUNT_OVERDUE: Final = f"""
-    WITH postponed AS MATERIALIZED (
-        SELECT "index", handler, min(event) AS event FROM freight_exchange.delivery
-        WHERE binding = %(binding)s AND state = 'ready' AND not_before > %(now)s AND "index" IS NOT NULL
-        GROUP BY "index", handler
-    )
-    SELECT count(*), min(delivery.not_before) FROM freight_exchange.delivery
-    LEFT JOIN postponed ON postponed."index" = delivery."index" AND postponed.handler = delivery.handler
-    WHERE delivery.binding = %(binding)s AND delivery.state = 'ready' AND delivery.not_before <= %(now)s
-        AND {_HANDLER.format(table="delivery")} AND (postponed.event IS NULL OR postponed.event > delivery.event)
+    SELECT count(*), min(not_before) FROM freight_exchange.delivery
+    WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s AND {_HANDLER.format(table="delivery")}
+        AND NOT EXISTS (
+            SELECT FROM freight_exchange.delivery AS earlier
+            WHERE earlier.binding = delivery.binding AND earlier."index" = delivery."index"
+                AND earlier.handler = delivery.handler AND earlier.event < delivery.event AND earlier.state = 'ready'
+                AND earlier.not_before > %(now)s
+            OFFSET 0
+        )
 """
 COUNT_READY: Final = """
     SELECT handler, count(*) FROM freight_exchange.delivery
@@ -94,6 +101,11 @@ SETTLE: Final = """
         AND owner = %(owner)s
     RETURNING "index"
 """
+PUT_OFF_LATER: Final = """
+    UPDATE freight_exchange.delivery SET not_before = %(not_before)s
+    WHERE binding = %(binding)s AND "index" = %(index)s AND handler = %(handler)s AND event > %(event)s
+        AND state = 'ready' AND not_before < %(not_before)s
+"""
 FINISH_READY: Final = """
     UPDATE freight_exchange.delivery SET state = 'done'
     WHERE binding = %(binding)s AND event = ANY(%(events)s) AND handler = %(handler)s AND state = 'ready'
@@ -102,6 +114,7 @@ FINISH_READY: Final = """
 REPLAY: Final = """
     UPDATE freight_exchange.delivery SET state = 'ready', not_before = %(at)s, attempts = 0
     WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s AND state = 'dead'
+    RETURNING "index"
 """
 # Two handlers of an event about no request may settle at the same time, and the later one must see the earlier one.
 LOCK_EVENT: Final = "SELECT FROM freight_exchange.event WHERE id = %(event)s FOR NO KEY UPDATE"
@@ -128,7 +141,11 @@ ENQUEUE: Final = """
         RETURNING id, "index"
     ), added AS (
         INSERT INTO freight_exchange.delivery (binding, event, handler, "index", state, attempts, not_before)
-        SELECT %(binding)s, acknowledged.id, asked.handler, acknowledged."index", 'ready', 0, %(at)s
+        SELECT %(binding)s, acknowledged.id, asked.handler, acknowledged."index", 'ready', 0, greatest(%(at)s, (
+            SELECT max(earlier.not_before) FROM freight_exchange.delivery AS earlier
+            WHERE earlier.binding = %(binding)s AND earlier."index" = acknowledged."index"
+                AND earlier.handler = asked.handler AND earlier.event < acknowledged.id AND earlier.state = 'ready'
+        ))
         FROM acknowledged JOIN unnest(%(events)s::bigint[], %(handlers)s::text[]) AS asked (event, handler)
             ON asked.event = acknowledged.id
         ON CONFLICT DO NOTHING

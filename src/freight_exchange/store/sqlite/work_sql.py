@@ -24,7 +24,12 @@ _ACKNOWLEDGE: Final = """
 """
 _ADD_DELIVERY: Final = """
     INSERT INTO delivery (feed, event, handler, "index", state, attempts, not_before)
-    SELECT feed, id, ?, "index", 'ready', 0, ? FROM event WHERE id = ?
+    SELECT feed, id, :handler, "index", 'ready', 0, max(:at, coalesce((
+        SELECT max(earlier.not_before) FROM delivery AS earlier INDEXED BY delivery_queue
+        WHERE earlier.feed = event.feed AND earlier."index" = event."index" AND earlier.handler = :handler
+            AND earlier.event < event.id AND earlier.state = 'ready'
+    ), :at))
+    FROM event WHERE id = :event
     ON CONFLICT (feed, event, handler) DO NOTHING
 """
 _DELIVERY: Final = """
@@ -113,6 +118,12 @@ _LATER: Final = (
     )
     + "ORDER BY delivery.event"
 )
+_PUT_OFF_LATER: Final = """
+    UPDATE delivery INDEXED BY delivery_queue SET not_before = :not_before
+    WHERE feed = :feed AND "index" = (
+        SELECT "index" FROM delivery WHERE feed = :feed AND event = :event AND handler = :handler
+    ) AND handler = :handler AND event > :event AND state = 'ready' AND not_before < :not_before
+"""
 _REPLAY: Final = """
     UPDATE delivery SET state = 'ready', not_before = ?, attempts = 0 WHERE feed = ? AND event = ? AND handler = ?
         AND state = 'dead'
@@ -129,7 +140,7 @@ def enqueue(connection: sqlite3.Connection, feed: int, handlers: Mapping[int, Se
     count = feed_sql.acknowledge(connection, feed, [event for event, names in handlers.items() if not names], at)
     for event, names in handlers.items():
         if names and connection.execute(_ACKNOWLEDGE, (at, event, feed)).rowcount:
-            connection.executemany(_ADD_DELIVERY, [(name, at, event) for name in names])
+            connection.executemany(_ADD_DELIVERY, [{"handler": name, "at": at, "event": event} for name in names])
             count += 1
     return count
 
@@ -172,11 +183,18 @@ def settle(
     values = (state, not_before, error, feed, event, handler)
     if not connection.execute(_SETTLE_WITH_REFUND if refund_attempt else _SETTLE, values).rowcount:
         return False
+    if state == "ready":
+        _put_off_later(connection, feed, event, handler, not_before)
     _touch_event(connection, feed, event, state == "done", at)
     for later in also_done:
         if connection.execute(_FINISH_READY, (feed, later, handler)).rowcount:
             _touch_event(connection, feed, later, True, at)
     return True
+
+
+def _put_off_later(connection: sqlite3.Connection, feed: int, event: int, handler: str, not_before: float) -> None:
+    values = {"feed": feed, "event": event, "handler": handler, "not_before": not_before}
+    connection.execute(_PUT_OFF_LATER, values)
 
 
 def _touch_event(connection: sqlite3.Connection, feed: int, event: int, is_done: bool, at: float) -> None:
@@ -241,5 +259,6 @@ def replay(connection: sqlite3.Connection, feed: int, event: int, handler: str, 
     """Make a dead delivery ready, and return whether there was one."""
     if not connection.execute(_REPLAY, (at, feed, event, handler)).rowcount:
         return False
+    _put_off_later(connection, feed, event, handler, at)
     connection.execute(_TOUCH, (at, event))
     return True

@@ -61,7 +61,8 @@ def finish(feed: WorkStore, first: int, count: int) -> None:
 def test_no_statement_scans_a_table(path: Path, feed: SQLiteFeed) -> None:
     statements: dict[str, Sequence[object] | dict[str, object]] = {
         work_sql._ACKNOWLEDGE: (0.0, 1, 1),
-        work_sql._ADD_DELIVERY: ("quote", 20.0, 1),
+        work_sql._ADD_DELIVERY: {"handler": "quote", "at": 20.0, "event": 1},
+        work_sql._PUT_OFF_LATER: {"feed": 1, "event": 1, "handler": "quote", "not_before": 20.0},
         work_sql._ONE: (1, 1, "quote"),
         **dict.fromkeys(work_sql._IN_STATE.values(), (1, 1)),
         work_sql._OF_REQUEST: (1, 1, "ready", 1),

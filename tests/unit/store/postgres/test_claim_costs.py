@@ -1,0 +1,71 @@
+"""Cost of claims and counts on long queues, in pages that the database reads, before it has statistics of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from tests.unit.store.postgres.databases import database_url, empty_store
+from tests.unit.store.rows import BINDING, event, put
+
+from freight_exchange.store.postgres import work_sql
+from freight_exchange.store.postgres.seat import PostgresSeat
+
+REQUESTS = 1000
+HANDLERS = [None, ["quote"], ["log", "quote"]]
+
+
+@pytest.fixture
+def seat() -> Iterator[PostgresSeat]:
+    store = empty_store()
+    yield store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+    store.close()
+
+
+def enqueue(seat: PostgresSeat, key: str, indexes: range) -> None:
+    """Add a delivery for each request."""
+    term = seat.take_term()
+    assert term is not None
+    put(term, events=[event(f"{key}:{index}", index) for index in indexes])
+    term.enqueue({one.id: ["quote"] for one in term.pending(limit=len(indexes))}, at=1.0)
+    term.release()
+
+
+def pages(query: str, seat: PostgresSeat, handlers: list[str] | None) -> int:
+    """Count the pages that a statement reads, and undo it."""
+    values = {
+        "binding": seat.replica.binding_id, "owner": seat.replica.id, "now": 2.0, "limit": 10, "handlers": handlers,
+    }  # fmt: skip
+    with psycopg.connect(database_url()) as connection:
+        # The first run also visits earlier versions of the rows, which it marks as dead.
+        for _ in range(2):
+            row: Any = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", values).fetchone()
+            connection.rollback()
+    plan = row[0][0]["Plan"]
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+@pytest.mark.parametrize("handlers", HANDLERS)
+def test_claim_reads_few_rows_of_a_long_queue(seat: PostgresSeat, handlers: list[str] | None) -> None:
+    for key in ("first", "second"):
+        enqueue(seat, key, range(REQUESTS))
+    assert pages(work_sql.CLAIM, seat, handlers) < REQUESTS
+    assert pages(work_sql.NEXT_DUE, seat, handlers) < REQUESTS
+    # A few for each delivery, and not some for each pair of them.
+    assert pages(work_sql.COUNT_OVERDUE, seat, handlers) < 10 * 2 * REQUESTS
+
+
+@pytest.mark.parametrize("handlers", HANDLERS)
+def test_claim_passes_over_what_waits_for_a_postponed_delivery(seat: PostgresSeat, handlers: list[str] | None) -> None:
+    for key in ("first", "second"):
+        enqueue(seat, key, range(REQUESTS))
+    claimed = seat.work.claim(now=2.0, limit=REQUESTS)
+    with seat.work.transaction():
+        for one in claimed:
+            seat.work.settle(one.event, one.handler, state="ready", not_before=100.0, at=2.0)
+    enqueue(seat, "other", range(REQUESTS, REQUESTS + 20))
+    assert pages(work_sql.CLAIM, seat, handlers) < REQUESTS
+    assert seat.work.count_overdue(now=2.0) == (20, 1.0)
+    assert [one.index for one in seat.work.claim(now=2.0, limit=2)] == [REQUESTS, REQUESTS + 1]
