@@ -35,8 +35,8 @@ _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE, _RETRY_PAUSE_EACH = 2.0, 0.1
 """Seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
 _OTHERS_PAUSE: Final = 5.0
-_CONCURRENCY: Final = 4
-"""Limit of checks at a time: each reads whole listings."""
+_CONCURRENCY: Final = 100
+"""Limit of checks at a time. They share their readings of the listings, and each takes the settle time."""
 
 _MAX_RESENDS: Final = 3
 _CHECK_FACTOR: Final = 4

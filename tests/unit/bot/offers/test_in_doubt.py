@@ -188,6 +188,14 @@ class TestDoubt:
         assert (status.in_doubt, status.parked) == (0, 0)
         assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT]] * 15
 
+    async def test_many_doubts_share_their_readings(self, sandbox: Sandbox) -> None:
+        strike(sandbox, UNPROCESSED, times=40)
+        indexes = [sandbox.publish() for _ in range(40)]
+        await run_until_idle(sandbox, offering_bot(None))
+        assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT]] * 40
+        # Each on its own reads five views of the listing twice, and more than once each time.
+        assert len(sandbox.audit_log.calls_to("GET", BIDS)) < 25 * len(indexes)
+
     async def test_delays_no_other_request(self, sandbox: Sandbox, store: MemoryStore) -> None:
         called: list[int] = []
         bot = offering_bot(store, called, concurrency=1, settle=timedelta(minutes=10))
