@@ -26,10 +26,10 @@ LATER: Final = f"""
     ORDER BY delivery.event
 """
 
-# `OFFSET 0` keeps a subquery from being joined. Without statistics, as after the first scan of a long listing, the planner
-# expects a row of each table and joins them without their indexes, which takes minutes.
 _HANDLER: Final = "(%(handlers)s::text[] IS NULL OR {table}.handler = ANY(%(handlers)s))"
-# No earlier delivery of its request and handler is ready.
+# No earlier delivery of its request and handler is ready. `OFFSET 0` keeps a subquery from being joined: without
+# statistics, as after the first scan of a long listing, the planner expects one row and ignores the index, which takes
+# minutes.
 _IS_FIRST_OF_HANDLER: Final = """
     NOT EXISTS (
         SELECT FROM freight_exchange.delivery AS earlier

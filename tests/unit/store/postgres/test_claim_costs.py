@@ -39,10 +39,15 @@ def pages(query: str, seat: PostgresSeat, handlers: list[str] | None) -> int:
         "binding": seat.replica.binding_id, "owner": seat.replica.id, "now": 2.0, "limit": 10, "handlers": handlers,
     }  # fmt: skip
     with psycopg.connect(database_url()) as connection:
-        # The first run also visits earlier versions of the rows, which it marks as dead.
-        for _ in range(2):
-            row: Any = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", values).fetchone()
+
+        def run() -> Any:
+            row = connection.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}", values).fetchone()
             connection.rollback()
+            return row
+
+        # This also visits earlier versions of the rows, which it marks as dead.
+        run()
+        row = run()
     plan = row[0][0]["Plan"]
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
