@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +13,10 @@ import click
 from freight_exchange.cli.commands.watch import print_event_json, print_event_line, pull
 from freight_exchange.cli.exit_status import QuietInterrupt
 from freight_exchange.cli.options import FILE, INDEX, Duration, json_option
+from freight_exchange.cli.render.record import currency_codes
 from freight_exchange.cli.session import run_with_client
+from freight_exchange.cli.terminal import warn
+from freight_exchange.errors import FreightExchangeError
 from freight_exchange.models.offer_filter import OfferFilter
 
 if TYPE_CHECKING:
@@ -69,12 +72,16 @@ def watch_offers(
 
     async def work(exchange: FreightExchange) -> None:
         async with exchange.watch_offers(store=store, start=start, interval=interval, where=where) as feed:
+            if as_json:
+                await pull(feed, count, partial(print_event_json, "unit"))
+                return
+            codes = await _currency_codes(exchange)
             if not is_live:
-                await pull(feed, count, partial(print_event_json, "unit") if as_json else print_event_line)
+                await pull(feed, count, partial(print_event_line, codes=codes))
             else:
                 from freight_exchange.cli.render.live import show_live
 
-                await show_live(feed, partial(pull, feed, count))
+                await show_live(feed, partial(pull, feed, count), codes=codes)
 
     try:
         run_with_client(options, work)
@@ -83,3 +90,12 @@ def watch_offers(
             raise
         # Ctrl-C is the regular end of the live view.
         raise QuietInterrupt from None
+
+
+async def _currency_codes(exchange: FreightExchange) -> Mapping[int, str]:
+    try:
+        return await currency_codes(exchange)
+    except FreightExchangeError as error:
+        # A watch goes on through failures.
+        warn(f"The codes of currencies cannot be read, so their indexes are shown: {error}")
+        return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
@@ -153,7 +153,7 @@ def print_event_json(per: Per, event: Event | OfferEvent) -> None:
     sys.stdout.flush()
 
 
-def print_event_line(event: Event | OfferEvent) -> None:
-    """Print an event as a line for people."""
-    click.echo(format_event(event))
+def print_event_line(event: Event | OfferEvent, *, codes: Mapping[int, str] | None = None) -> None:
+    """Print an event as a line for people; `codes` as in `format_event`."""
+    click.echo(format_event(event, codes))
     sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import freight_exchange
@@ -26,8 +27,8 @@ def event_to_json(event: Event | OfferEvent, per: Per = "unit") -> dict[str, Any
     return converted
 
 
-def format_event(event: Event | OfferEvent) -> str:
-    """Format an event as a line."""
+def format_event(event: Event | OfferEvent, codes: Mapping[int, str] | None = None) -> str:
+    """Format an event as a line; `codes` has the currencies' codes by their indexes."""
     match event:
         case freight_exchange.RequestEvent(request=request):
             parts = [
@@ -48,7 +49,7 @@ def format_event(event: Event | OfferEvent) -> str:
                 f"{event.answer or event.kind:<9}",
                 f"request {listing.index}",
                 f"offer {offer.id}",
-                format_value(format_amount(offer.amount, offer.currency, {})),
+                format_value(format_amount(offer.amount, offer.currency, codes or {})),
                 f"{format_value(listing.origin)} to {format_value(listing.destination)}",
                 format_value(offer.terms),
                 f"changed: {format_value(', '.join(event.changed))}" if event.changed else "",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -33,8 +33,10 @@ async def show_live(
     feed: Feed | OfferFeed,
     pull: Callable[[Callable[[Any], None]], Awaitable[None]],
     console: Console | None = None,
+    *,
+    codes: Mapping[int, str] | None = None,
 ) -> None:
-    """Show the view until `pull` ends, which calls its argument with each event."""
+    """Show the view until `pull` ends, which calls its argument with each event; `codes` as in `format_event`."""
     console = Console() if console is None else console
     event_count = 0
     failure: Exception | None = None
@@ -47,7 +49,7 @@ async def show_live(
         event_count += 1
         # Before the line is printed: printing redraws the status as it is.
         view.update(status_text(), refresh=True)
-        console.print(Text(format_event(event), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
+        console.print(Text(format_event(event, codes), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
 
     # No automatic refresh: it would read the feed's status in a thread.
     with Live(console=console, auto_refresh=False, transient=True) as view:

@@ -8,6 +8,8 @@ import pytest
 from tests.unit.cli.harness import SUBMIT, Shell
 
 from freight_exchange.cli.exit_status import Status
+from freight_exchange.sandbox.faults import mutations
+from freight_exchange.testing import Fault
 
 
 @pytest.fixture
@@ -73,11 +75,19 @@ def test_offers_are_not_compared_without_a_rate(shipper: Shell, rates: list[str]
 def test_offer_is_watched_as_line_and_as_json(shipper: Shell) -> None:
     line = shipper("offers", "watch", "--count", "1").out
     assert re.fullmatch(
-        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 \(currency 840\)  Hong Kong to Long Beach\n",
+        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 USD  Hong Kong to Long Beach\n",
         line,
     )
     (event,) = shipper("offers", "watch", "1", "--count", "1", "--json").objects
     assert (event["object"], event["kind"], event["offer"]["id"]) == ("offer_event", "new", 5001)
+
+
+def test_watch_goes_on_if_the_currencies_cannot_be_read(shipper: Shell) -> None:
+    refusal = mutations.json_reply(400, {"message": "Not now."})
+    shipper.exchange.faults.add(Fault(name="refusal", path="currency", processed=False, mutate=refusal))
+    result = shipper("offers", "watch", "--count", "1")
+    assert "offer 5001  1840.50 (currency 840)" in result.out
+    assert "The codes of currencies cannot be read, so their indexes are shown" in result.err
 
 
 def test_watch_with_store_continues_after_last_event(shipper: Shell) -> None:
