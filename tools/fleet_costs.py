@@ -70,7 +70,7 @@ class Size:
 
 
 FULL: Final = Size(
-    seconds=15, rounds=5, waiting=(1_000, 10_000, 100_000, 1_000_000), replicas=(1, 2, 4, 8), wakeups=500, fleets=3,
+    seconds=10, rounds=3, waiting=(1_000, 10_000, 100_000, 1_000_000), replicas=(1, 2, 4, 8), wakeups=500, fleets=3,
     failures=70, claims=2000,
 )  # fmt: skip
 QUICK: Final = Size(

@@ -80,14 +80,18 @@ class _BotMetrics:
         age = status.age if feed is None or feed.cover_age is None else feed.cover_age
         yield _gauge("up", "1 while the bot handles deliveries.", status.state == "running")
         yield _gauge("live", "1 while the watermark is younger than three intervals, and during standby.", status.live)
-        yield _gauge("cover_age_seconds", "Age of the watermark.", age.total_seconds())
+        yield _gauge("scans", "1 while this process scans, 0 while another replica does.", status.scans)
         yield _gauge("in_flight", "Deliveries at their handlers.", status.in_flight)
-        yield _gauge("waiting", "Deliveries that are due and at no handler yet.", status.waiting)
-        yield _gauge("waited_seconds", "Time that the oldest of them has been due.", status.waited.total_seconds())
         yield _gauge(
             "offers_in_doubt", "Offers and answers to offers whose outcome is being looked up.", status.in_doubt
         )
         yield _gauge("offers_parked", "Offers and answers to offers for which a person has to decide.", status.parked)
+        if not status.scans:
+            # What all replicas share has one series, from the one that scans.
+            return
+        yield _gauge("cover_age_seconds", "Age of the watermark.", age.total_seconds())
+        yield _gauge("waiting", "Deliveries that are due and at no handler yet.", status.waiting)
+        yield _gauge("waited_seconds", "Time that the oldest of them has been due.", status.waited.total_seconds())
         if feed is not None:
             yield _gauge("unacknowledged", "Events that are not yet deliveries.", feed.unacknowledged)
             yield _gauge("gaps", "Gaps that are not acknowledged.", len(feed.gaps))

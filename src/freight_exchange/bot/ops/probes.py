@@ -155,8 +155,8 @@ def answer(head: bytes, status: Callable[[], BotStatus], expose: Expose | None) 
         return _reply(200, metrics, kind=kind, bare=method == "HEAD")
     now = status()
     good = now.live if path == "/livez" else now.live and now.state == "running"
-    text = f"{now.state}, watermark {now.age.total_seconds():.1f} s old\n"
-    return _reply(200 if good else 503, text, bare=method == "HEAD")
+    scan = f"watermark {now.age.total_seconds():.1f} s old" if now.scans else "another replica scans"
+    return _reply(200 if good else 503, f"{now.state}, {scan}\n", bare=method == "HEAD")
 
 
 def _header(head: bytes, name: str) -> str:

@@ -29,6 +29,8 @@ class BotStatus(Serializable):
             `draining`; `login-rejected`, until the next try; `stopped`.
         live: Whether the watermark is younger than three intervals. A bot in standby is live, and has three intervals
             from when it takes the store.
+        scans: Whether this process scans, or is to. `False` while another replica of the bot does: the ages and the
+            figures of the feed are that replica's to tell.
         age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
         feed: Status of the feed; `None` before its first scan.
         offer_feed: Status of the feed of offers; `None` before its first scan, and without a handler of offers.
@@ -61,6 +63,7 @@ class BotStatus(Serializable):
     address: tuple[str, int] | None
     offer_feed: OfferFeedStatus | None = None
     answers: Mapping[str, int] = attrs.field(factory=dict)
+    scans: bool = True
 
 
 @attrs.frozen(kw_only=True)

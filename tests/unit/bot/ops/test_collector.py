@@ -84,6 +84,7 @@ COUNTS = st.integers(0, 2**53)
         waiting=st.integers(0, 10**6),
         in_doubt=COUNTS,
         parked=COUNTS,
+        scans=st.booleans(),
     )
 )
 def test_gauges_are_those_of_the_status(status: BotStatus) -> None:
@@ -91,14 +92,18 @@ def test_gauges_are_those_of_the_status(status: BotStatus) -> None:
     expected: dict[str, float] = {
         "up": status.state == "running",
         "live": status.live,
-        "cover_age_seconds": status.age.total_seconds() if status.feed is None else 12.5,
+        "scans": status.scans,
         "in_flight": status.in_flight,
-        "waiting": status.waiting,
-        "waited_seconds": 7.5,
         "offers_in_doubt": status.in_doubt,
         "offers_parked": status.parked,
     }
-    if status.feed is not None:
+    if status.scans:
+        expected |= {
+            "cover_age_seconds": status.age.total_seconds() if status.feed is None else 12.5,
+            "waiting": status.waiting,
+            "waited_seconds": 7.5,
+        }
+    if status.scans and status.feed is not None:
         expected |= {"unacknowledged": 7, "gaps": 1, "found_late_total": 3}
     assert gauges == expected
 

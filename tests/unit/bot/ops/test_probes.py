@@ -39,6 +39,10 @@ class TestPages:
         assert reply.body == f"{state}, watermark 12.5 s old\n"
         assert reply.headers["content-type"] == "text/plain; charset=utf-8"
 
+    def test_livez_of_a_replica_that_does_not_scan_has_no_age(self) -> None:
+        status = attrs.evolve(STATUS, scans=False)
+        assert ask("GET /livez HTTP/1.1", status).body == "running, another replica scans\n"
+
     @pytest.mark.parametrize("state", STATES)
     @pytest.mark.parametrize("live", [True, False])
     def test_readyz(self, state: Any, live: bool) -> None:

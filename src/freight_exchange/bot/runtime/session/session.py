@@ -157,6 +157,11 @@ class BotSession:
         """Return the age of the watermark, or the time since the start if that is less."""
         return self.health.age()
 
+    @property
+    def follows(self) -> bool:
+        """Whether another replica scans for this one."""
+        return self.phase == "running" and not self.feed.lease.is_held
+
     def is_live(self) -> bool:
         """Return whether the watermark is young, or another process scans."""
         if self.phase == "standby" or (self.membership.is_joined and not self.feed.lease.is_held):

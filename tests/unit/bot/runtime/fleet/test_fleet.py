@@ -68,11 +68,13 @@ async def test_one_scans_and_the_next_one_does_once_it_stops(sandbox: Sandbox, s
         await idle(sandbox, first)
         assert (poller.status().feed is None, other.status().feed is None) == (False, True)
         assert (other.status().live, other.status().state) == (True, "running")
+        assert (poller.status().scans, other.status().scans) == (True, False)
         report = await anyio.to_thread.run_sync(BotFile(database_url()).status)
         assert (len(report.replicas), report.holder in report.replicas) == (2, True)
         assert (report.deliveries["done"], report.offers["confirmed"], report.gaps) == (1, 1, [])
         poller.stop()
         await eventually(lambda: other.status().feed is not None, WITHIN)
+        assert other.status().scans
         second = sandbox.publish()
         await idle(sandbox, second)
     assert [len(amounts_on(sandbox, index)) for index in (first, second)] == [1, 1]
