@@ -88,6 +88,24 @@ _FENCE_TERM: Final = """
 _RESIGN: Final = """
     UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s AND term_epoch = %(epoch)s
 """
+# The first one of its version and handlers shows which version is newer. One that owns nothing open has nothing to adopt.
+_FORGET: Final = """
+    DELETE FROM freight_exchange.replica AS gone
+    WHERE binding = %(binding)s AND has_left AND lease_until < clock_timestamp() - interval '1 day'
+        AND EXISTS (
+            SELECT FROM freight_exchange.replica AS first
+            WHERE first.binding = gone.binding AND (first.version, first.handlers) = (gone.version, gone.handlers)
+                AND first.id < gone.id
+        )
+        AND NOT EXISTS (
+            SELECT FROM freight_exchange.delivery
+            WHERE delivery.binding = gone.binding AND state = 'claimed' AND owner = gone.id
+        )
+        AND NOT EXISTS (
+            SELECT FROM freight_exchange.effect
+            WHERE effect.binding = gone.binding AND state IN ('sending', 'unknown') AND owner = gone.id
+        )
+"""
 _HOLDER: Final = """
     SELECT replica.holder, replica.id FROM freight_exchange.binding
     JOIN freight_exchange.replica ON replica.id = term_replica WHERE binding.id = %(binding)s
@@ -211,6 +229,10 @@ class Replica:
         with connection.transaction():
             if connection.execute(_RESIGN, {**self._values, "epoch": epoch}).rowcount:
                 self.notify(connection)
+
+    def forget_ended(self, connection: DatabaseConnection) -> None:
+        """Delete the rows of replicas that have ended long ago, in the open transaction."""
+        connection.execute(_FORGET, self._values)
 
     def holder(self, connection: DatabaseConnection) -> tuple[str, int]:
         """Return the replica with the term, in words, and its id."""

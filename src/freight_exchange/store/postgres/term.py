@@ -86,6 +86,8 @@ class PostgresTerm(PostgresWork):
 
     def prune(self, *, before: float) -> bool:
         values = self._values(before=before, limit=feed_sql.PRUNE_BATCH)
+        with self._write() as connection:
+            self._replica.forget_ended(connection)
         if not self._read().row(feed_sql.CAN_PRUNE, values)[0]:
             return False
         with self._write() as connection:

@@ -299,3 +299,17 @@ def test_event_about_no_request_is_done_once_the_last_of_two_replicas_settles(st
             settling.join(0.01)
     settling.join()
     assert execute("SELECT is_owed, payload FROM freight_exchange.event") == [(False, b"")]
+
+
+def test_replicas_that_ended_long_ago_are_forgotten_unless_they_own_something(store: PostgresStore) -> None:
+    first, owner, idle, recent, alive = (join(store, "quote", version="1") for _ in range(5))
+    assert owner.work.put_effect(effect("offer:7", "sending"), expected_state=None)
+    term = take_term(alive)
+    other = join(store, "quote", version="2")
+    for seat in (first, owner, idle, recent, other):
+        seat.leave()
+    execute("UPDATE freight_exchange.replica SET lease_until = '2000-01-01' WHERE has_left")
+    execute("UPDATE freight_exchange.replica SET lease_until = clock_timestamp() WHERE id = %s", recent.replica.id)
+    term.prune(before=0.0)
+    kept = {id for (id,) in execute("SELECT id FROM freight_exchange.replica")}
+    assert kept == {seat.replica.id for seat in (first, owner, recent, alive, other)}

@@ -159,7 +159,7 @@ class BotSession:
 
     @property
     def follows(self) -> bool:
-        """Whether another replica scans for this one."""
+        """Presence of another replica, which scans for this one."""
         return self.phase == "running" and not self.feed.lease.is_held
 
     def is_live(self) -> bool:
