@@ -114,11 +114,12 @@ class Trial:
         next_request = latest = 0.0
         while self._total() < self._wanted:
             now = time.monotonic()
-            if now >= next_request:
-                self._publish()
-                next_request = now + PUBLISH_INTERVAL
             well = [replica for replica in self._replicas if replica.is_well]
             is_critical = any(now < replica.critical_until for replica in self._replicas)
+            # New offers meanwhile would keep the others from complete readings of a listing that changes.
+            if now >= next_request and not is_critical:
+                self._publish()
+                next_request = now + PUBLISH_INTERVAL
             self._pause(is_paused=is_critical or now < self._armed_until)
             if is_critical or now < self._armed_until:
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
@@ -139,12 +140,12 @@ class Trial:
         kinds: dict[str, tuple[int, Callable[[], object]]] = {
             "SIGKILL at random": (2, replica.kill),
             "SIGSTOP at random": (2, replica.freeze),
-            "database stalls": (2, lambda: replica.disturb(replica.database.stall, now)),
-            "database drips": (1, lambda: replica.disturb(replica.database.drip, now)),
+            "database stalls": (2, lambda: replica.disturb_database(replica.database.stall, now)),
+            "database drips": (1, lambda: replica.disturb_database(replica.database.drip, now)),
             "database resets": (1, replica.database.reset),
             "database restarts": (1, lambda: None),
-            "exchange stalls": (2, lambda: replica.disturb(replica.service.stall, now)),
-            "exchange drips": (1, lambda: replica.disturb(replica.service.drip, now)),
+            "exchange stalls": (2, lambda: replica.disturb_service(replica.service.stall, now)),
+            "exchange drips": (1, lambda: replica.disturb_service(replica.service.drip, now)),
             "exchange resets": (1, replica.service.reset),
             "offer delayed, sender ended": (4 if is_calm else 0, lambda: self._delay_offer(replica)),
             "reply lost": (4, self._lose_reply),

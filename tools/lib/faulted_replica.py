@@ -22,9 +22,11 @@ _FREEZE_WEIGHTS: Final = (3, 3, 3, 3, 1, 1, 1)
 _CUT_OFF_FREEZES: Final = (6, 9.5, 36)
 _CUT_OFF: Final = 3.0
 """Seconds for which a replica that wakes sees nothing of the database, so that it does not know of its take-over."""
-_DELAY: Final = (11.0, 17.0)
+_DELAY: Final = (14.0, 18.0)
 """Seconds for which an offer is on its way, in a frozen process or in a gateway: less than a take-over waits, and more
 than a replica that does not wait takes to send it again."""
+_DISTURBANCE: Final = (1.0, 8.0)
+"""Seconds for which a connection stalls or drips. What it holds of an offer arrives before a take-over ends, too."""
 
 
 class FaultedReplica:
@@ -58,7 +60,7 @@ class FaultedReplica:
         self._order = order
         self._random = random
         self._pid = self._starts = 0
-        self._starts_at = self._wakes_at = self._flows_at = 0.0
+        self._starts_at = self._wakes_at = self._database_flows_at = self._service_flows_at = 0.0
         self.critical_until = 0.0
 
     async def start(self) -> None:
@@ -76,7 +78,7 @@ class FaultedReplica:
     @property
     def is_well(self) -> bool:
         """Return whether it runs, and no fault of it lasts."""
-        return self._state not in ("", "Z", "T") and not self._flows_at
+        return self._state not in ("", "Z", "T") and not self._database_flows_at and not self._service_flows_at
 
     async def attend(self, now: float, point_of: Callable[[int], str]) -> None:
         """Start it again, wake it, or let its connections flow, once that is due.
@@ -85,6 +87,8 @@ class FaultedReplica:
             now: The time.
             point_of: Returns the point at which a process stopped itself, or an empty text.
         """
+        if 0 < self._service_flows_at <= now:
+            self._flow_service()
         state = self._state
         if state in ("", "Z"):
             self._starts_at = self._starts_at or now + self._random.uniform(0.2, 2)
@@ -95,10 +99,10 @@ class FaultedReplica:
                 self._wakes_at = now + self._freeze_at(point_of(self._pid), now)
             if now >= self._wakes_at:
                 self.wake()
-                if self._flows_at:
-                    self._flows_at = now + _CUT_OFF
-        elif self._flows_at and now >= self._flows_at:
-            self.flow()
+                if self._database_flows_at:
+                    self._database_flows_at = now + _CUT_OFF
+        elif 0 < self._database_flows_at <= now:
+            self._flow_database()
 
     def kill(self) -> None:
         """Kill it."""
@@ -113,10 +117,15 @@ class FaultedReplica:
         self._wakes_at = 0.0
         self._signal(signal.SIGCONT)
 
-    def disturb(self, fault: Callable[[], None], now: float) -> None:
-        """Stall its connections, or let them drip, for some seconds."""
+    def disturb_database(self, fault: Callable[[], None], now: float) -> None:
+        """Stall its connections to the database, or let them drip, for some seconds of its life."""
         fault()
-        self._flows_at = now + self._random.uniform(1, 8)
+        self._database_flows_at = now + self._random.uniform(*_DISTURBANCE)
+
+    def disturb_service(self, fault: Callable[[], None], now: float) -> None:
+        """Stall its connections to the exchange, or let them drip, for some seconds, even if it freezes or dies."""
+        fault()
+        self._service_flows_at = now + self._random.uniform(*_DISTURBANCE)
 
     def delay_offer(self, on_caught: Callable[[], None]) -> None:
         """Kill or freeze it as soon as its next offer has left, and deliver the offer some seconds later."""
@@ -131,15 +140,22 @@ class FaultedReplica:
 
     def flow(self) -> None:
         """Let its connections flow."""
-        self._flows_at = 0.0
-        self.database.resume()
-        self.service.resume()
+        self._flow_database()
+        self._flow_service()
 
     def end(self) -> None:
         """End it for good."""
         self.kill()
         self.database.close()
         self.service.close()
+
+    def _flow_database(self) -> None:
+        self._database_flows_at = 0.0
+        self.database.resume()
+
+    def _flow_service(self) -> None:
+        self._service_flows_at = 0.0
+        self.service.resume()
 
     def _freeze_at(self, point: str, now: float) -> float:
         """Return how long it stays frozen, by the point at which it froze."""
@@ -148,7 +164,7 @@ class FaultedReplica:
             freeze = self._random.uniform(*_DELAY)
         elif point in ("after sending", "before send") and self._random.random() < 0.5:
             self.database.stall()
-            self._flows_at = float("inf")
+            self._database_flows_at = float("inf")
             freeze = self._random.choice(_CUT_OFF_FREEZES)
         elif point not in ("before intent", "before sending") or not _DELAY[0] / 2 < freeze <= _DELAY[1]:
             return freeze
