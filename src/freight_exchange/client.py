@@ -145,8 +145,8 @@ class FreightExchange(Calls):
         root = None if base_url is None else Secret(base_url)
         proxy_url = None if proxy is None else Secret(proxy)
         password = base_url = proxy = None
-        given = None if instrumentation is None else option(instrumentation, Instrumentation, "instrumentation")
-        instruments = Instruments() if given is None else Instruments((given,))
+        checked = None if instrumentation is None else option(instrumentation, Instrumentation, "instrumentation")
+        instruments = Instruments() if checked is None else Instruments((checked,))
         records = Hooks(settings.callables(hooks, "hooks"))
         options = ViewOptions(
             conventions=environment.conventions(

@@ -93,7 +93,7 @@ MUTATIONS: Final = (
     one(
         "Retry-After is not heeded",
         "transport/retry_matrix.py",
-        "return asked + chance() * min(1.0, 0.1 * asked)",
+        "return delay + chance() * min(1.0, 0.1 * delay)",
         "return 0.0",
     ),
 )

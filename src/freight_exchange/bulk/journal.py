@@ -54,12 +54,12 @@ class Journal:
         run("CREATE TABLE IF NOT EXISTS row (key TEXT PRIMARY KEY, state TEXT, request INTEGER, commodity TEXT)")
         run("CREATE TABLE IF NOT EXISTS own (request INTEGER PRIMARY KEY)")
         run("CREATE TABLE IF NOT EXISTS owner (owner TEXT)")
-        kept = run("SELECT owner FROM owner").fetchone()
-        if kept is None and not run("SELECT count(*) FROM row").fetchone()[0]:
+        stored = run("SELECT owner FROM owner").fetchone()
+        if stored is None and not run("SELECT count(*) FROM row").fetchone()[0]:
             run("INSERT INTO owner VALUES (?)", (self._owner,))
-        elif kept != (self._owner,):
+        elif stored != (self._owner,):
             raise ConfigurationError(
-                f"{self.path} is the journal of {kept[0] if kept else 'an unnamed account'}, not of {self._owner}: "
+                f"{self.path} is the journal of {stored[0] if stored else 'an unnamed account'}, not of {self._owner}: "
                 "publish there from a copy of the file with another name"
             )
         run("COMMIT")

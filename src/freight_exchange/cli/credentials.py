@@ -97,8 +97,8 @@ def _token_path(options: GlobalOptions) -> str | Path:
 class _UnreadTokenFile(TokenFile):
     """Token file for a new login: its cached login is not used, and stays until the new one replaces it."""
 
-    def of(self, base_url: str, account: str) -> LoginFile:
-        return _UnreadLoginFile(super().of(base_url, account).path, base_url, account)
+    def file_for(self, base_url: str, account: str) -> LoginFile:
+        return _UnreadLoginFile(super().file_for(base_url, account).path, base_url, account)
 
 
 class _UnreadLoginFile(LoginFile):

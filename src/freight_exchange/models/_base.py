@@ -121,8 +121,8 @@ class Frozen(Serializable):
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in attrs.fields(type(self)) if field.repr}
-        shown = ", ".join(f"{name}={value!r}" for name, value in values.items() if value not in (None, NOTHING))
-        return f"{type(self).__name__}({shown})"
+        text = ", ".join(f"{name}={value!r}" for name, value in values.items() if value not in (None, NOTHING))
+        return f"{type(self).__name__}({text})"
 
 
 class Record(Frozen):

@@ -102,19 +102,24 @@ class OfferFilter:
         return hash((self.request, self.currency, self.max_amount, self._freight))
 
     def __repr__(self) -> str:
-        given = {"request": self.request, "currency": self.currency, "max_amount": self.max_amount, "where": self.where}
-        shown = [f"{name}={value!r}" for name, value in given.items() if value is not None]
+        fields = {
+            "request": self.request,
+            "currency": self.currency,
+            "max_amount": self.max_amount,
+            "where": self.where,
+        }
+        parts = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
         freight = repr(self._freight).removeprefix("RequestFilter(").removesuffix(")")
-        return f"OfferFilter({', '.join([*shown, *([freight] if freight else [])])})"
+        return f"OfferFilter({', '.join([*parts, *([freight] if freight else [])])})"
 
     def _values(self) -> tuple[object, ...]:
         return self.request, self.currency, self.max_amount, self.where, self._freight
 
 
-def _identifiers(given: Numbers | None, field: str) -> frozenset[int] | None:
-    if given is None:
+def _identifiers(value: Numbers | None, field: str) -> frozenset[int] | None:
+    if value is None:
         return None
-    numbers = given if isinstance(given, (AbstractSet, Sequence)) and not isinstance(given, (str, bytes)) else (given,)
+    numbers = value if isinstance(value, (AbstractSet, Sequence)) and not isinstance(value, (str, bytes)) else (value,)
     if not numbers:
         raise ValidationError(f"{field} must not be empty: no offer would ever pass", field=field)
     return frozenset(validation.identifier(number, field) for number in numbers)

@@ -103,11 +103,11 @@ class RequestFilter:
         validation.set_fields(
             self,
             {
-                "origin": _kept(origin),
-                "destination": _kept(destination),
-                "type": _kept(type),
-                "incoterm": _kept(incoterm),
-                "commodity": _kept(commodity),
+                "origin": _copied(origin),
+                "destination": _copied(destination),
+                "type": _copied(type),
+                "incoterm": _copied(incoterm),
+                "commodity": _copied(commodity),
                 "hazardous": wanted["hazardous"],
                 "max_volume": max_volume,
                 "max_weight": max_weight,
@@ -146,9 +146,9 @@ class RequestFilter:
         return hash(self._wanted)
 
     def __repr__(self) -> str:
-        given = {field: getattr(self, field) for field in (*_RULES, "where")}
-        shown = ", ".join(f"{field}={value!r}" for field, value in given.items() if value is not None)
-        return f"RequestFilter({shown})"
+        fields = {field: getattr(self, field) for field in (*_RULES, "where")}
+        parts = ", ".join(f"{field}={value!r}" for field, value in fields.items() if value is not None)
+        return f"RequestFilter({parts})"
 
 
 def _is_among(text: str, accepted: AbstractSet[str]) -> bool:
@@ -175,25 +175,25 @@ _RULES: Final[dict[str, tuple[Callable[[RateRequest], Any], Callable[[Any, Any],
 """Reader and comparison of each field."""
 
 
-def _any_of(given: object, field: str, check: Callable[[object, str], str]) -> frozenset[str] | None:
-    if given is None:
+def _any_of(value: object, field: str, check: Callable[[object, str], str]) -> frozenset[str] | None:
+    if value is None:
         return None
-    choices = given if _is_collection(given) else (given,)
+    choices = value if _is_collection(value) else (value,)
     if not choices:
         raise ValidationError(f"{field} must not be empty: no request would ever pass", field=field)
     return frozenset(fold(check(choice, field)) for choice in choices)
 
 
-def _is_collection(given: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:
+def _is_collection(value: object) -> TypeGuard[AbstractSet[object] | Sequence[object]]:
     # Text is a sequence of its characters, and bytes one of numbers.
-    return isinstance(given, (AbstractSet, Sequence)) and not isinstance(given, (str, bytes, bytearray))
+    return isinstance(value, (AbstractSet, Sequence)) and not isinstance(value, (str, bytes, bytearray))
 
 
-def _kept(given: object) -> object:
+def _copied(value: object) -> object:
     """Copy a collection; a set sorted, so that its repr is the same in every process."""
-    if isinstance(given, AbstractSet):
-        return tuple(sorted(given))
-    return tuple(given) if _is_collection(given) else given
+    if isinstance(value, AbstractSet):
+        return tuple(sorted(value))
+    return tuple(value) if _is_collection(value) else value
 
 
 def _type_word(value: object, field: str) -> str:

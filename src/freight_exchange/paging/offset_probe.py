@@ -32,7 +32,7 @@ class OffsetProbe:
         self.undecided = False
 
     @classmethod
-    def of(cls, page: list[Hashable]) -> OffsetProbe | None:
+    def make(cls, page: list[Hashable]) -> OffsetProbe | None:
         """Make the probe for a listing with this first page; `None` if all its rows are equal."""
         other = next((place for place, row in enumerate(page) if row != page[0]), None)
         return None if other is None else cls(page, other)

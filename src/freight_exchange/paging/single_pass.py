@@ -261,7 +261,7 @@ class SinglePass(Generic[T]):
         second = self.number == self._start + 1
         self.repeated = self.repeated or second
         may_probe = second and self._curious and not self._has_probed and self._start == 0
-        if may_probe and (probe := OffsetProbe.of(self.found.first)):
+        if may_probe and (probe := OffsetProbe.make(self.found.first)):
             self._has_probed = True
             self._probe = probe
             self._return_to = self._at

@@ -230,7 +230,7 @@ class WindowWalk(Generic[T]):
             self.number += 1
             return
         self.number -= 1
-        self._probe = OffsetProbe.of(now.first) if self.number == 1 else None
+        self._probe = OffsetProbe.make(now.first) if self.number == 1 else None
         if self._probe is None:
             self._reach_end([])
         else:

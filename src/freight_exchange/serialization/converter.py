@@ -84,10 +84,10 @@ def _structure_record(cls: type[Serializable]) -> Callable[[Any, object], Serial
     zoned = "timezone" in {field.name for field in attrs.fields(origin)}
 
     def structure_fields(data: object, _: object = None) -> Serializable:
-        given = _mapping(data)
-        if given.get(KEY, name) != name:
-            raise ValidationError(f"{KEY} must be {name!r}, not {given[KEY]!r}", field=KEY)
-        built: Serializable = build(_in_zone(given) if zoned else given, cls)
+        mapping = _mapping(data)
+        if mapping.get(KEY, name) != name:
+            raise ValidationError(f"{KEY} must be {name!r}, not {mapping[KEY]!r}", field=KEY)
+        built: Serializable = build(_in_zone(mapping) if zoned else mapping, cls)
         return built
 
     return structure_fields

@@ -138,8 +138,8 @@ def backoff(
     """
     if cause in (Cause.THROTTLED, Cause.UNAVAILABLE):
         # A little later than asked, never earlier: otherwise a thousand clients would come in the same second.
-        asked = asked_wait(error)
-        return asked + chance() * min(1.0, 0.1 * asked)
+        delay = asked_wait(error)
+        return delay + chance() * min(1.0, 0.1 * delay)
     doubled: float = 2.0 ** min(attempt - 1, 60)
     if cause is Cause.THROTTLED_BLINDLY:
         return min(policy.cap, THROTTLED_BASE + chance() * THROTTLED_BASE * doubled)

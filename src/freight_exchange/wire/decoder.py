@@ -120,8 +120,8 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
 def _rows(data: object, kind: Kind[T]) -> Rows[T]:
     keys, raws = _collection(data, kind.collection)
     if reports_failure(data, kind.collection):
-        what = "records of" if raws else "an empty"
-        failure = DecodeError(f"an error beside {what} {kind.collection!r}", raw=excerpt(data))
+        prefix = "records of" if raws else "an empty"
+        failure = DecodeError(f"an error beside {prefix} {kind.collection!r}", raw=excerpt(data))
         if not raws:
             raise failure
         return _one_by_one(keys, raws, kind)._replace(failure=failure)

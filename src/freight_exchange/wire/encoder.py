@@ -217,18 +217,18 @@ def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
 def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zone: ZoneInfo | None) -> str:
     moment: object = getattr(draft, field)
     if moment is None:
-        return _kept(draft, field, spellings)
+        return _original_text(draft, field, spellings)
     # The zone does not apply to the arrival (service document, Route).
     if zone is None or field == "arrival":
         return _written(validation.naive_datetime(moment, field))
     return _written(validation.zoned_datetime(moment, zone, field))
 
 
-def _kept(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
+def _original_text(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
     """Return the text of an unreadable date, so that an update does not destroy it."""
     extra = draft.extra if isinstance(draft, Route) else {}
-    kept = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
-    return validation.text(_present(kept, field), field, allow_empty=True)
+    original = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
+    return validation.text(_present(original, field), field, allow_empty=True)
 
 
 def _plain(value: object) -> object:

@@ -116,16 +116,16 @@ def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
     if not isinstance(raw, dict) or any(key in raw for key in _OF_AN_OFFER):
         return {"": raw}, {}
     entries: dict[str, object] = {}
-    beside: dict[str, object] = {}
+    others: dict[str, object] = {}
     for key in sorted(raw, key=place):
         entry = raw[key]
         # For example a count of the entries.
         stray = place(key) < 0 and entry is not None and not isinstance(entry, (dict, list))
         if stray or (key in _CONTACTS and entry not in NOTHING_THERE):
-            beside[key] = entry
+            others[key] = entry
         elif entry not in NOTHING_THERE:
             entries[key] = entry
-    return entries, beside
+    return entries, others
 
 
 def _path(key: str) -> str:

@@ -73,7 +73,7 @@ def number(value: object, _: object = None) -> Decimal | None:
         return None
     # `Decimal` alone would take underscores, other scripts' digits and infinity.
     if not NUMERAL.fullmatch(stripped):
-        raise ValueError(f"{shown(value)} where a number is due")
+        raise ValueError(f"{format_scalar(value)} where a number is due")
     try:
         return EXACT.create_decimal(stripped)
     except ArithmeticError:
@@ -89,7 +89,7 @@ def integer(value: object, _: object = None) -> int | None:
         return None
     # Read as a `Decimal` first: `int("1e30")` fails, and `int(1.5)` would lose the half.
     if exact != exact.to_integral_value() or not -LARGEST_INTEGER < exact < LARGEST_INTEGER:
-        raise ValueError(f"{shown(str(exact))} where a whole number is due")
+        raise ValueError(f"{format_scalar(str(exact))} where a whole number is due")
     return int(exact)
 
 
@@ -164,7 +164,7 @@ def kind(value: object) -> str:
     return {bool: "a truth value", str: "text", type(None): "null"}.get(type(value), "a number")
 
 
-def shown(value: object) -> str:
+def format_scalar(value: object) -> str:
     """Format a scalar, short enough for a sentence."""
     if not isinstance(value, str):
         return kind(value)

@@ -125,7 +125,7 @@ def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: flo
 
 def put(path: Path, login: CachedLogin) -> None:
     """Write the file as another process would."""
-    TokenFile(path).of(URL, EMAIL).write(login, locked=False)
+    TokenFile(path).file_for(URL, EMAIL).write(login, locked=False)
 
 
 async def all_of(fleet: list[Process]) -> set[Any]:

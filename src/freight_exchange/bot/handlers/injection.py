@@ -48,9 +48,9 @@ def _resolve(handler: Handler, resources: Mapping[str, object]) -> Mapping[str, 
             arguments[name] = candidates[0]
         elif is_required:
             available = ", ".join(map(str, resources)) or "nothing"
-            how = "matches several" if candidates else "is none"
+            fit = "matches several" if candidates else "is none"
             raise ConfigurationError(
-                f"the handler {handler.id!r} needs {name!r}, which {how} of the resources of the lifespan: {available}"
+                f"the handler {handler.id!r} needs {name!r}, which {fit} of the resources of the lifespan: {available}"
             )
     return arguments
 

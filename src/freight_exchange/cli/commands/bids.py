@@ -168,8 +168,8 @@ def _count_offers(count: int) -> str:
 
 def _has_currency(bid: Bid, currency: object, codes: Mapping[int, str]) -> bool:
     """Return whether a bid is in a currency, given by its code or, in a file, its index."""
-    given = format_value(currency).casefold()
-    return bid.currency is not None and given in (str(bid.currency), codes.get(bid.currency, "").casefold())
+    code = format_value(currency).casefold()
+    return bid.currency is not None and code in (str(bid.currency), codes.get(bid.currency, "").casefold())
 
 
 def _warn_of_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> None:

@@ -144,8 +144,10 @@ def doubts_resolve(
         raise click.UsageError("give --taken or --not-taken")
     require_confirmation(yes=yes, action="changed")
     effect = "it counts as made" if taken else "it may be made again"
-    what = f"The offer on request {request}" if offer is None else f"The answer to offer {offer} on request {request}"
-    confirm(f"{what} is {'' if taken else 'not '}there, and {effect}?", yes=yes, action="changed")
+    subject = (
+        f"The offer on request {request}" if offer is None else f"The answer to offer {offer} on request {request}"
+    )
+    confirm(f"{subject} is {'' if taken else 'not '}there, and {effect}?", yes=yes, action="changed")
     try:
         is_certain = BotFile(store, name=name).resolve(request, taken=taken, revision=revision, offer=offer)
     except ValidationError as error:

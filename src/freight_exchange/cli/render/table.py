@@ -72,10 +72,10 @@ def _print_to_terminal(columns: Sequence[Column[Any]], rows: Iterable[Sequence[s
 
     console = Console()
     min_widths = [_min_width(column, width) for column, width in zip(columns, widths, strict=True)]
-    shown = _select_columns(columns, min_widths, console.width)
-    fits = _total_width(min_widths, shown) <= console.width
+    visible = _select_columns(columns, min_widths, console.width)
+    fits = _total_width(min_widths, visible) <= console.width
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for index in shown:
+    for index in visible:
         column = columns[index]
         # Texts wrap. A number stays on its line, but is never cut: that would make another number of it.
         table.add_column(
@@ -86,9 +86,9 @@ def _print_to_terminal(columns: Sequence[Column[Any]], rows: Iterable[Sequence[s
         )
     for row in rows:
         # `Text`, since a string would be read as markup: a commodity may be called [bold].
-        table.add_row(*(Text(row[index]) for index in shown))
+        table.add_row(*(Text(row[index]) for index in visible))
     console.print(table)
-    if dropped := [column.title for index, column in enumerate(columns) if index not in shown]:
+    if dropped := [column.title for index, column in enumerate(columns) if index not in visible]:
         warn(f"The terminal has no room for {', '.join(dropped)}.")
 
 
@@ -96,15 +96,15 @@ def _min_width(column: Column[Any], width: int) -> int:
     return min(width, max(_MIN_WRAPPED_WIDTH, cell_len(column.title))) if column.wraps else width
 
 
-def _total_width(min_widths: Sequence[int], shown: Sequence[int]) -> int:
-    return sum(min_widths[index] + _GAP for index in shown) - _GAP
+def _total_width(min_widths: Sequence[int], visible: Sequence[int]) -> int:
+    return sum(min_widths[index] + _GAP for index in visible) - _GAP
 
 
 def _select_columns(columns: Sequence[Column[Any]], min_widths: Sequence[int], width: int) -> list[int]:
     """Return the indexes of the required columns, and of those others that fit."""
-    shown = [index for index, column in enumerate(columns) if not column.drop_order]
+    visible = [index for index, column in enumerate(columns) if not column.drop_order]
     optional = (index for index, column in enumerate(columns) if column.drop_order)
     for index in sorted(optional, key=lambda index: columns[index].drop_order):
-        if _total_width(min_widths, [*shown, index]) <= width:
-            shown.append(index)
-    return sorted(shown)
+        if _total_width(min_widths, [*visible, index]) <= width:
+            visible.append(index)
+    return sorted(visible)

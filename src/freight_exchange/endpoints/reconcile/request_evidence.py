@@ -44,16 +44,16 @@ class PublishedRequest:
 
     def _rounded(self, listing: Listing) -> bool:
         """Return whether the volume may be the sent one, from rounded dimensions."""
-        shown, sent = listing.volume, self.write.draft.volume
-        return shown is not None and abs(shown - sent) <= sent * _COARSEST_VOLUME
+        listed, sent = listing.volume, self.write.draft.volume
+        return listed is not None and abs(listed - sent) <= sent * _COARSEST_VOLUME
 
     def _agrees(self, listing: Listing) -> bool:
         """Return whether all that is shown agrees; fields may be left out."""
         draft = self.write.draft
         sent = _named(draft.commodity, draft.origin, draft.destination)
-        shown = _named(listing.commodity, listing.origin, listing.destination)
+        listed = _named(listing.commodity, listing.origin, listing.destination)
         return (
-            all(word in ("", ours) for word, ours in zip(shown, sent, strict=True))
+            all(word in ("", ours) for word, ours in zip(listed, sent, strict=True))
             and listing.quantity in (None, draft.quantity)
             and listing.weight in (None, *self._weights())
         )

@@ -48,7 +48,7 @@ class Image:
     facts: Mapping[str, object]
 
     @classmethod
-    def of(cls, route: Route | RouteDraft) -> Self:
+    def from_route(cls, route: Route | RouteDraft) -> Self:
         zone = find_zone(route.timezone) if route.timezone else None
         facts: dict[str, object] = {name: _word(getattr(route, name)) for name in (*_VOYAGE, "timezone")}
         facts |= {name: _wall_time(getattr(route, name), zone) for name in _TIMES}
@@ -56,9 +56,9 @@ class Image:
 
     def likeness(self, image: Image) -> Likeness:
         """Compare this image, as read back, with one that was sent or read before."""
-        pairs = {name: (shown, image.facts[name]) for name, shown in self.facts.items()}
+        pairs = {name: (listed, image.facts[name]) for name, listed in self.facts.items()}
         different = {name for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
-        hidden = any((shown is None) != (sent is None) for shown, sent in pairs.values())
+        hidden = any((listed is None) != (sent is None) for listed, sent in pairs.values())
         return Likeness(
             agrees=not different,
             whole=not different and not hidden,
@@ -88,12 +88,12 @@ class CreatedRoute:
     before: frozenset[int]
 
     async def look(self) -> Reconciliation:
-        wanted = Image.of(self.write.draft)
+        wanted = Image.from_route(self.write.draft)
         near: list[Route] = []
         async for route in self.routes.list(sweep=True):
             if route.index in self.before:
                 continue
-            likeness = Image.of(route).likeness(wanted)
+            likeness = Image.from_route(route).likeness(wanted)
             if likeness.whole:
                 return Applied(route)
             # A service may respell a word of what it was sent.
@@ -117,15 +117,15 @@ class UpdatedRoute:
         return StillUnknown()
 
     def _conclude(self, route: Route) -> Reconciliation:
-        shown = Image.of(route)
-        new = shown.likeness(Image.of(self.new))
+        listed = Image.from_route(route)
+        new = listed.likeness(Image.from_route(self.new))
         if new.whole:
             return Applied(route)
         # If something is left out, another client's image may look like the new one.
         if new.agrees or self.old is None:
             return StillUnknown((route,))
         # An old image with gaps, of a route that was never read whole, agrees with anything.
-        old = shown.likeness(Image.of(self.old))
+        old = listed.likeness(Image.from_route(self.old))
         if old.whole:
             return NotApplied()
         return StillUnknown((route,)) if old.agrees else Conflict(route)

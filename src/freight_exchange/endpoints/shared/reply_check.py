@@ -44,9 +44,10 @@ def check_reply(write: Write, record: object) -> None:
         case Publish(), RateRequest():
             found = _of_publication(write, record)
         case CreateRoute(), Route():
-            sent, shown = write.draft, record
-            found = _of_words(
-                (sent.origin, sent.destination, sent.voyage_id), (shown.origin, shown.destination, shown.voyage_id)
+            sent, returned = write.draft, record
+            found = _compare_words(
+                (sent.origin, sent.destination, sent.voyage_id),
+                (returned.origin, returned.destination, returned.voyage_id),
             )
         case UpdateRoute(), Route():
             found = _differs("index", write.route.index, record.index)
@@ -56,11 +57,11 @@ def check_reply(write: Write, record: object) -> None:
         raise DecodeError(f"the reply does not match what was sent: {found}")
 
 
-def is_rounded(shown: Decimal, sent: Decimal) -> bool:
-    """Return whether `shown` is `sent`, rounded in any direction to the decimal places that `shown` has."""
-    exponent = shown.normalize().as_tuple().exponent
+def is_rounded(returned: Decimal, sent: Decimal) -> bool:
+    """Return whether `returned` is `sent`, rounded in any direction to the decimal places that `returned` has."""
+    exponent = returned.normalize().as_tuple().exponent
     assert isinstance(exponent, int), "amounts are finite"
-    return shown == sent or abs(shown - sent) < Decimal(1).scaleb(min(exponent, 0))
+    return returned == sent or abs(returned - sent) < Decimal(1).scaleb(min(exponent, 0))
 
 
 def _of_bid(write: SubmitOffer, bid: Bid) -> str:
@@ -90,21 +91,21 @@ def _of_response(write: Respond, listing: Listing) -> str:
 
 
 def _of_publication(write: Publish, request: RateRequest) -> str:
-    sent, shown = write.draft.volume, request.volume
-    if shown is not None and abs(shown - sent) > sent * _COARSEST_VOLUME:
-        return f"volume {shown} for {sent}"
+    sent, returned = write.draft.volume, request.volume
+    if returned is not None and abs(returned - sent) > sent * _COARSEST_VOLUME:
+        return f"volume {returned} for {sent}"
     draft = write.draft
-    return _of_words(
+    return _compare_words(
         (draft.commodity, draft.origin, draft.destination), (request.commodity, request.origin, request.destination)
     )
 
 
-def _of_words(sent: tuple[str | None, ...], shown: tuple[str | None, ...]) -> str:
+def _compare_words(sent: tuple[str | None, ...], returned: tuple[str | None, ...]) -> str:
     """Return a sentence if every word differs; a server may respell one of them."""
-    folded = [(_folded(ours), _folded(theirs)) for ours, theirs in zip(sent, shown, strict=True)]
+    folded = [(_folded(ours), _folded(theirs)) for ours, theirs in zip(sent, returned, strict=True)]
     known = [pair for pair in folded if all(pair)]
     if known and len(known) == len(folded) and all(ours != theirs for ours, theirs in known):
-        return ", ".join(f"{theirs!r} for {ours!r}" for ours, theirs in zip(sent, shown, strict=True))
+        return ", ".join(f"{theirs!r} for {ours!r}" for ours, theirs in zip(sent, returned, strict=True))
     return ""
 
 
@@ -112,5 +113,5 @@ def _folded(word: str | None) -> str:
     return " ".join((word or "").split()).casefold()
 
 
-def _differs(field: str, sent: object, shown: object) -> str:
-    return f"{field} {shown} for {sent}" if shown is not None and shown != sent else ""
+def _differs(field: str, sent: object, returned: object) -> str:
+    return f"{field} {returned} for {sent}" if returned is not None and returned != sent else ""

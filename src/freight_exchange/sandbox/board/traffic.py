@@ -81,7 +81,7 @@ class CallGroup:
     actions: list[str]
 
     @classmethod
-    def of(cls, line: CallSummary) -> Self:
+    def start(cls, line: CallSummary) -> Self:
         return cls(line, line.time, 1, [line.action])
 
     def absorb(self, line: CallSummary) -> bool:
@@ -124,10 +124,10 @@ class Strike:
         if self.next_calls and self.next_calls[-1].absorb(line):
             return
         if len(self.next_calls) < _MAX_STEPS:
-            self.next_calls.append(CallGroup.of(line))
+            self.next_calls.append(CallGroup.start(line))
 
     def as_json(self) -> dict[str, Any]:
-        return {**CallGroup.of(self.line).as_json(), "next_calls": [entry.as_json() for entry in self.next_calls]}
+        return {**CallGroup.start(self.line).as_json(), "next_calls": [entry.as_json() for entry in self.next_calls]}
 
 
 class Traffic:
@@ -149,7 +149,7 @@ class Traffic:
             self.struck += 1
             self._strikes.append(Strike(line, []))
         if not (self._entries and self._entries[-1].absorb(line)):
-            self._entries.append(CallGroup.of(line))
+            self._entries.append(CallGroup.start(line))
 
     def calls(self) -> list[dict[str, Any]]:
         """Newest first."""

@@ -153,8 +153,8 @@ def _is_open(request: Request | None) -> bool:
 def _duplicates(database: Database) -> int:
     """Count offers alike in forwarder, request, amount and currency, beyond the first of each."""
     offers = (offer for _, _, _, offer in database.offers.latest())
-    made = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
-    return sum(count - 1 for count in made.values())
+    counts = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
+    return sum(count - 1 for count in counts.values())
 
 
 def _offers(database: Database, caller: str | None, request: int | None, now: float) -> int | None:
@@ -165,12 +165,12 @@ def _offers(database: Database, caller: str | None, request: int | None, now: fl
     account = database.by_email.get(caller.casefold()) if caller is not None else None
     if account is None or request is None:
         return None
-    made = Counter(
+    counts = Counter(
         (offer.amount, offer.currency)
         for offer in database.offers_on(request, now)
         if offer.account == account.index and offer.status not in _DECLINED
     )
-    return max(made.values(), default=0)
+    return max(counts.values(), default=0)
 
 
 def _quirks(profile: Profile) -> dict[str, Any]:

@@ -38,18 +38,18 @@ def _cut(context: RequestContext, records: Sequence[_T], default_rows: int | Non
         raise Refusal(400, "offset and rowsperpage must be sent together.", "offset")
     if paired == 2:
         offset = fields.integer("offset", least=0)
-        asked = fields.integer("rowsperpage", least=1)
+        requested = fields.integer("rowsperpage", least=1)
     else:
-        offset, asked = 0, default_rows or max(len(records), 1)
-    if paired == 2 and profile.rows_limit is not None and asked > profile.rows_limit:
+        offset, requested = 0, default_rows or max(len(records), 1)
+    if paired == 2 and profile.rows_limit is not None and requested > profile.rows_limit:
         raise Refusal(int(profile.over_limit), "The field rowsperpage is too large.", "rowsperpage")
     clamp = _clamp(context)
-    rows = min(asked, clamp) if clamp else asked
+    rows = min(requested, clamp) if clamp else requested
     if profile.offset_ignored:
         offset = 0
     if not records and offset == 0:
         return _empty_listing(profile)
-    start = offset * (rows if profile.clamp_stride == "clamped" else asked)
+    start = offset * (rows if profile.clamp_stride == "clamped" else requested)
     if start >= len(records):
         return _past_end(records, rows, profile)
     return records[start : start + rows]

@@ -142,17 +142,17 @@ class StateFile:
         except sqlite3.Error as error:
             raise self._error_from(error) from error
         try:
-            kept = json.loads(meta.get("seed", "null"))
+            stored_seed = json.loads(meta.get("seed", "null"))
             salt = json.loads(meta.get("salt", '""'))
             run = int(meta.get("run", "0")) + 1
             profile = Profile(**json.loads(meta.get("profile", "{}")))
             self._read(exchange.database, rows)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._damaged(f"this version cannot read it: {error}") from error
-        if kept is not None and seed is not None and kept != seed:
-            raise StateError(f"{self._path} began with the seed {kept}: leave --seed out, or give another file.")
-        chosen = kept if kept is not None else seed or 0
-        if kept is None and seed is None:
+        if stored_seed is not None and seed is not None and stored_seed != seed:
+            raise StateError(f"{self._path} began with the seed {stored_seed}: leave --seed out, or give another file.")
+        chosen = stored_seed if stored_seed is not None else seed or 0
+        if stored_seed is None and seed is None:
             salt = secrets.token_hex(16)
         exchange.profile = self._profile = profile
         exchange.database.sorter = Sorter(chosen)
@@ -250,8 +250,8 @@ class StateFile:
     def _foreign(self) -> StateError:
         return StateError(f"{self._path} is not a file of the sandbox: give another file.")
 
-    def _damaged(self, how: str) -> StateError:
-        return StateError(f"{self._path} is damaged ({how}): put a copy of it back, or give another file.")
+    def _damaged(self, damage: str) -> StateError:
+        return StateError(f"{self._path} is damaged ({damage}): put a copy of it back, or give another file.")
 
 
 def _changed_quirks(profile: Profile) -> Mapping[str, object]:

@@ -50,8 +50,8 @@ def transport(
     """
     module = importlib.import_module("httpx") if library is None else library
     kind, _ = _classes(module)
-    made = kind(exchange, module, time.time if clock is None else clock, base_path, keep_alive)
-    return cast("httpx.AsyncBaseTransport", made)
+    made_transport = kind(exchange, module, time.time if clock is None else clock, base_path, keep_alive)
+    return cast("httpx.AsyncBaseTransport", made_transport)
 
 
 @cache

@@ -155,8 +155,8 @@ class Renderer(Shapes):
             "company": company,
         }
         if profile.expires_key != "absent":
-            left = int(token.expires if profile.expires_form == "epoch" else token.expires - now)
-            record[profile.expires_key] = str(left) if profile.expires_form == "string" else left
+            lifetime = int(token.expires if profile.expires_form == "epoch" else token.expires - now)
+            record[profile.expires_key] = str(lifetime) if profile.expires_form == "string" else lifetime
         return self.finished(record, _OPTIONAL_OF_USER)
 
     # Parts of records

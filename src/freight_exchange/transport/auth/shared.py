@@ -80,7 +80,7 @@ class SharedLogin:
     async def __call__(self, email: str, password: Secret) -> Grant:
         file = self._files.get(email)
         if file is None:
-            file = self._files[email] = self._store.of(self._base_url, email)
+            file = self._files[email] = self._store.file_for(self._base_url, email)
         login_or_lock = await self._login_or_lock(file)
         if isinstance(login_or_lock, CachedLogin):
             return self._adopted(login_or_lock, password)

@@ -51,7 +51,7 @@ class TokenFile:
     def __repr__(self) -> str:
         return "TokenFile()" if self._path is None else f"TokenFile({str(self._path)!r})"
 
-    def of(self, base_url: str, account: str) -> LoginFile:
+    def file_for(self, base_url: str, account: str) -> LoginFile:
         """Return the file for an account of a service."""
         path = self._path
         if path is None:
@@ -90,18 +90,18 @@ class TokenFile:
         return LoginFile(self._path)
 
 
-def _absolute(given: str | os.PathLike[str]) -> Path:
+def _absolute(value: str | os.PathLike[str]) -> Path:
     """Return the absolute path: a later change of directory must not make it another file."""
-    path = os.fspath(given) if isinstance(given, str | os.PathLike) else None
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
-        raise ConfigurationError(f"TokenFile needs the path of a file, not {given!r}")
+        raise ConfigurationError(f"TokenFile needs the path of a file, not {value!r}")
     try:
         os.fsencode(path)
         absolute = Path(path).expanduser().absolute()
     except (RuntimeError, UnicodeEncodeError) as error:
-        raise ConfigurationError(f"TokenFile needs the path of a file, not {given!r}: {error}") from None
+        raise ConfigurationError(f"TokenFile needs the path of a file, not {value!r}: {error}") from None
     if not absolute.name or path.endswith(("/", os.sep)) or absolute.name == "..":
-        raise ConfigurationError(f"TokenFile needs the path of a file, and {given!r} is a directory")
+        raise ConfigurationError(f"TokenFile needs the path of a file, and {value!r} is a directory")
     return absolute
 
 

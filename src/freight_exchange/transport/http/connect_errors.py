@@ -88,19 +88,19 @@ def explain(error: BaseException, route: Route, timeouts: Timeouts) -> Failure:
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
         return Failure(f"the HTTP library refused the request to {route.server} ({name})", permanent=True)
     if "ConnectTimeout" in names:
-        what = f"no connection within {timeouts.connect:g} s to {route.peer}"
+        message = f"no connection within {timeouts.connect:g} s to {route.peer}"
     elif "ConnectError" in names:
-        what = f"no connection to {route.peer}: {_reason(error) or 'the handshake failed'}"
+        message = f"no connection to {route.peer}: {_reason(error) or 'the handshake failed'}"
     elif "ReadTimeout" in names:
-        what = f"nothing came from {route.peer} for {timeouts.read:g} s"
+        message = f"nothing came from {route.peer} for {timeouts.read:g} s"
     elif "WriteTimeout" in names:
-        what = f"{route.peer} took nothing of the request for {timeouts.write:g} s"
+        message = f"{route.peer} took nothing of the request for {timeouts.write:g} s"
     elif "PoolTimeout" in names:
-        what = f"the http_client had no free connection for {route.server}"
+        message = f"the http_client had no free connection for {route.server}"
     else:
         reason_ = _reason(error)
-        what = f"the connection to {route.peer} broke" + (f": {reason_}" if reason_ else "")
-    return Failure(f"{what} ({name})")
+        message = f"the connection to {route.peer} broke" + (f": {reason_}" if reason_ else "")
+    return Failure(f"{message} ({name})")
 
 
 def destination(location: str | None) -> str | None:
@@ -122,22 +122,22 @@ def destination(location: str | None) -> str | None:
 
 
 def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
-    who = "the http_client's proxy" if route.proxy is None else f"the proxy {route.proxy}"
+    proxy_name = "the http_client's proxy" if route.proxy is None else f"the proxy {route.proxy}"
     status = route.refusal
     if status is None and (by_text := re.match(r"(\d{3})\b", str(error))):
         # Of a read, which is not traced: the library's words begin with the status.
         status = int(by_text[1])
     if status is None:
-        return Failure(f"{who} did not connect to {route.server} ({type(error).__name__})")
+        return Failure(f"{proxy_name} did not connect to {route.server} ({type(error).__name__})")
     try:
         # The standard's words and not the proxy's own, which may repeat what it was sent.
         phrase = f" {http.HTTPStatus(status).phrase}"
     except ValueError:
         phrase = ""
-    what = f"{who} did not connect to {route.server}: it answered {status}{phrase}"
+    message = f"{proxy_name} did not connect to {route.server}: it answered {status}{phrase}"
     if status == 407:
-        return Failure(f"{what}; put the proxy's user and password into its URL", permanent=True)
-    return Failure(what, permanent=status < 500 and status not in (408, 425, 429))
+        return Failure(f"{message}; put the proxy's user and password into its URL", permanent=True)
+    return Failure(message, permanent=status < 500 and status not in (408, 425, 429))
 
 
 def _certificate_problem(error: BaseException, *, by_text: bool) -> tuple[str, str] | None:

@@ -32,7 +32,7 @@ class TestWaiting:
     async def test_a_holder_that_stands_still_holds_up_the_others_for_a_while_only(
         self, store: TokenFile, caplog: pytest.LogCaptureFixture
     ) -> None:
-        frozen = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
+        frozen = FileLock.acquire(store.file_for(URL, EMAIL).path.with_name("token.json.lock"))
         assert frozen is not None
         service = Service()
         fleet = [Process(service, store, lock_timeout=30) for _ in range(8)]
@@ -48,7 +48,7 @@ class TestWaiting:
         frozen.release()
 
     async def test_a_caller_leaves_when_he_likes_and_the_wait_goes_on_without_him(self, store: TokenFile) -> None:
-        held = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
+        held = FileLock.acquire(store.file_for(URL, EMAIL).path.with_name("token.json.lock"))
         assert held is not None
         service = Service()
         process = Process(service, store)
@@ -63,7 +63,7 @@ class TestWaiting:
         assert await process.call() == 200
 
     async def test_the_wait_does_not_age_the_token(self, store: TokenFile) -> None:
-        held = FileLock.acquire(store.of(URL, EMAIL).path.with_name("token.json.lock"))
+        held = FileLock.acquire(store.file_for(URL, EMAIL).path.with_name("token.json.lock"))
         assert held is not None
         service = Service(lifetime=8.0)
         process = Process(service, store)
@@ -75,7 +75,7 @@ class TestWaiting:
         assert service.logins == 1
 
     async def test_closing_ends_the_wait_and_leaves_the_lock_free(self, store: TokenFile) -> None:
-        where = store.of(URL, EMAIL).path.with_name("token.json.lock")
+        where = store.file_for(URL, EMAIL).path.with_name("token.json.lock")
         held = FileLock.acquire(where)
         assert held is not None
         process = Process(Service(), store)
@@ -151,7 +151,7 @@ class TestThreads:
         finally:
             for borrower in borrowers:
                 limiter.release_on_behalf_of(borrower)
-        assert isinstance(TokenFile(path).of(URL, EMAIL).read_or_lock(lambda _: True), CachedLogin), (
+        assert isinstance(TokenFile(path).file_for(URL, EMAIL).read_or_lock(lambda _: True), CachedLogin), (
             "it was not given up"
         )
 

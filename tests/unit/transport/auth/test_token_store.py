@@ -129,22 +129,22 @@ class TestWhere:
         monkeypatch.chdir(tmp_path)
         store = TokenFile("token.json")
         monkeypatch.chdir("/")
-        assert store.of(URL, EMAIL).path == tmp_path / "token.json"
+        assert store.file_for(URL, EMAIL).path == tmp_path / "token.json"
         assert repr(store) == f"TokenFile({str(tmp_path / 'token.json')!r})"
 
     def test_home_is_understood(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.setenv("USERPROFILE", str(tmp_path))
-        assert TokenFile(Path("~/bots/token.json")).of(URL, EMAIL).path == tmp_path / "bots" / "token.json"
+        assert TokenFile(Path("~/bots/token.json")).file_for(URL, EMAIL).path == tmp_path / "bots" / "token.json"
 
     def test_each_account_has_a_file_in_the_state_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("LOCALAPPDATA" if sys.platform == "win32" else "XDG_STATE_HOME", str(tmp_path))
         store = TokenFile()
         accounts = [(URL, EMAIL), (URL, "you@co.example"), ("https://other.example/api", EMAIL), (URL, "\ud800")]
-        paths = {store.of(*account).path for account in accounts}
+        paths = {store.file_for(*account).path for account in accounts}
         assert len(paths) == 4
         assert {path.parent for path in paths} == {tmp_path / "freight-exchange"}
-        assert store.of(URL, EMAIL).path == TokenFile().of(URL, EMAIL).path
+        assert store.file_for(URL, EMAIL).path == TokenFile().file_for(URL, EMAIL).path
         assert not any("co.example" in path.name for path in paths)
         assert repr(store) == "TokenFile()"
 
@@ -156,7 +156,7 @@ class TestWhere:
         monkeypatch.setenv("XDG_STATE_HOME", relative)
         monkeypatch.setenv("HOME", str(tmp_path))
         folder = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
-        assert TokenFile().of(URL, EMAIL).path.parent == tmp_path / folder / "freight-exchange"
+        assert TokenFile().file_for(URL, EMAIL).path.parent == tmp_path / folder / "freight-exchange"
 
     def test_missing_home_is_reported_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def homeless(*_: object, **__: object) -> Path:

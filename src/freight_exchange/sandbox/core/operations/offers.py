@@ -50,8 +50,8 @@ def _listing(context: RequestContext, kind: str) -> Answer:
     )
     rows = [request for request in listed if _matches(context, request, kind)]
     rows = database.sorter.requests(profile.order, rows)
-    shown = page(context, rows, profile.default_rows, lambda request: request.owner == context.account.index)
-    return Answer(context.renderer.collection("offers", [_record(context, request) for request in shown]))
+    visible = page(context, rows, profile.default_rows, lambda request: request.owner == context.account.index)
+    return Answer(context.renderer.collection("offers", [_record(context, request) for request in visible]))
 
 
 def _matches(context: RequestContext, request: Request, kind: str) -> bool:
@@ -93,8 +93,8 @@ def respond(context: RequestContext) -> Answer:
     request, offer = _approve(context, request, offer) if approved else _decline(context, request, offer)
     if not approved and context.profile.decline_reply != "listing":
         return _decline_answer(context)
-    shown = [offer] if offer.status != "removed" else []
-    record = context.renderer.listing(request, shown, _forwarder(context, request) if approved else None, "approval")
+    visible = [offer] if offer.status != "removed" else []
+    record = context.renderer.listing(request, visible, _forwarder(context, request) if approved else None, "approval")
     return context.write_answer(context.renderer.collection("offers", [record]))
 
 

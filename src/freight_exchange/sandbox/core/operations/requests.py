@@ -84,8 +84,8 @@ def _listing(context: RequestContext, kind: str, *, default_rows: int) -> Answer
         if request.updated >= since and _is_listed(context, request, kind)
     ]
     rows = context.database.sorter.requests(profile.order, rows)
-    shown = page(context, rows, default_rows, lambda request: _is_visible(context, request))
-    return Answer(renderer.collection("raterequests", [renderer.request(request) for request in shown]))
+    visible = page(context, rows, default_rows, lambda request: _is_visible(context, request))
+    return Answer(renderer.collection("raterequests", [renderer.request(request) for request in visible]))
 
 
 def _window(context: RequestContext) -> int:

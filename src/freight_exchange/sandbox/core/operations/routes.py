@@ -43,8 +43,8 @@ def search(context: RequestContext) -> Answer:
             refuse_missing(profile)
         return Answer(renderer.collection("routes", [renderer.route(route) for route in rows]))
     rows = database.sorter.plain(profile.order, rows, lambda route: route.index)
-    shown = page(context, rows, profile.default_rows, lambda route: True)
-    return Answer(renderer.collection("routes", [renderer.route(route) for route in shown]))
+    visible = page(context, rows, profile.default_rows, lambda route: True)
+    return Answer(renderer.collection("routes", [renderer.route(route) for route in visible]))
 
 
 def _filter(fields: Fields, contains: bool) -> Callable[[Route], bool]:
