@@ -130,7 +130,11 @@ class SelectedBids:
         def note(request: int | None, error: DecodeError) -> None:
             key = repr(error.raw) if request is None else request
             if key not in self._unreadable:
-                _logger.error("a selected bid cannot be read, on %s: %s", describe_request(request), error)
+                _logger.error(
+                    "a selected bid on %s cannot be read: %s; it is reported once it can",
+                    describe_request(request),
+                    error,
+                )
             unreadable.add(key)
             self._unreadable.add(key)
 

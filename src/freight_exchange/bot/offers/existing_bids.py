@@ -132,7 +132,7 @@ class ExistingBids:
 
         def note(index: int | None, error: DecodeError) -> None:
             found.update([] if index is None else [index])
-            _logger.error("an own bid cannot be read, on %s: %s", describe_request(index), error)
+            _logger.error("an own bid on %s cannot be read: %s", describe_request(index), error)
 
         bids = lenient_bids(self._exchange._limited(meter=meter), note)
         # The plain listing may lack some bids, and some types may not be served; neither is documented.

@@ -127,7 +127,7 @@ def _safe_answer(head: bytes, status: Callable[[], BotStatus], expose: Expose | 
         return answer(head, status, expose)
     except Exception:
         # A probe must not end the bot.
-        _logger.exception("the status of the bot cannot be read")
+        _logger.exception("the status of the bot cannot be read; the probe gets a 500")
         return _reply(500, "the status of the bot cannot be read\n")
 
 
