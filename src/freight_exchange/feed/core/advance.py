@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +10,9 @@ import attrs
 
 from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.clock_lags import ClockLag, comparable_time, with_lag
 from freight_exchange.feed.core.first_scan import next_stage
-from freight_exchange.feed.core.state import ClockLag, State
+from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import LONGEST_ALLOWANCE, WIDEST, Watermark, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import pack
@@ -22,13 +22,11 @@ from freight_exchange.store.protocol import AbsenceQuery, NewEvent
 if TYPE_CHECKING:
     from freight_exchange.options import Start
 
-__all__ = ["Advance", "absence_query", "earliest_moment", "find_gap", "moment", "recheck_window", "with_watermark"]
+__all__ = ["Advance", "absence_query", "clock_lags", "earliest_moment", "find_gap", "moment", "recheck_window", "with_watermark"]
 
 _GAP_MARGIN: Final = 600.0
 _CLOCK_TOLERANCE: Final = 1.0
 """Seconds by which clocks that agree may differ."""
-_MOST_LAGS: Final = 20
-"""Lags of the clock that are kept apart; older ones are merged."""
 
 
 class Advance:
@@ -97,14 +95,14 @@ def with_watermark(state: State, scan: ActiveScan) -> State:
     if scan.began.run == reading.run and scan.began.loop < reading.loop:
         return state
     watermark = Watermark(state.watermark.time_at(scan.began), scan.began)
-    return attrs.evolve(state, watermark=watermark, clock_lags=_clock_lags(state, scan.began), gap_until=None)
+    return attrs.evolve(state, watermark=watermark, clock_lags=clock_lags(state, scan.began), gap_until=None)
 
 
 def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQuery:
     """Return the query for requests that a complete scan should have listed."""
     # A second more than the window: the service may count in whole ones.
     listed = state.watermark.time_at(received) - scan.window + 1.0
-    return AbsenceQuery(scan=scan.number, updated_after=_earliest(listed, _clock_lags(state, received)))
+    return AbsenceQuery(scan=scan.number, updated_after=comparable_time(listed, clock_lags(state, received)))
 
 
 def recheck_window(state: State, scan: ActiveScan, since: float) -> float:
@@ -149,7 +147,7 @@ def _moment_of(time: float, now: float, reading: Reading) -> datetime:
     return datetime.fromtimestamp(reading.wall - (now - time), UTC)
 
 
-def _clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
+def clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
     """Return the lags of the feed's clock at a reading: its steady clocks stop in a machine that is suspended.
 
     What is seen later was updated at most the allowance before the reading, however long the machine was suspended.
@@ -159,20 +157,4 @@ def _clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
     step = watermark.most(reading) - watermark.least(reading)
     if step <= _CLOCK_TOLERANCE:
         return lags
-    by, until = (step if math.isfinite(step) else WIDEST), watermark.time_at(reading) - state.allowance
-    lags = (*lags, ClockLag(by=by, until=max(until, lags[-1].until if lags else until)))
-    if len(lags) <= _MOST_LAGS:
-        return lags
-    first, second, *others = lags
-    return ClockLag(by=first.by + second.by, until=second.until), *others
-
-
-def _earliest(time: float, lags: Sequence[ClockLag]) -> float:
-    """Return the earliest time on the feed's clock that can be meant by `time`, given the lags of the clock."""
-    earliest, behind = -math.inf, sum(lag.by for lag in lags)
-    for lag in lags:
-        earliest = max(earliest, time + behind)
-        if earliest < lag.until:
-            return earliest
-        earliest, behind = lag.until, behind - lag.by
-    return max(earliest, time)
+    return with_lag(lags, step if math.isfinite(step) else WIDEST, watermark.time_at(reading) - state.allowance)

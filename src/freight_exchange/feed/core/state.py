@@ -10,25 +10,13 @@ import attrs
 
 from freight_exchange.errors import StoreError
 from freight_exchange.feed.core.changes.observation import Schema
+from freight_exchange.feed.core.clock_lags import ClockLag
 from freight_exchange.feed.core.first_scan import Stage
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.serialization import NOT_OURS, UNREADABLE
 from freight_exchange.platform.clock import Reading
 
-__all__ = ["AbsenceDoubt", "ClockLag", "State"]
-
-
-@attrs.frozen(kw_only=True)
-class ClockLag:
-    """Time that the feed's clock may not have counted.
-
-    Attributes:
-        by: Seconds: what happened before `until` may be as much longer ago.
-        until: Time on the feed's clock.
-    """
-
-    by: float
-    until: float
+__all__ = ["AbsenceDoubt", "State"]
 
 
 @attrs.frozen(kw_only=True)

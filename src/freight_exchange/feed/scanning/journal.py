@@ -17,6 +17,7 @@ from freight_exchange.feed.core.active_scan import ActiveScan
 from freight_exchange.feed.core.advance import (
     Advance,
     absence_query,
+    clock_lags,
     earliest_moment,
     find_gap,
     moment,
@@ -130,7 +131,7 @@ class Journal:
                 raise UnclearError
             scan.changed |= result.changed
             tracked = self._inferred.corrected(
-                result.tracked, known, max(observation.begin, observation.sent - _DISTRUSTED)
+                result.tracked, known, max(observation.begin, observation.updated_within(_DISTRUSTED))
             )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
@@ -174,7 +175,7 @@ class Journal:
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack and a look-up has found."""
-        observation = self._observe(self.state.scan, received, received, WIDEST)
+        observation = self._observe(self.state.scan, received, received, received, WIDEST)
         result: Classification | None = None
 
         def decide(found: ReadSet) -> Commit:
@@ -182,7 +183,7 @@ class Journal:
             result = classify((record,), (), found.requests, observation)
             # It exists and is not listed. If deeper scans lack it as well, it is looked up again: it may be withdrawn
             # before it is ever listed again.
-            oldest = observation.sent - _DISTRUSTED
+            oldest = observation.updated_within(_DISTRUSTED)
             rows = [attrs.evolve(row, updated_after=min(row.updated_after, oldest)) for row in result.tracked]
             return Commit(requests=rows, events=result.events, at=observation.sent)
 
@@ -249,7 +250,7 @@ class Journal:
         return state
 
     def _observe_scan(self, scan: ActiveScan, sent: Reading, received: Reading) -> Observation:
-        observation = self._observe(scan.number, sent, received, scan.window)
+        observation = self._observe(scan.number, scan.began, sent, received, scan.window)
         recent_updates = RECENT_UNKNOWN if scan.tier is schedule.NARROW else scan.recent_updates
         state, between = self.state, observation.between
         if state.is_primed:
@@ -269,7 +270,7 @@ class Journal:
             recent_updates=recent_updates,
         )
 
-    def _observe(self, scan: int, sent: Reading, received: Reading, window: int) -> Observation:
+    def _observe(self, scan: int, began: Reading, sent: Reading, received: Reading, window: int) -> Observation:
         state = self.state
         covered = state.watermark.time - state.allowance
         return Observation(
@@ -282,6 +283,7 @@ class Journal:
             schema=state.schema,
             unsteady=self._unsteady.fields_of,
             unsteady_extras=self._unsteady.common,
+            clock_lags=clock_lags(state, began),
         )
 
     def _note_flips(self, result: Classification | None, time: float) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from freight_exchange.feed.core.clock_lags import ClockLag, comparable_time
 from freight_exchange.feed.core.first_scan import BASELINE
 
 __all__ = ["RECENT_UNKNOWN", "Observation", "RecentUpdates", "Schema"]
@@ -66,6 +67,7 @@ class Observation:
         recent_updates: What a narrow scan at the same time listed; `None` until one is made, if one can be.
         unsteady: Returns, for an index, the fields that come and go from reply to reply.
         unsteady_extras: Undocumented fields that come and go for all requests.
+        clock_lags: Times that the feed's clock may not have counted.
     """
 
     scan: int
@@ -82,8 +84,13 @@ class Observation:
     recent_updates: RecentUpdates | None = RECENT_UNKNOWN
     unsteady: Callable[[int], frozenset[str]] = lambda index: frozenset()
     unsteady_extras: frozenset[str] = frozenset()
+    clock_lags: tuple[ClockLag, ...] = ()
 
     @property
     def begin(self) -> float:
         """Begin of the window: what the page lists was updated later."""
-        return self.sent - self.window
+        return self.updated_within(self.window)
+
+    def updated_within(self, seconds: float) -> float:
+        """Return the time to compare for what was updated within so many seconds before the page was requested."""
+        return comparable_time(self.sent - seconds, self.clock_lags)
