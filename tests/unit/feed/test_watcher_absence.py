@@ -140,51 +140,78 @@ async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little
     assert rig.journal.state.absence_doubt is not None
 
 
+def next_doubt(
+    before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int, relisted: int = 0
+) -> AbsenceDoubt | None:
+    return absence.next_doubt(before, scan=7, window=window, at=at, listed=listed, absent=absent, relisted=relisted)
+
+
 def test_doubt_begins_with_a_third_of_several() -> None:
-    assert absence.next_doubt(None, window=90, at=5.0, listed=6, absent=3) == AbsenceDoubt(
-        since=5.0, last=5.0, window=90
+    assert next_doubt(None, window=90, at=5.0, listed=6, absent=3) == AbsenceDoubt(
+        since=5.0, last=5.0, window=90, scan=7
     )
-    assert absence.next_doubt(None, window=90, at=5.0, listed=7, absent=3) is None
-    assert absence.next_doubt(None, window=90, at=5.0, listed=0, absent=2) is None
+    assert next_doubt(None, window=90, at=5.0, listed=7, absent=3) is None
+    assert next_doubt(None, window=90, at=5.0, listed=0, absent=2) is None
 
 
 def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
     doubt = AbsenceDoubt(since=0.0, last=0.0, window=90)
-    assert absence.next_doubt(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
-    assert absence.next_doubt(doubt, window=189, at=100.0, listed=3, absent=1) == attrs.evolve(doubt, reach=-89.0)
-    assert absence.next_doubt(doubt, window=190, at=100.0, listed=0, absent=0) is None
+    assert next_doubt(doubt, window=189, at=100.0, listed=0, absent=0) == doubt
+    assert next_doubt(doubt, window=189, at=100.0, listed=3, absent=1) == doubt
+    assert next_doubt(doubt, window=190, at=100.0, listed=0, absent=0) is None
     wide = attrs.evolve(doubt, window=WIDEST)
-    assert absence.next_doubt(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
+    assert next_doubt(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
 
 
-def test_lasting_doubt_begins_anew_when_a_scan_lacks_what_another_has_listed_since() -> None:
-    lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST)
-    listed = absence.next_doubt(lasted, window=1800, at=5000.0, listed=3, absent=1)
-    assert listed == attrs.evolve(lasted, reach=3200.0)
-    wider = absence.next_doubt(listed, window=3000, at=5100.0, listed=3, absent=1)
-    assert (
-        wider
-        == absence.next_doubt(wider, window=90, at=5200.0, listed=3, absent=1)
-        == attrs.evolve(lasted, reach=2100.0)
+def test_lasting_doubt_begins_anew_when_a_scan_lacks_much_that_another_has_listed_since() -> None:
+    lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST, scan=3)
+    begun = AbsenceDoubt(since=5300.0, last=5300.0, window=2100, scan=7)
+    assert next_doubt(lasted, window=2100, at=5300.0, listed=6, absent=3, relisted=3) == begun
+    assert next_doubt(lasted, window=2100, at=5300.0, listed=6, absent=4, relisted=2) == attrs.evolve(
+        lasted, last=5300.0, scan=7
     )
-    again = absence.next_doubt(listed, window=2100, at=5300.0, listed=6, absent=3)
-    assert again == AbsenceDoubt(since=5300.0, last=5300.0, window=2100)
-
-
-def test_lasting_doubt_goes_on_where_no_scan_has_listed_since_what_is_lacking() -> None:
-    lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST)
-    nothing = absence.next_doubt(lasted, window=1800, at=5000.0, listed=2, absent=1)
-    assert nothing == lasted
-    narrow = absence.next_doubt(lasted, window=1800, at=5000.0, listed=3, absent=1)
-    deep = absence.next_doubt(narrow, window=2101, at=5300.0, listed=6, absent=3)
-    assert deep == attrs.evolve(lasted, last=5300.0)
     # An hour is enough, however often scans list and lack the same within it.
-    young = AbsenceDoubt(since=0.0, last=3000.0, window=WIDEST, reach=1000.0)
-    assert absence.next_doubt(young, window=90, at=3599.0, listed=6, absent=3) == attrs.evolve(
-        young, last=3599.0, reach=None
+    young = attrs.evolve(lasted, last=3000.0)
+    assert next_doubt(young, window=90, at=3599.0, listed=6, absent=3, relisted=3) == attrs.evolve(
+        young, last=3599.0, scan=7
     )
-    begun = absence.next_doubt(young, window=90, at=3600.0, listed=6, absent=3)
-    assert begun == AbsenceDoubt(since=3600.0, last=3600.0, window=90)
+    again = next_doubt(young, window=90, at=3600.0, listed=6, absent=3, relisted=3)
+    assert again == AbsenceDoubt(since=3600.0, last=3600.0, window=90, scan=7)
+
+
+@attrs.define
+class Partial(Service):
+    """Lists only some requests, and finds only those, while it is `away`."""
+
+    away: frozenset[int] = frozenset()
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        return Rows(tuple(record for record in page.records if record.index not in self.away), ())
+
+    async def find(self, index: int) -> RateRequest | None:
+        found = await Service.find(self, index)
+        return None if index in self.away else found
+
+
+async def test_second_time_without_many_requests_withdraws_none_that_were_listed_in_between(store: Store) -> None:
+    rig = Rig(service := Partial(), store=store, interval=300.0)
+    await rig.primes()
+    service.publish(*range(1, 13))
+    await rig.goes_on_for(600.0)
+    service.away = frozenset(range(1, 9))
+    await rig.goes_on_for(1.2 * HOUR)
+    service.away = frozenset()
+    while (state := rig.journal.state).watermark.time - state.tiers["six hours"] < HOUR - 600.0:
+        await rig.looks()
+    service.publish(*range(1, 13), notes="fragile")
+    await rig.looks()
+    reported = len(rig.tale)
+    # The next scan looks further back than the one that listed them.
+    service.away = frozenset(range(1, 9))
+    await rig.goes_on_for(0.5 * HOUR)
+    assert rig.tale[reported:] == []
+    assert ("updated", 1) in rig.tale[-12:]
 
 
 def test_doubt_is_settled_by_deeper_scans() -> None:

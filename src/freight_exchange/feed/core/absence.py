@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -12,7 +14,7 @@ from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["LASTING", "count_miss", "doubt_error", "is_open", "next_doubt", "settling_tier"]
+__all__ = ["LASTING", "count_miss", "doubt_error", "is_open", "most_relisted", "next_doubt", "settling_tier"]
 
 LASTING: Final = 3600.0
 """Seconds after which requests that listings lack count as missing, though most are lacking at once."""
@@ -21,28 +23,40 @@ _FORGOTTEN: Final = 2 * LASTING
 _FEW: Final = 3
 
 
-def next_doubt(before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int) -> AbsenceDoubt | None:
+def next_doubt(
+    before: AbsenceDoubt | None, *, scan: int, window: int, at: float, listed: int, absent: int, relisted: int
+) -> AbsenceDoubt | None:
     """Return the doubt after a complete scan.
 
-    After a lasting doubt, a new one begins once a scan lacks much that a scan since then has listed.
+    After a lasting doubt, a new one begins once a scan lacks much that one scan since then has listed.
 
     Args:
         before: The doubt before it.
+        scan: Its number.
         window: Seconds that it looked back.
         at: When it ended, on the feed's clock.
         listed, absent: How many known requests it listed, and how many it should have listed and did not.
+        relisted: How many of the absent ones one scan has listed since the last one that lacked much.
     """
-    lists_nothing = absent > 0 and not listed and window >= WIDEST
-    if lists_nothing or (absent >= _FEW and 2 * absent >= listed):
-        listed_since = before is not None and before.reach is not None and before.reach <= at - window
-        if before is None or (listed_since and not is_open(before, at)):
-            return AbsenceDoubt(since=at, last=at, window=window)
-        return attrs.evolve(before, last=at, window=max(before.window, window), reach=None)
+    if _is_much(absent, listed, window):
+        if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
+            return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
+        return attrs.evolve(before, last=at, window=max(before.window, window), scan=scan)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
-    if 2 * absent >= listed:
-        return before
-    return attrs.evolve(before, reach=at - window if before.reach is None else min(before.reach, at - window))
+    return before
+
+
+def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> int:
+    """Return how many absent requests were last listed together since the last scan that lacked much.
+
+    Others have vanished one after the other.
+    """
+    return max(Counter(row.last_scan for row in absent if row.last_scan > doubt.scan).values(), default=0)
+
+
+def _is_much(absent: int, listed: int, window: int) -> bool:
+    return (absent > 0 and not listed and window >= WIDEST) or (absent >= _FEW and 2 * absent >= listed)
 
 
 def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:

@@ -22,7 +22,16 @@ from freight_exchange.store.protocol import AbsenceQuery, NewEvent
 if TYPE_CHECKING:
     from freight_exchange.options import Start
 
-__all__ = ["Advance", "absence_query", "clock_lags", "earliest_moment", "find_gap", "moment", "recheck_window", "with_watermark"]
+__all__ = [
+    "Advance",
+    "absence_query",
+    "clock_lags",
+    "earliest_moment",
+    "find_gap",
+    "moment",
+    "recheck_window",
+    "with_watermark",
+]
 
 _GAP_MARGIN: Final = 600.0
 _CLOCK_TOLERANCE: Final = 1.0

@@ -27,13 +27,13 @@ class AbsenceDoubt:
         since: When the first of them was read.
         last: When the last of them was read.
         window: Window of the first one, in seconds.
-        reach: The earliest time that a scan after the last of them covered and that lacked little.
+        scan: Number of the last of them.
     """
 
     since: float
     last: float
     window: int
-    reach: float | None = None
+    scan: int = 0
 
 
 @attrs.frozen(kw_only=True)

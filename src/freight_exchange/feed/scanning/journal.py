@@ -184,7 +184,15 @@ class Journal:
             # It exists and is not listed. If deeper scans lack it as well, it is looked up again: it may be withdrawn
             # before it is ever listed again.
             oldest = observation.updated_within(_DISTRUSTED)
-            rows = [attrs.evolve(row, updated_after=min(row.updated_after, oldest)) for row in result.tracked]
+            before = found.requests.get(record.index)
+            rows = [
+                attrs.evolve(
+                    row,
+                    updated_after=min(row.updated_after, oldest),
+                    last_scan=row.last_scan if before is None else before.last_scan,
+                )
+                for row in result.tracked
+            ]
             return Commit(requests=rows, events=result.events, at=observation.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
@@ -230,7 +238,15 @@ class Journal:
         """Record what a scan lacks, and why that proves nothing, if so; return the doubt from now on."""
         doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
         if query is not None:
-            doubt = absence.next_doubt(doubt, window=scan.window, at=ended, listed=len(scan.known), absent=len(absent))
+            doubt = absence.next_doubt(
+                doubt,
+                scan=scan.number,
+                window=scan.window,
+                at=ended,
+                listed=len(scan.known),
+                absent=len(absent),
+                relisted=0 if doubt is None else absence.most_relisted(absent, doubt),
+            )
         scan.doubt = None
         if scan.scanner.ended and doubt is not None and absence.is_open(doubt, ended):
             scan.doubt = absence.doubt_error(doubt, at=ended, absent=len(absent))
