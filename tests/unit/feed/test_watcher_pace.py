@@ -8,9 +8,12 @@ from functools import cache
 import anyio
 import httpx
 import pytest
+from tests.unit.feed.rig import Rig, Service
 from tools.watcher_trouble import TROUBLES, hourly, usual
 
 from freight_exchange import FreightExchange
+from freight_exchange.errors import BadRequestError, ServerError
+from freight_exchange.store import Store
 
 CASES = ["429", "429, Retry-After: 3600", "503", "refused", "token refused, login 503"]
 EVERY_OTHER = ["503, every other request", "token refused, every other request"]
@@ -61,3 +64,15 @@ async def test_feed_that_starts_before_its_service_pays_for_three_attempts_to_lo
     assert times[2] - times[0] < 1
     assert 90 <= times[3] - times[2] <= 135
     assert len(times) <= 120
+
+
+@pytest.mark.virtual_time
+async def test_refusals_during_failures_are_not_repeated_at_once_for_smaller_pages(store: Store) -> None:
+    rig = Rig(service := Service(), store=store, interval=600.0)
+    await rig.primes()
+    service.faults[:] = [ServerError("down", status=503)] * 2 + [BadRequestError("no", status=400)] * 2
+    await rig.looks()
+    service.pages.clear()
+    for scans in (1, 2):
+        await rig.looks()
+        assert len(service.pages) == scans

@@ -9,6 +9,7 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
+from freight_exchange.paging.page_sizes import SIZE_REFUSALS
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -41,6 +42,10 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
 async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
     """Return whether the scan continues after an error in the place of a page, and wait until it may."""
     number = scanner.number
+    if pacer.failures and not number and error.status in SIZE_REFUSALS:
+        # During failures it is one more of them, and no refusal of the size: the next scan asks for a smaller one.
+        pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
+        return False
     outcome = scanner.fail(error)
     if outcome == "on" and number:
         # There is no such page: the refusal is a reply, not a failure.
