@@ -96,6 +96,23 @@ def test_what_some_gain_or_lose_that_shippers_write_may_be_their_doing(before: A
     assert [(event.kind, event.changed) for event in reported(meaning)] == [("updated", ("notes",))] * 3
 
 
+@pytest.mark.parametrize(("count", "kinds"), [(5, ["updated"] * 5), (6, ["schema_changed"])])
+def test_documented_field_of_a_few_requests_that_narrow_scans_lack_may_be_their_shippers_doing(
+    count: int, kinds: list[str]
+) -> None:
+    """Narrow scans of a service that lists nothing for short windows, or is stuck, prove little."""
+    first, known = look(shape(count))
+    meaning, _ = look(
+        shape(count, incoterm="FOB"),
+        known,
+        sent=1045.0,
+        window=1800,
+        schema=first.schema,
+        recent_updates=RecentUpdates(frozenset(), 95),
+    )
+    assert [event.kind for event in reported(meaning)] == kinds
+
+
 def test_a_field_that_one_had_before_is_not_new_to_the_service() -> None:
     first, known = look([*shape(3), request(50, extra={"priority": "B"})])
     meaning, _ = look(shape(3, extra={"priority": "A"}), known, sent=1045.0, schema=first.schema)

@@ -17,6 +17,8 @@ from freight_exchange.store.protocol import TrackedRequest
 __all__ = ["Change", "is_only_schema_change", "schema_change"]
 
 _FEW: Final = 3
+_SEVERAL: Final = 6
+"""Requests that must gain or lose a documented field: shippers may fill in, or clear, that of a few alike."""
 _NEARLY_ALL: Final = 0.8
 _MOST_EXTRAS: Final = 500
 
@@ -83,11 +85,13 @@ def schema_change(
             turns.append((index, change, (change.has - change.had) & services, (change.had - change.has) & services))
     gained = Counter(name for _, _, came, _ in turns for name in came)
     lost = Counter(name for _, _, _, went in turns for name in went)
-    if not any(count >= max(_FEW, _NEARLY_ALL * common) for count in (*gained.values(), *lost.values())):
+    if not any(count >= max(_least(name), _NEARLY_ALL * common) for name, count in (*gained.items(), *lost.items())):
         return schema, None
     having = Counter(name for _, change, _, _ in turns for name in change.had)
-    added = sorted(name for name, count in gained.items() if count >= _NEARLY_ALL * (len(turns) - having[name]))
-    removed = sorted(name for name, count in lost.items() if count >= _NEARLY_ALL * having[name])
+    added = sorted(
+        name for name, count in gained.items() if count >= max(_least(name), _NEARLY_ALL * (len(turns) - having[name]))
+    )
+    removed = sorted(name for name, count in lost.items() if count >= max(_least(name), _NEARLY_ALL * having[name]))
     fields = frozenset((*added, *removed))
     affected = sorted(index for index, _, came, went in turns if (came | went) & fields)
     event = SchemaChanged(
@@ -95,6 +99,10 @@ def schema_change(
     )
     # A field that no request has any more is new again if it comes back.
     return Schema(fields=fields, at=observation.sent, extras=schema.extras.difference(removed)), event
+
+
+def _least(name: str) -> int:
+    return _SEVERAL if name in FIELDS else _FEW
 
 
 def is_only_schema_change(change: Change, before: TrackedRequest, schema: Schema, observation: Observation) -> bool:
