@@ -96,9 +96,17 @@ def test_lags_beyond_every_window_are_forgotten_and_many_count_as_fewer() -> Non
 def test_scan_that_surely_lists_what_may_be_older_looks_back_as_far_as_it_can() -> None:
     state = attrs.evolve(STATE, clock_lags=(ClockLag(by=500_000.0, until=2000.0),))
     now = scan(state.watermark.reading)
-    assert recheck_window(state, now, 2000.0) == 8000.0
-    assert recheck_window(state, now, 1999.0) == 432_000.0
-    assert recheck_window(STATE, now, 1999.0) == 8001.0
+    assert recheck_window(state, now, 2000.0, now.began) == 8001.0
+    assert recheck_window(state, now, 1999.0, now.began) == 432_000.0
+    assert recheck_window(STATE, now, 1999.0, now.began) == 8002.0
+
+
+def test_scan_that_surely_lists_what_another_lacks_may_take_twice_as_long() -> None:
+    now = scan(STATE.watermark.reading)
+    ended = reading(10_009.0)
+    window = recheck_window(STATE, now, 2000.0, ended)
+    second = scan(reading(10_100.0), window=int(window + 100.0))
+    assert absence_query(STATE, second, reading(10_118.0)).updated_after <= 2000.0
 
 
 @pytest.mark.virtual_time

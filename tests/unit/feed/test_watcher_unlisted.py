@@ -52,3 +52,23 @@ async def test_request_that_stays_unlisted_is_looked_up_rarely_and_never_withdra
     assert service.lookups.count(1) <= 12
     assert len(service.lookups) == 2 * service.lookups.count(1)
     assert sorted(rig.tale) == [("new", 1), ("new", 2)]
+
+
+@attrs.define
+class WholeHours(Service):
+    """Counts windows in whole hours, rounded down: only deep scans list anything."""
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        return await Service.page(self, number, rows, int(window // HOUR * HOUR))
+
+
+async def test_request_that_only_six_hour_scans_list_is_reported_as_withdrawn(store: Store) -> None:
+    """Half-hour scans between them lack it, and so do not prove when it was updated."""
+    rig = Rig(service := WholeHours(), store=store, interval=300.0)
+    await rig.primes()
+    service.publish(1)
+    await rig.goes_on_for(2.5 * HOUR)
+    service.publish(2)
+    service.withdraw(1)
+    await rig.goes_on_for(3 * HOUR)
+    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 1)]

@@ -38,6 +38,10 @@ _CLOCK_TOLERANCE: Final = 1.0
 """Seconds by which clocks that agree may differ."""
 
 
+_WHOLE_SECOND: Final = 1.0
+"""A second less than the window: the service may count in whole ones."""
+
+
 class Advance:
     """Rules by which complete scans advance the state of one feed.
 
@@ -109,15 +113,19 @@ def with_watermark(state: State, scan: ActiveScan) -> State:
 
 def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQuery:
     """Return the query for requests that a complete scan should have listed."""
-    # A second more than the window: the service may count in whole ones.
-    listed = state.watermark.time_at(received) - scan.window + 1.0
+    listed = state.watermark.time_at(received) - scan.window + _WHOLE_SECOND
     return AbsenceQuery(scan=scan.number, updated_after=comparable_time(listed, clock_lags(state, received)))
 
 
-def recheck_window(state: State, scan: ActiveScan, since: float) -> float:
-    """Return the seconds, from a scan's beginning, in which a scan surely lists what was updated since that time."""
-    is_lagging = any(since < lag.until for lag in state.clock_lags)
-    return WIDEST if is_lagging else state.watermark.time_at(scan.began) - since
+def recheck_window(state: State, scan: ActiveScan, since: float, received: Reading) -> float:
+    """Return the seconds, from a scan's beginning, in which a scan surely lists what was updated since that time.
+
+    It may take twice as long as this one, which ended at `received`: its window slides on meanwhile.
+    """
+    if any(since < lag.until for lag in state.clock_lags):
+        return WIDEST
+    began, ended = state.watermark.time_at(scan.began), state.watermark.time_at(received)
+    return began - since + 2 * (ended - began) + _WHOLE_SECOND
 
 
 def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:

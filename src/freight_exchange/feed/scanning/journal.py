@@ -254,7 +254,7 @@ class Journal:
         most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
         begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
         scan.missing = [] if scan.doubt else self._inferred.count_misses(absent, begin, most)
-        scan.recheck_window = recheck_window(self.state, scan, self._inferred.earliest(scan.missing))
+        scan.recheck_window = recheck_window(self.state, scan, self._inferred.earliest(scan.missing), received)
         return doubt
 
     def _advance(self, state: State, scan: ActiveScan, received: Reading, *, is_covering: bool) -> State:
