@@ -19,6 +19,7 @@ from freight_exchange.models import RateRequest
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import Store
 from freight_exchange.store.protocol import Commit
+from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
 
@@ -192,3 +193,19 @@ async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_an
     assert longest == [0, 15, 0, 15]
     assert rig.journal.sizes.to_ask(OPERATION, 1000) == 20
     assert rig.journal.sizes.clamp(OPERATION) == 20
+
+
+async def test_page_read_beside_a_scan_is_recorded_but_for_what_the_scans_own_page_shows_as_it_was(
+    store: Store,
+) -> None:
+    service = Service()
+    rig = await live(service, store)
+    scan, now = rig.poller._queue.start(), rig.clock.read()
+    older, newer, other = RateRequest(index=1), RateRequest(index=1, notes="fragile"), RateRequest(index=2)
+    scan.unwritten = (Rows((older,), ()), now, now)
+    await rig.journal.record_recent(scan, Rows((newer, other), ()), 95, now, now)
+    assert rig.tale == [("new", 2)]
+    assert scan.event_count == 1
+    scan.unwritten = None
+    await rig.journal.record_recent(scan, Rows((newer, other), ()), 95, now, now)
+    assert rig.tale == [("new", 2), ("new", 1)]

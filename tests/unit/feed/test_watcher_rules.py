@@ -158,7 +158,7 @@ async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
 
 async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and_by_one_event(store: Store) -> None:
     """No shipper has updated any of them: the service differs."""
-    service = Service(clamp=4)
+    service = Service(clamp=6)
     rig = await live(service, store)
     service.publish(*range(12))
     for incoterm in (None, "FOB", None, "FOB"):

@@ -8,13 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
 from freight_exchange.errors import NotFoundError, ServerError
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.events import Gap
+from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
+from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
 
@@ -189,3 +192,35 @@ async def test_long_first_scan_shows_how_far_it_is(store: Store, caplog: pytest.
     assert [phase for phase, _ in shown] == ["priming"] * 3
     assert 0 < shown[0][1] < shown[1][1] < shown[2][1]
     assert 2 <= sum("requests so far" in line for line in caplog.messages) <= 3
+
+
+@attrs.define
+class Hiding(Service):
+    """Lists some requests no longer."""
+
+    hidden: frozenset[int] = frozenset()
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        return Rows(tuple(record for record in page.records if record.index not in self.hidden), ())
+
+
+async def test_update_that_is_listed_beside_the_first_scan_is_new_though_later_scans_lack_it(store: Store) -> None:
+    service = Hiding(clamp=3, latency=0.1)
+    service.publish(*range(1, 13), age=DAY)
+    rig = Rig(service, store=store, interval=300.0)
+    await rig.poller.prime()
+    published = iter(range(101, 104))
+
+    def publish(number: int) -> None:
+        # Each moves the listing: the scan asks for recent updates, to know what need not have been seen.
+        service.publish(*[index for index in [next(published, 0)] if index])
+
+    service.on_page = publish
+    while rig.journal.state.stage == "listing":
+        await rig.looks()
+    service.hidden = frozenset(range(101, 104))
+    await rig.goes_on_for(0.9 * HOUR)
+    service.hidden = frozenset()
+    await rig.goes_on_for(2 * HOUR)
+    assert Counter(rig.tale) == dict.fromkeys((("new", index) for index in range(101, 104)), 1)

@@ -24,7 +24,14 @@ _FEW: Final = 3
 
 
 def next_doubt(
-    before: AbsenceDoubt | None, *, scan: int, window: int, at: float, listed: int, absent: int, relisted: int
+    before: AbsenceDoubt | None,
+    *,
+    window: int,
+    at: float,
+    listed: int,
+    absent: int,
+    scan: int = 0,
+    relisted: int = 0,
 ) -> AbsenceDoubt | None:
     """Return the doubt after a complete scan.
 
@@ -32,10 +39,10 @@ def next_doubt(
 
     Args:
         before: The doubt before it.
-        scan: Its number.
         window: Seconds that it looked back.
         at: When it ended, on the feed's clock.
         listed, absent: How many known requests it listed, and how many it should have listed and did not.
+        scan: Its number.
         relisted: How many of the absent ones one scan has listed since the last one that lacked much.
     """
     if _is_much(absent, listed, window):

@@ -67,8 +67,20 @@ class Advance:
             return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)
         return is_covered(scan.window, state.watermark.most(received), state.allowance)
 
-    def advance(self, state: State, scan: ActiveScan, ended: float) -> State:
-        """Return the state after a scan that omits nothing and ended at that time on the feed's clock."""
+    def advance(self, state: State, scan: ActiveScan, ended: float, *, is_covering: bool) -> State:
+        """Return the state after a page that came at that time on the feed's clock.
+
+        Args:
+            state: The state before it.
+            scan: The scan that it belongs to.
+            ended: Time of the page.
+            is_covering: Whether the scan has ended with it and omits nothing.
+        """
+        if not is_covering:
+            if scan.is_first and not scan.is_silent and not state.is_entered:
+                # Every scan reports what it sees for the first time: nothing is undecided.
+                return with_watermark(attrs.evolve(state, stage="listing"), scan)
+            return state
         if not state.is_primed:
             return self._advance_first_scan(state, scan, ended)
         late, allowance = self._lateness(state, scan)

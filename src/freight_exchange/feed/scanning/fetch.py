@@ -117,6 +117,7 @@ class PageFetcher:
         through the whole listing.
         """
         while (window := self._window_since(scan.began)) < scan.window:
+            sent = self._clock.read()
             try:
                 page = await self._source.page(number, scan.scanner.size, window)
                 if page.failure is not None:
@@ -136,6 +137,7 @@ class PageFetcher:
                 await anyio.sleep(pause)
             else:
                 self._pacer.record_reply()
+                await self._journal.record_recent(scan, page, window, sent, self._clock.read())
                 return frozenset(record.index for record in page.records)
         return frozenset()
 
@@ -153,6 +155,7 @@ class PageFetcher:
         while not scanner.ended:
             if anyio.current_time() > until or window >= scan.window or scanner.pages == _PAGES_OF_RECENT:
                 return RECENT_UNKNOWN
+            sent = self._clock.read()
             page = await self._page(scanner, window)
             if page is not None and page.failure is not None:
                 if not await goes_on(self._pacer, scanner, page.failure):
@@ -160,6 +163,7 @@ class PageFetcher:
             elif page is not None:
                 listed.update(record.index for record in page.records)
                 scanner.take(page)
+                await self._journal.record_recent(scan, page, window, sent, self._clock.read())
         return RECENT_UNKNOWN if scanner.offset_ignored else RecentUpdates(frozenset(listed), window)
 
     async def _page(self, scanner: Scanner[RateRequest], window: int) -> Rows[RateRequest] | None:

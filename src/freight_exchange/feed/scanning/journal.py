@@ -17,18 +17,15 @@ from freight_exchange.feed.core.active_scan import ActiveScan
 from freight_exchange.feed.core.advance import (
     Advance,
     absence_query,
-    clock_lags,
     earliest_moment,
     find_gap,
     moment,
     recheck_window,
-    with_watermark,
 )
 from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
-from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Observation
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
-from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.core.inferred_updates import InferredUpdates
+from freight_exchange.feed.core.observing import observe_look_up, observe_recent, observe_scan
 from freight_exchange.feed.core.planner import is_recent
 from freight_exchange.feed.core.scanner import OPERATION
 from freight_exchange.feed.core.state import AbsenceDoubt, State
@@ -108,7 +105,7 @@ class Journal:
         """
         state, is_complete = self.state, scan.scanner.ended
         is_covering = is_complete and self._rules.is_covering(state, scan, received)
-        observation = self._observe_scan(scan, sent, received)
+        observation = observe_scan(state, self._unsteady, scan, sent, received)
         records = () if page is None else page.records
         broken = () if page is None else page.broken
         about = {record.index for record in records}
@@ -138,12 +135,13 @@ class Journal:
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
             doubt = self._judge_absence(scan, absent, received, query)
             after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
-            after = self._advance(after, scan, received, is_covering=is_covering and scan.doubt is None)
+            ended = state.watermark.time_at(received)
+            after = self._rules.advance(after, scan, ended, is_covering=is_covering and scan.doubt is None)
             return Commit(
                 requests=(*tracked, *scan.missing),
                 events=(*gap, *result.events),
                 state=after.dump(),
-                at=state.watermark.time_at(received),
+                at=ended,
             )
 
         def write() -> None:
@@ -161,6 +159,41 @@ class Journal:
 
         await self._run(write)
 
+    async def record_recent(
+        self, scan: ActiveScan, page: Rows[RateRequest], window: int, sent: Reading, received: Reading
+    ) -> None:
+        """Commit what a page of recent updates lists that was requested beside a scan.
+
+        What the scan's own last page lists as well is committed with that, which is older.
+        """
+        state = self.state
+        if not state.is_entered:
+            return
+        observation = observe_recent(state, self._unsteady, scan, window, sent, received)
+        own = None if scan.unwritten is None else scan.unwritten[0]
+        older = set[int]() if own is None else {record.index for record in own.records}
+        records = {record.index: record for record in page.records if record.index not in older}
+
+        def write() -> None:
+            result: Classification | None = None
+            known, tracked, after = dict[int, TrackedRequest](), list[TrackedRequest](), state
+
+            def decide(found: ReadSet) -> Commit:
+                nonlocal result, known, tracked, after
+                result, known = classify(tuple(records.values()), (), found.requests, observation), dict(found.requests)
+                tracked = self._inferred.corrected(result.tracked, known, observation.begin)
+                after = attrs.evolve(state, schema=result.schema)
+                return Commit(requests=tracked, events=result.events, state=after.dump(), at=observation.sent)
+
+            if self.state is state:
+                scan.event_count += self._store.commit(decide, indexes=tuple(records))
+                self.state = after
+                self._note_flips(result, observation.sent)
+                self._inferred.record(tracked, known, observation.begin)
+
+        if records:
+            await self._run(write)
+
     async def record_withdrawal(self, row: TrackedRequest, received: Reading) -> None:
         """Commit the withdrawal of a request."""
         time = self.state.watermark.time_at(received)
@@ -175,7 +208,7 @@ class Journal:
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack and a look-up has found."""
-        observation = self._observe(self.state.scan, received, received, received, WIDEST)
+        observation = observe_look_up(self.state, self._unsteady, received)
         result: Classification | None = None
 
         def decide(found: ReadSet) -> Commit:
@@ -257,54 +290,8 @@ class Journal:
         scan.recheck_window = recheck_window(self.state, scan, self._inferred.earliest(scan.missing), received)
         return doubt
 
-    def _advance(self, state: State, scan: ActiveScan, received: Reading, *, is_covering: bool) -> State:
-        if is_covering:
-            return self._rules.advance(state, scan, self.state.watermark.time_at(received))
-        if scan.is_first and not scan.is_silent and not state.is_entered:
-            # Every scan reports what it sees for the first time: nothing is undecided.
-            return with_watermark(attrs.evolve(state, stage="listing"), scan)
-        return state
-
-    def _observe_scan(self, scan: ActiveScan, sent: Reading, received: Reading) -> Observation:
-        observation = self._observe(scan.number, scan.began, sent, received, scan.window)
-        recent_updates = RECENT_UNKNOWN if scan.tier is schedule.NARROW else scan.recent_updates
-        state, between = self.state, observation.between
-        if state.is_primed:
-            return attrs.evolve(observation, recent_updates=recent_updates)
-        is_reported = scan.is_first and not scan.is_silent
-        if not state.is_entered or is_reported:
-            # What is seen for the first time may be older than the feed.
-            between = (None, between[1])
-        return attrs.evolve(
-            observation,
-            is_silent=scan.is_silent,
-            version=UNDECIDED if state.is_entered else BASELINE,
-            baseline_is_new=not state.is_entered or is_reported,
-            undecided_since=state.watermark.time - state.allowance,
-            unseen_is_recent=False,
-            between=between,
-            recent_updates=recent_updates,
-        )
-
-    def _observe(self, scan: int, began: Reading, sent: Reading, received: Reading, window: int) -> Observation:
-        state = self.state
-        covered = state.watermark.time - state.allowance
-        return Observation(
-            scan=scan,
-            sent=state.watermark.time_at(sent),
-            window=window,
-            is_silent=False,
-            covered=covered,
-            between=(earliest_moment(state, covered, received), moment(received)),
-            schema=state.schema,
-            unsteady=self._unsteady.fields_of,
-            unsteady_extras=self._unsteady.common,
-            clock_lags=clock_lags(state, began),
-        )
-
     def _note_flips(self, result: Classification | None, time: float) -> None:
-        if result is not None:
-            self._unsteady.record(result.flips, time)
+        self._unsteady.record(() if result is None else result.flips, time)
 
 
 def _lacks_more(scan: ActiveScan, doubt: AbsenceDoubt | None) -> bool:
