@@ -7,9 +7,9 @@ from collections import Counter
 from itertools import pairwise
 from typing import Final
 
-import attrs
 from tests.model.servers.drawing import Schedule
-from tests.model.servers.market import Content, Market, Row, Version
+from tests.model.servers.evidence import Evidence, Find
+from tests.model.servers.market import Content
 from tests.model.servers.replies import begins, first_alike, loudest_hour, proven_updates
 from tests.model.servers.run import Log, Reported
 from tests.model.servers.server import Served, StrangeServer
@@ -26,43 +26,7 @@ _HOUR: Final = 3600.0
 _FIVE_DAYS: Final = 432_000.0
 
 
-@attrs.frozen
-class Find:
-    """One thing that a watcher should not have done, or done.
-
-    Attributes:
-        excuse: Why it could not be known from outside, or which note goes with it; empty for a broken promise.
-    """
-
-    kind: str
-    index: int | None
-    at: float
-    text: str
-    excuse: str = ""
-
-
-class _Judge:
-    def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
-        self.schedule = schedule
-        self.log = log
-        self.server = server
-        self.market: Market = schedule.market
-        self.finds: list[Find] = []
-        self.fold: dict[int, Reported] = {}
-        self.turns: Counter[tuple[int, int]] = Counter()
-        self.began = log.live[0] if log.live else schedule.end
-        self._versions: dict[int, list[Version]] = {}
-
-    def versions(self, index: int) -> list[Version]:
-        if index not in self._versions:
-            self._versions[index] = self.market.versions(index)
-        return self._versions[index]
-
-    def find(self, kind: str, index: int | None, at: float, text: str, excuse: str = "") -> None:
-        if not excuse and self._in_trouble(at):
-            excuse = "Degraded beside it"
-        self.finds.append(Find(kind, index, at, text, excuse))
-
+class _Judge(Evidence):
     def judge(self) -> list[Find]:
         for error in self.log.errors:
             # Entering a feed raises what does not look like an outage.
@@ -77,12 +41,6 @@ class _Judge:
             self._recoveries()
             self._loud_trouble()
         return self.finds
-
-    def _in_trouble(self, at: float) -> bool:
-        began = [degraded for degraded in self.log.degraded if degraded <= at]
-        if not began:
-            return False
-        return not any(began[-1] < recovered < at - _HOUR for recovered in self.log.recovered)
 
     def _events(self) -> None:
         schemas: Counter[int] = Counter()
@@ -118,6 +76,10 @@ class _Judge:
             excuse = "a cache that answers every window alike" if self.schedule.quirks.has_cache_of_pages else ""
             if self._may_have_slept(event.at):
                 excuse = "a wall clock that was set: all of a window may be later than the entry"
+            elif self.unseen.was_hidden_at_entry(index):
+                excuse = "hidden from the first scan"
+            elif self.unseen.was_brought_back_by_the_clock(index, event.at):
+                excuse = "a service clock that was set back: its windows list what they did not before"
             self.find("stood before", index, event.at, f"{event.content}", excuse)
         if event.returned != gone:
             self.find("returned", index, event.at, f"{event.kind} returned={event.returned} after {before}")
@@ -150,15 +112,6 @@ class _Judge:
         stood = self._at_entry(index)
         return stood is not None and stood == self.market.rows(at).get(index)
 
-    def _at_entry(self, index: int) -> Row | None:
-        """A request as it was when the feed was entered.
-
-        A reply that is older than a request can neither show it nor prove when it was published: the oldest one up to
-        the entry decides. The service's clock does not, which may have been set back.
-        """
-        shown = [s.as_of for s in self._listings(self.began)]
-        return self.market.rows(min(shown)).get(index) if shown else None
-
     def _withdrawal(self, event: Reported, index: int, appeared: float) -> None:
         # A reader who pauses comes to it later than the look-up by which it was found.
         lookups = self._lookups(index, event.at)
@@ -168,13 +121,18 @@ class _Judge:
             if version.content is None and version.since < event.at and version.until > since:
                 return
         excuse = ""
-        if self.schedule.quirks.lookups_have_windows and not self._reached(index, event.at):
+        if self.schedule.quirks.lookups_have_windows and not self._is_shown(index, event.at, lookups):
             excuse = "shown to no question, as if gone"
         elif lookups and lookups[-1].as_of < appeared:
             excuse = "look-ups that are older than the request"
         elif self._is_gone_by_every_reply(index, event.at):
             excuse = "gone by every reply of an interval, as few others"
         self.find("false withdrawal", index, event.at, f"{event.content}", excuse)
+
+    def _is_shown(self, index: int, at: float, lookups: list[Served]) -> bool:
+        """Return whether windows reach back to the last update of a request, also by the replica that was asked."""
+        answers = [(at, at), *((look.as_of, look.at) for look in lookups[-1:])]
+        return all(self.unseen.is_within_reach(self.market.rows(as_of).get(index), when) for as_of, when in answers)
 
     def _far_jump(self, at: float) -> bool:
         jumps = (*self.schedule.wall_jumps, *self._unreported_times())
@@ -224,13 +182,6 @@ class _Judge:
         hidden = len(wanted - listed)
         return hidden >= _MANY and 2 * hidden >= len(known)
 
-    def _listings(self, until: float) -> list[Served]:
-        return [s for s in self.server.served if s.asked == "listing" and not s.failed and s.at < until]
-
-    def _lookups(self, index: int, until: float) -> list[Served]:
-        lookups = (s for s in self.server.served if s.asked == "look-up" and not s.failed and s.at <= until)
-        return [s for s in lookups if int(s.body["index"]) == index]
-
     def _final_states(self) -> None:
         for index in sorted(self.market.ever):
             version = self.versions(index)[-1]
@@ -240,8 +191,10 @@ class _Judge:
                     # Such a request may be older than every window; a field that comes or goes is no update of it.
                     known = self._is_updated_since_entry(event, index, version.since)
                     excuse = "" if known else "there before the feed began, not seen updated"
-                    if known and event.kind != "withdrawn" and self._may_be_older(event, version.since):
+                    if known and self._may_be_older(self._first_of(event), version.since):
                         excuse = "a wall clock that was set: it may be older than every window"
+                    elif known and self._is_gap_beside(version.since):
+                        excuse = "a Gap beside it"
                     self.find("missed withdrawal", index, version.since, f"last reported {event}", excuse)
                 continue
             if event is None and self.schedule.start != "backfill":
@@ -257,11 +210,33 @@ class _Judge:
                     excuse = "a cache that answers every window alike"
                 if event is None and self._is_in_no_window_since_entry(index, version.since):
                     excuse = "updated during the first scan, and listed by no window that begins after the entry"
+                since = version.since if event is None or event.kind != "withdrawn" else max(event.at, version.since)
+                if self.unseen.left_while_hidden(index, since, version.content):
+                    excuse = "hidden until no hourly scan could list it any more"
+                left = self.unseen.left(index)
+                if not excuse and left is not None and self._in_trouble(left):
+                    excuse = "Degraded when it left the widest window of the service"
                 self.find("missed", index, version.since, f"{version.content}; last reported {event}", excuse)
+
+    def _first_of(self, event: Reported) -> Reported:
+        """The event that first reported the state of an event: a field that comes or goes is no update."""
+        alike = event
+        for earlier in reversed([t for t in self.log.reported if t.index == event.index and t.at <= event.at]):
+            if earlier.content != event.content or earlier.kind == "withdrawn":
+                break
+            alike = earlier
+        return alike
+
+    def _is_gap_beside(self, gone: float) -> bool:
+        """Return whether a gap was reported before scans could prove that a request is gone: it may be older since."""
+        gaps = [t.at for t in self.log.reported if t.kind == "Gap" and t.at > gone]
+        return any(at - gone < _HOUR or self._in_trouble(at) for at in gaps)
 
     def _is_updated_since_entry(self, event: Reported, index: int, until: float) -> bool:
         """Return whether replies prove that a request was updated, or published, after the first listing."""
-        listings = self._listings(until)
+        # A reply that a cache keeps for all windows of a page proves nothing by the window of its request.
+        is_kept = self.schedule.quirks.has_cache_of_pages
+        listings = [s for s in self._listings(until) if not (is_kept and s.as_of < s.at)]
         if listings and proven_updates(listings).get(index, -math.inf) >= listings[0].at:
             return True
         return event.observed is not None and event.observed[0] is not None and self._at_entry(index) is None
@@ -281,6 +256,8 @@ class _Judge:
         if updated > self.log.listed or any(index in s.rows for s in listings if s.at < updated):
             return False
         stamp = self.market.rows(updated)[index].stamp
+        if self.unseen.was_hidden_when_decided(index, updated):
+            return True
         scans = (s.at for s in listings if s.at >= updated)
         least = (quirks.service_clock(at) - self.server.counted_window(int(at - self.began)) for at in scans)
         return all(stamp < since for since in least)
@@ -308,23 +285,6 @@ class _Judge:
             if len(proofs) < _SCANS:
                 return True
         return False
-
-    def _baseline(self, index: int) -> Content | None:
-        """Return the state of a request in the first scan, as it was when the feed was entered."""
-        until = self.began if self.log.listed is None else self.log.listed
-        shown = [s for s in self.server.served if s.at <= until and index in s.rows]
-        stood = next(v.content for v in self.versions(index) if v.since <= self.began < v.until)
-        if any(s.rows[index] == stood for s in shown):
-            return stood
-        early = [s.rows[index] for s in shown if s.at <= self.began]
-        return early[-1] if early else None
-
-    def _reached(self, index: int, at: float) -> bool:
-        """Return whether the widest window that the service supports reached back to the last update of a request."""
-        quirks = self.schedule.quirks
-        reach = {"an hour": _HOUR, "capped": float(quirks.cap)}.get(quirks.windows, _FIVE_DAYS)
-        row = self.market.rows(at).get(index)
-        return row is None or quirks.service_clock(at) - row.stamp <= reach
 
     def _covers(self) -> None:
         quirks = self.schedule.quirks

@@ -70,6 +70,10 @@ class Empty:
     share: float
     form: Form
 
+    def hides(self, index: int) -> bool:
+        """Return whether a request is in a shard that fails."""
+        return index * 7919 % 1000 < self.share * 1000
+
 
 @attrs.frozen
 class Trouble:

@@ -150,7 +150,7 @@ class StrangeServer:
         form = ""
         for empty in self.quirks.empties:
             if now in empty.span and (empty.lookups if lookup else empty.listings):
-                rows = [row for row in rows if row.index * 7919 % 1000 >= empty.share * 1000]
+                rows = [row for row in rows if not empty.hides(row.index)]
                 form = empty.form
         if lookup:
             rows = [row for row in rows if row.index == int(body["index"])]
