@@ -147,7 +147,7 @@ MUTATIONS: Final = (
     one(
         "7 a machine that was saved counts on its own clocks",
         "feed/core/advance.py",
-        "updated_after=_earliest(listed, _clock_lags(state, received))",
+        "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=listed",
         "tests/unit/feed/test_watcher_honesty.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
     ),
@@ -275,7 +275,7 @@ MUTATIONS: Final = (
     one(
         "7 absence counts where the window proves nothing",
         "feed/core/advance.py",
-        "updated_after=_earliest(listed, _clock_lags(state, received))",
+        "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=-1e17",
         "tests/unit/feed/test_watcher_absence.py",
         "tests/unit/feed/test_watcher_honesty.py",
@@ -366,7 +366,7 @@ MUTATIONS: Final = (
     ),
     one(
         "9 the first scan decides by itself what is new",
-        "feed/scanning/journal.py",
+        "feed/core/observing.py",
         "version=UNDECIDED if state.is_entered else BASELINE",
         "version=BASELINE",
         "tests/unit/feed/test_first_scan.py",

@@ -88,7 +88,7 @@ _FENCE_TERM: Final = """
 _RESIGN: Final = """
     UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s AND term_epoch = %(epoch)s
 """
-# The first one of its version and handlers shows which version is newer. One that owns nothing open has nothing to adopt.
+# The first one of its version and handlers shows which version is newer. One that owns nothing has nothing to adopt.
 _FORGET: Final = """
     DELETE FROM freight_exchange.replica AS gone
     WHERE binding = %(binding)s AND has_left AND lease_until < clock_timestamp() - interval '1 day'
