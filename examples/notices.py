@@ -51,14 +51,22 @@ class Notices:
 @router.on_selected(id="mail")
 async def mail_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
     contact = "unknown" if bid.contact is None else f"{bid.contact.name} <{bid.contact.email}>"
-    text = f"Request {bid.ref_id or bid.index} at {bid.amount} is ours.\nContact: {contact}\n"
+    price = f"{bid.amount} {await currency_code(ctx, bid.currency)}"
+    text = f"Request {bid.ref_id or bid.index} at {price} is ours.\nContact: {contact}\n"
     await send_mail(notices, f"selected-{bid.index}", f"Won: {bid.commodity}, {bid.origin} to {bid.destination}", text)
 
 
 @router.on_selected(id="webhook")
 async def post_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
     contact = None if bid.contact is None else {"name": bid.contact.name, "email": bid.contact.email}
-    notice = {"event": "selected", "request": bid.index, "amount": str(bid.amount), "contact": contact}
+    currency = await currency_code(ctx, bid.currency)
+    notice = {
+        "event": "selected",
+        "request": bid.index,
+        "amount": str(bid.amount),
+        "currency": currency,
+        "contact": contact,
+    }
     await call_webhook(notices, f"selected-{bid.index}", notice)
 
 
@@ -69,9 +77,8 @@ async def post_selection(bid: Bid, ctx: Context, notices: Notices) -> None:
 async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
     assert isinstance(ctx.event, OfferEvent)
     request = ctx.event.listing
-    text = (
-        f"Offer {offer.id} on request {request.ref_id or request.index}: {offer.amount}, {offer.terms or 'no terms'}.\n"
-    )
+    price = f"{offer.amount} {await currency_code(ctx, offer.currency)}"
+    text = f"Offer {offer.id} on request {request.ref_id or request.index}: {price}, {offer.terms or 'no terms'}.\n"
     subject = f"Offer: {request.commodity}, {request.origin} to {request.destination}"
     await send_mail(notices, f"offer-{offer.id}", subject, text)
 
@@ -79,8 +86,19 @@ async def mail_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
 @router.on_offer(id="webhook offer")
 async def post_offer(offer: Offer, ctx: Context, notices: Notices) -> None:
     assert isinstance(ctx.event, OfferEvent)
-    notice = {"event": "offer", "request": ctx.event.request, "offer": offer.id, "amount": str(offer.amount)}
+    notice = {
+        "event": "offer",
+        "request": ctx.event.request,
+        "offer": offer.id,
+        "amount": str(offer.amount),
+        "currency": await currency_code(ctx, offer.currency),
+    }
     await call_webhook(notices, f"offer-{offer.id}", notice)
+
+
+async def currency_code(ctx: Context, currency: int | None) -> str | None:
+    """Return the code of a currency, which offers name by its index at this exchange."""
+    return None if currency is None else (await ctx.exchange.currencies.get(currency)).code
 
 
 async def send_mail(notices: Notices, key: str, subject: str, text: str) -> None:

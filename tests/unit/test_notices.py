@@ -10,6 +10,7 @@ from datetime import timedelta
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler, ThreadingTCPServer
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -17,7 +18,7 @@ import httpx
 import pytest
 from examples import notices
 
-from freight_exchange import Bid, Bot, Contact, Context, RateRequest, RetryLater
+from freight_exchange import Bid, Bot, Contact, Context, Currency, RateRequest, RetryLater
 from freight_exchange.testing import Sandbox
 
 BID = Bid(
@@ -27,10 +28,18 @@ BID = Bid(
     origin="Hong Kong",
     destination="Oslo",
     amount=Decimal("1840.50"),
+    currency=840,
     contact=Contact(name="Ann Shipper", email="ann@shipper.example"),
 )
-CONTEXT = cast("Context", None)
-"""The handlers under test use nothing of it."""
+
+
+class Currencies:
+    async def get(self, index: int) -> Currency:
+        return Currency(index=index, code="USD")
+
+
+CONTEXT = cast("Context", SimpleNamespace(exchange=SimpleNamespace(currencies=Currencies())))
+"""The handlers under test use nothing else of it."""
 
 
 class MailHandler(StreamRequestHandler):
@@ -104,6 +113,7 @@ async def test_mail_names_the_contact_and_no_text_of_the_shipper_adds_a_header()
     assert "Subject: Won: Tiles Bcc: thief@example.com, Hong Kong to Oslo" in head
     assert "Message-ID: <selected-4@forwarder.example>" in head
     assert not [line for line in head.splitlines() if line.startswith("Bcc")]
+    assert "Request RQ-4 at 1840.50 USD is ours." in body
     assert "Contact: Ann Shipper <ann@shipper.example>" in body
 
 
@@ -115,7 +125,7 @@ async def test_webhook_is_signed_and_carries_a_key() -> None:
     assert headers["X-Signature"] == notices.signature("s3cret", headers["X-Timestamp"], body)
     assert headers["X-Signature"] != notices.signature("other", headers["X-Timestamp"], body)
     assert headers["Idempotency-Key"] == "selected-4"
-    assert json.loads(body)["amount"] == "1840.50"
+    assert (json.loads(body)["amount"], json.loads(body)["currency"]) == ("1840.50", "USD")
     assert b"s3cret" not in body
     assert "s3cret" not in str(headers) + repr(shared(client))
 
@@ -173,9 +183,10 @@ async def test_shipper_is_notified_of_an_offer_by_mail_and_by_webhook() -> None:
                 while len(hook.received) < 2 or not mail.received:  # noqa: ASYNC110 - threads receive them
                     await anyio.sleep(0.05)
     headers, body = hook.received[1]
-    assert json.loads(body) == {"event": "offer", "request": request, "offer": 5001, "amount": "840"}
+    assert json.loads(body) == {"event": "offer", "request": request, "offer": 5001, "amount": "840", "currency": "USD"}
     assert headers["X-Signature"] == notices.signature("s3cret", headers["X-Timestamp"], body)
     assert {headers["Idempotency-Key"] for headers, _ in hook.received} == {"offer-5001"}
     (message,) = mail.received
     assert "Message-ID: <offer-5001@forwarder.example>" in message
     assert "Subject: Offer: " in message
+    assert "840 USD, valid" in message
