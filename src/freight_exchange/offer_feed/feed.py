@@ -40,10 +40,11 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     Entering it reads the whole listing once, unless an earlier run has, and retries transient errors; a wrong URL, an
     invalid certificate or a rejected login is raised. Pulling the next event acknowledges the one in hand, durably;
     leaving the loop does not: the event is delivered again, after a restart too. Scans run only while an event is
-        awaited.
+    awaited.
 
     An offer is reported as gone once two complete scans in a row lack it and a look-up of its request does too. If
-    scans lack most of what they should contain, nothing counts as gone for an hour.
+    scans lack most of what they should contain, nothing counts as gone for an hour. A look-up that shows no offer
+    counts only if look-ups show offers that are listed.
     """
 
     def __init__(
