@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from unittest.mock import patch
 
 from tools.lib.endless_exchange import EndlessExchange
 from tools.lib.measured_processes import ACCOUNT
 from tools.lib.waiting_queue import BotQueue
 
 from freight_exchange.store import PostgresStore
+from freight_exchange.store.postgres import work_sql
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.protocol import Binding
 from freight_exchange.store.work import Work
@@ -25,15 +27,14 @@ def fence_costs(database: str, batch: int, claims: int, rounds: int) -> list[tup
     seat = store.join(
         Binding(EndlessExchange.url, ACCOUNT[0], queue.program.name), handlers=["handle"], version="", lease=3600.0
     )
-    fence, found = Replica.fence, list[tuple[float, float]]()
+    found = list[tuple[float, float]]()
+    bare_claim = work_sql.CLAIM.replace("EXISTS (SELECT FROM fence) AND", "")
     try:
         for _ in range(rounds):
             fenced = _seconds(seat.work, batch, claims)
-            Replica.fence = lambda *_: None  # type: ignore[method-assign]
-            found.append((fenced, _seconds(seat.work, batch, claims)))
-            Replica.fence = fence  # type: ignore[method-assign]
+            with patch.object(Replica, "fence"), patch.object(work_sql, "CLAIM", bare_claim):
+                found.append((fenced, _seconds(seat.work, batch, claims)))
     finally:
-        Replica.fence = fence  # type: ignore[method-assign]
         store.close()
         queue.close()
     return found

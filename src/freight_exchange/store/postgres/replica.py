@@ -34,7 +34,8 @@ _BEAT: Final = f"""
     WHERE id = %(replica)s AND epoch = 0 AND NOT has_left
     RETURNING {FLUSHED}::text
 """
-_FENCE: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0 FOR KEY SHARE"
+_CHECK: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0"
+_FENCE: Final = f"{_CHECK} FOR KEY SHARE"
 # A replica that is inside a transaction is left for the next time: its lock ends with the transaction.
 _END_LAPSED: Final = """
     UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
@@ -173,6 +174,15 @@ class Replica:
             FencedError: The work was taken over.
         """
         if connection.row(_FENCE, self._values) is None:
+            raise self._fenced(connection)
+
+    def check(self, connection: DatabaseConnection) -> None:
+        """Look whether the work was taken over, without a lock.
+
+        Raises:
+            FencedError: It was.
+        """
+        if connection.row(_CHECK, self._values) is None:
             raise self._fenced(connection)
 
     def beat(self, connection: DatabaseConnection) -> bool:

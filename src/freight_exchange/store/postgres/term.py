@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
     from freight_exchange.store.postgres.replica import Replica
     from freight_exchange.store.protocol import AbsenceQuery, NewEvent
+    from freight_exchange.store.work import Delivery
 
 __all__ = ["PostgresTerm"]
 
@@ -60,6 +61,10 @@ class PostgresTerm(PostgresWork):
                 connection.execute(query, self._values(state=commit.state))
             self.unacknowledged += added
         return added
+
+    def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
+        with self._write():
+            return super().claim(now=now, limit=limit, handlers=handlers)
 
     def pending(self, *, after: int = 0, limit: int = 100) -> Sequence[StoredEvent]:
         query = f"{feed_sql.EVENT} AND id > %(after)s AND NOT is_acknowledged ORDER BY id LIMIT %(limit)s"

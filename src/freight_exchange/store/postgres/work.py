@@ -32,11 +32,11 @@ class PostgresWork:
         self._is_released = False
 
     def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
-        values = self._values(now=now, limit=limit, handlers=_array(handlers), owner=self._replica.id)
-        rows: list[Any] = []
-        if limit > 0:
-            with self._write() as connection:
-                rows = connection.rows(work_sql.CLAIM, values)
+        connection = self._read()
+        values = self._values(now=now, limit=max(0, limit), handlers=_array(handlers), owner=self._replica.id)
+        rows = connection.rows(work_sql.CLAIM, values)
+        if not rows:
+            self._replica.check(connection)
         claimed = [read_delivery(row) for row in rows]
         return sorted(claimed, key=_order)
 

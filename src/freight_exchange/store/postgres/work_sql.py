@@ -49,6 +49,9 @@ _IS_CLAIMABLE: Final = f"""
 """
 # Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it. `+ 0`
 # keeps its search from the index of due times, which has all requests.
+#
+# It has its fence, the lock of `Replica.fence`, so that it needs no transaction around it: a replica that finds nothing
+# writes nothing.
 CLAIM: Final = f"""
     WITH due AS (
         SELECT event, handler FROM freight_exchange.delivery
@@ -65,11 +68,14 @@ CLAIM: Final = f"""
         ORDER BY not_before, "index" NULLS FIRST, event, handler
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
+    ), fence AS (
+        SELECT FROM freight_exchange.replica
+        WHERE id = %(owner)s AND epoch = 0 AND EXISTS (SELECT FROM due) FOR KEY SHARE
     )
     UPDATE freight_exchange.delivery SET state = 'claimed', attempts = attempts + 1, owner = %(owner)s
     FROM due, freight_exchange.event
-    WHERE delivery.binding = %(binding)s AND delivery.event = due.event AND delivery.handler = due.handler
-        AND event.id = due.event
+    WHERE EXISTS (SELECT FROM fence) AND delivery.binding = %(binding)s AND delivery.event = due.event
+        AND delivery.handler = due.handler AND event.id = due.event
     RETURNING delivery.event, delivery.handler, delivery."index", event.kind, event.payload, delivery.attempts,
         delivery.state, delivery.not_before, delivery.error
 """

@@ -40,6 +40,13 @@ def take_term(seat: PostgresSeat) -> WorkStore:
     return term
 
 
+def await_lock(waiting: threading.Thread) -> None:
+    """Wait until a statement of a thread waits for a lock of another transaction."""
+    while not execute("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
+        assert waiting.is_alive(), "it did not wait"
+        waiting.join(0.01)
+
+
 def enqueue(seat: PostgresSeat, *indexes: int) -> None:
     """Add a delivery for each request, in a term of the seat."""
     term = take_term(seat)
@@ -98,8 +105,36 @@ class TestClaims:
             thread.join()
         assert sorted(taken, key=str) == sorted(range(80), key=str)
 
+    def test_that_find_nothing_write_nothing(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1)
+        assert len(first.work.claim(now=2.0, limit=1)) == 1
+        assert second.work.claim(now=2.0, limit=1) == []
+        # The lock of a fence is in this column.
+        assert execute("SELECT xmax::text = '0' FROM freight_exchange.replica ORDER BY id") == [(False,), (True,)]
+
 
 class TestTakeOver:
+    def test_during_a_claim_leaves_the_delivery_to_others(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        enqueue(first, 1)
+        lapse(first)
+        errors: list[Exception] = []
+
+        def claim() -> None:
+            with pytest.raises(FencedError) as caught:
+                first.work.claim(now=2.0, limit=1)
+            errors.append(caught.value)
+
+        claiming = threading.Thread(target=claim)
+        with second.work.transaction():
+            second.replica.end_lapsed(second.work._read())
+            claiming.start()
+            await_lock(claiming)
+        claiming.join()
+        assert len(errors) == 1
+        assert [one.index for one in second.work.claim(now=2.0, limit=1)] == [1]
+
     def test_adopts_claims_and_open_effects(self, store: PostgresStore) -> None:
         first, second = join(store), join(store)
         enqueue(first, 1, 2, 3)
@@ -295,8 +330,7 @@ def test_event_about_no_request_is_done_once_the_last_of_two_replicas_settles(st
     with first.work.transaction():
         first.work.settle(number, "log", state="done", at=3.0)
         settling.start()
-        while not execute("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-            settling.join(0.01)
+        await_lock(settling)
     settling.join()
     assert execute("SELECT is_owed, payload FROM freight_exchange.event") == [(False, b"")]
 
