@@ -18,7 +18,7 @@ import pytest
 
 from freight_exchange import DecodeError, wire
 from freight_exchange.transport.http.decompression import LARGEST
-from freight_exchange.transport.retry_after import retry_after
+from freight_exchange.transport.rules.retry_after import retry_after
 
 SHORT = 1.0
 LONG = float(os.environ.get("FUZZ_SECONDS", "600"))

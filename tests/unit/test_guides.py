@@ -15,7 +15,14 @@ from freight_exchange import Bot, RetryPolicy
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.message import RequestKind
-from freight_exchange.transport.retry_matrix import LONGEST_WAIT, MATRIX, THROTTLED_COST, TRANSIENT_COST, Cause, Rule
+from freight_exchange.transport.rules.retry_matrix import (
+    LONGEST_WAIT,
+    MATRIX,
+    THROTTLED_COST,
+    TRANSIENT_COST,
+    Cause,
+    Rule,
+)
 
 DOCS = ROOT / "docs"
 

@@ -21,11 +21,11 @@ MUTATIONS: Final = (
         "a write is tried again after its headers may have left",
         (
             (
-                "transport/retry_matrix.py",
+                "transport/rules/retry_matrix.py",
                 "Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
                 "Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
             ),
-            ("transport/retry_matrix.py", "        return not error.unsent\n", "        return False\n"),
+            ("transport/rules/retry_matrix.py", "        return not error.unsent\n", "        return False\n"),
             (
                 "transport/middleware/outcome.py",
                 "            if in_doubt(request):\n                # Only",
@@ -35,7 +35,7 @@ MUTATIONS: Final = (
     ),
     one(
         "a write is tried again after a reply that is not about it",
-        "transport/retry_matrix.py",
+        "transport/rules/retry_matrix.py",
         "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
         "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
     ),
@@ -92,7 +92,7 @@ MUTATIONS: Final = (
     ),
     one(
         "Retry-After is not heeded",
-        "transport/retry_matrix.py",
+        "transport/rules/retry_matrix.py",
         "return delay + chance() * min(1.0, 0.1 * delay)",
         "return 0.0",
     ),

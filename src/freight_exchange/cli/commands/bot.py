@@ -16,11 +16,11 @@ from click.core import ParameterSource
 import freight_exchange
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.process.process import importing
+from freight_exchange.cli.client.runner import run as run_loop
 from freight_exchange.cli.commands.bot_records import dead, doubts, gaps
 from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option
 from freight_exchange.cli.render.record import print_details, print_json, to_json
-from freight_exchange.cli.runner import run as run_loop
 from freight_exchange.environment import (
     ADDRESSES_VARIABLE,
     CARRIER_FIELD_VARIABLE,

@@ -11,8 +11,8 @@ import anyio
 import click
 
 import freight_exchange
+from freight_exchange.cli.client.runner import run
 from freight_exchange.cli.render.record import format_value
-from freight_exchange.cli.runner import run
 from freight_exchange.sandbox import Cargo, Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from freight_exchange.cli.credentials import conflicting_account, resolve_credentials, token_file
+from freight_exchange.cli.client.credentials import conflicting_account, resolve_credentials, token_file
+from freight_exchange.cli.client.session import run_with_client
 from freight_exchange.cli.options import json_option
 from freight_exchange.cli.render.record import format_value, print_details, print_json, print_result
-from freight_exchange.cli.session import run_with_client
 from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.settings import EMAIL_VARIABLE

@@ -10,6 +10,7 @@ import click
 
 import freight_exchange
 from freight_exchange import quotes
+from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.commands.offers_export import export
 from freight_exchange.cli.commands.offers_watch import watch_offers
 from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
@@ -27,7 +28,6 @@ from freight_exchange.cli.render.record import (
     to_json,
 )
 from freight_exchange.cli.render.table import Column, print_table
-from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import BadRequestError, NotFoundError
 

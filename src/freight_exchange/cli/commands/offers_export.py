@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from freight_exchange.cli.client.session import client_command
 from freight_exchange.cli.options import INDEX
 from freight_exchange.cli.render.csv_rows import print_csv_header, print_csv_row
 from freight_exchange.cli.render.listing import collect
 from freight_exchange.cli.render.record import currency_codes, print_json
-from freight_exchange.cli.session import client_command
 from freight_exchange.errors import NotFoundError
 
 if TYPE_CHECKING:

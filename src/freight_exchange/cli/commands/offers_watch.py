@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from freight_exchange.cli.client.session import run_with_client
 from freight_exchange.cli.commands.watch import print_event_json, print_event_line, pull
 from freight_exchange.cli.exit_status import QuietInterrupt
 from freight_exchange.cli.options import FILE, INDEX, Duration, json_option
 from freight_exchange.cli.render.record import currency_codes
-from freight_exchange.cli.session import run_with_client
 from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.models.offer_filter import OfferFilter

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 import freight_exchange
+from freight_exchange.cli.client.session import client_command
 from freight_exchange.cli.output import Output, format_options
 from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.session import client_command
 
 if TYPE_CHECKING:
     from freight_exchange import Carrier, Currency, FreightExchange

@@ -10,6 +10,7 @@ import click
 
 import freight_exchange
 from freight_exchange import cargo
+from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.commands.requests_import import import_
 from freight_exchange.cli.commands.watch import watch
 from freight_exchange.cli.drafts import build_draft, draft_options, past_option, reject_past_arrival
@@ -31,7 +32,6 @@ from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import format_value, print_details, print_json
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.session import client_command, run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import NotFoundError
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from freight_exchange.cli.credentials import resolve_credentials
+from freight_exchange.cli.client.credentials import resolve_credentials
+from freight_exchange.cli.client.session import run_with_client
 from freight_exchange.cli.drafts import past_option, reject_past_arrival
 from freight_exchange.cli.exit_status import InterruptedWriteError, Status
 from freight_exchange.cli.options import FILE, json_option, yes_option
 from freight_exchange.cli.render.record import format_value, print_json
-from freight_exchange.cli.session import run_with_client
 from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.errors import ValidationError
 

@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 import anyio
 import click
 
+from freight_exchange.cli.client.runner import run
 from freight_exchange.cli.exit_status import Status
 from freight_exchange.cli.options import FILE
-from freight_exchange.cli.runner import run
 from freight_exchange.cli.terminal import warn
 from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.board import PATH, Board, BoardController, samples

@@ -9,11 +9,11 @@ import attrs
 import click
 
 from freight_exchange.cargo import Per
+from freight_exchange.cli.client.session import run_with_client
 from freight_exchange.cli.options import FILE, json_option, limit_option
 from freight_exchange.cli.render.listing import collect
 from freight_exchange.cli.render.record import print_json, print_result, to_json
 from freight_exchange.cli.render.table import Column, print_table
-from freight_exchange.cli.session import run_with_client
 from freight_exchange.tariff import NoQuote, Quote, Tariff
 
 if TYPE_CHECKING:

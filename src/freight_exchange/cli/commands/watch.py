@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from freight_exchange.cli.client.session import run_with_client
 from freight_exchange.cli.exit_status import QuietInterrupt
 from freight_exchange.cli.options import (
     FILE,
@@ -24,7 +25,6 @@ from freight_exchange.cli.options import (
 from freight_exchange.cli.render.event import event_to_json, format_event
 from freight_exchange.cli.render.listing import show_progress
 from freight_exchange.cli.render.record import print_json
-from freight_exchange.cli.session import run_with_client
 from freight_exchange.feed.events import Acknowledgeable
 from freight_exchange.hooks import Scan, ScanProgress
 

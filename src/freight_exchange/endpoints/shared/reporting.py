@@ -12,7 +12,7 @@ import anyio
 from freight_exchange.errors import DecodeError
 from freight_exchange.hooks import BrokenRecord
 from freight_exchange.transport.call import new_call_id
-from freight_exchange.transport.redaction import redact_decode_error, reply_headers
+from freight_exchange.transport.rules.redaction import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from freight_exchange.transport.retry_after import LONGEST_HONOURED
+from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED
 
 __all__ = ["Pacer"]
 

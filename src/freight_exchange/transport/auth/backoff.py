@@ -19,8 +19,8 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.errors.hierarchy import copy_error
-from freight_exchange.transport.retry_after import LONGEST_HONOURED, spoken
-from freight_exchange.transport.status_errors import UNTIL_CHANGED
+from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, spoken
+from freight_exchange.transport.rules.status_errors import UNTIL_CHANGED
 
 if TYPE_CHECKING:
     from freight_exchange.transport.secrets import Secret

@@ -19,7 +19,7 @@ from freight_exchange.platform import clock
 from freight_exchange.transport.auth.backoff import LoginBackoff
 from freight_exchange.transport.auth.token import AccessToken, Grant
 from freight_exchange.transport.background import TaskCancelledError
-from freight_exchange.transport.status_errors import unauthorized
+from freight_exchange.transport.rules.status_errors import unauthorized
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks

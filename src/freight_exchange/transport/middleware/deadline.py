@@ -8,7 +8,7 @@ import anyio
 
 from freight_exchange.errors import DeadlineExceededError
 from freight_exchange.transport.middleware.outcome import in_doubt, outcome_unknown
-from freight_exchange.transport.redaction import describe
+from freight_exchange.transport.rules.redaction import describe
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError

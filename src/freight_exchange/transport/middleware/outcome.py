@@ -17,9 +17,9 @@ from freight_exchange.errors import (
 )
 from freight_exchange.platform import clock
 from freight_exchange.transport.message import RequestKind
-from freight_exchange.transport.redaction import describe
-from freight_exchange.transport.retry_after import retry_after
-from freight_exchange.transport.status_errors import error_of, login_error
+from freight_exchange.transport.rules.redaction import describe
+from freight_exchange.transport.rules.retry_after import retry_after
+from freight_exchange.transport.rules.status_errors import error_of, login_error
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Next, Request, Response

@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState
 
 from freight_exchange.hooks import Retry as RetryEvent
 from freight_exchange.transport.middleware.outcome import FailedAttemptError, outcome_unknown
-from freight_exchange.transport.retry_matrix import (
+from freight_exchange.transport.rules.retry_matrix import (
     LONGEST_WAIT,
     Cause,
     Rule,

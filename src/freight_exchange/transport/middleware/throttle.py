@@ -10,7 +10,7 @@ import anyio
 from freight_exchange.errors import RateLimitedError
 from freight_exchange.platform import clock
 from freight_exchange.transport.message import RequestKind
-from freight_exchange.transport.retry_after import LONGEST_HONOURED, retry_after, spoken
+from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, retry_after, spoken
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Next, Request, Response

@@ -11,7 +11,7 @@ from freight_exchange.hooks import Attempt
 from freight_exchange.platform.reply_headers import NO_HEADERS
 from freight_exchange.transport.http import log_filter
 from freight_exchange.transport.message import RequestKind
-from freight_exchange.transport.redaction import reply_headers
+from freight_exchange.transport.rules.redaction import reply_headers
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError

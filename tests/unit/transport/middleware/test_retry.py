@@ -26,8 +26,8 @@ from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.message import CallContext, Request, RequestKind
 from freight_exchange.transport.middleware.outcome import FailedAttemptError
 from freight_exchange.transport.middleware.retry import RetryBudget, RetryRules
-from freight_exchange.transport.retry_matrix import MATRIX as RULES
-from freight_exchange.transport.retry_matrix import Cause, Rule, cost_of
+from freight_exchange.transport.rules.retry_matrix import MATRIX as RULES
+from freight_exchange.transport.rules.retry_matrix import Cause, Rule, cost_of
 
 READ, LOGIN, WRITE = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 

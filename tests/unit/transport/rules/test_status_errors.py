@@ -16,8 +16,8 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.transport.message import Response
+from freight_exchange.transport.rules.status_errors import error_of, login_error, unauthorized
 from freight_exchange.transport.secrets import MASK, Redactor, Secret
-from freight_exchange.transport.status_errors import error_of, login_error, unauthorized
 
 CANARY = "c4nary-t0ken-of-some-length"
 

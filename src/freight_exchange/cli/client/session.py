@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import click
 
 import freight_exchange
-from freight_exchange.cli.credentials import Credentials, resolve_credentials
+from freight_exchange.cli.client.credentials import Credentials, resolve_credentials
+from freight_exchange.cli.client.runner import run
 from freight_exchange.cli.exit_status import InterruptedWriteError, OutputError, is_output_full
 from freight_exchange.cli.messages import translate_warning
-from freight_exchange.cli.runner import run
 from freight_exchange.cli.terminal import warn
 from freight_exchange.environment import parse_addresses
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError

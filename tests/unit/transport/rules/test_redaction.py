@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.errors import DecodeError
-from freight_exchange.transport.redaction import redact_decode_error
+from freight_exchange.transport.rules.redaction import redact_decode_error
 from freight_exchange.transport.secrets import LONGEST, MASK, Redactor, Secret
 
 CANARY = "c4nary-pa55"

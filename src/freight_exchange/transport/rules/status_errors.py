@@ -17,7 +17,7 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.transport.http.connect_errors import destination
-from freight_exchange.transport.retry_after import spoken
+from freight_exchange.transport.rules.retry_after import spoken
 from freight_exchange.transport.secrets import LONGEST, MASK
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from freight_exchange.transport.retry_after import retry_after, spoken
+from freight_exchange.transport.rules.retry_after import retry_after, spoken
 
 WALL = 784_111_777.0
 """Sun, 06 Nov 1994 08:49:37 GMT."""

@@ -6,9 +6,9 @@ import pytest
 from tests.unit.cli.harness import Shell
 
 from freight_exchange import FreightExchange
+from freight_exchange.cli.client.session import run_with_client
 from freight_exchange.cli.exit_status import InterruptedWriteError
 from freight_exchange.cli.options import GlobalOptions
-from freight_exchange.cli.session import run_with_client
 
 
 def test_url_without_api_is_warned_of(shell: Shell) -> None:

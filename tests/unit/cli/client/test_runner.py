@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from freight_exchange.cli.runner import run, unwrap
+from freight_exchange.cli.client.runner import run, unwrap
 
 
 def terminate(*_: object) -> None:

@@ -1,0 +1,4 @@
+"""Client of a command.
+
+`session` creates it with the `credentials`, and `runner` runs the event loop.
+"""
