@@ -209,3 +209,15 @@ async def test_page_read_beside_a_scan_is_recorded_but_for_what_the_scans_own_pa
     scan.unwritten = None
     await rig.journal.record_recent(scan, Rows((newer, other), ()), 95, now, now)
     assert rig.tale == [("new", 2), ("new", 1)]
+
+
+async def test_watermark_is_at_the_beginning_of_the_scan_that_moves_it(store: Store) -> None:
+    """A change while pages are read may be on none of them."""
+    service = Service(clamp=5, latency=2.0)
+    rig = await live(service, store)
+    service.publish(*range(1, 41))
+    before = rig.journal.state.watermark.reading
+    while rig.journal.state.watermark.reading == before:
+        await rig.looks()
+    # Eight pages of five.
+    assert rig.journal.state.watermark.least(rig.clock.read()) >= 8 * service.latency
