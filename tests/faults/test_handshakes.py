@@ -54,7 +54,7 @@ class Staller:
                     self.open -= 1
 
     async def until(self, count: int) -> None:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             while self.open != count:  # noqa: ASYNC110 - sockets that close set no event
                 await anyio.sleep(0.005)
 

@@ -138,7 +138,7 @@ class TestOncePerReading:
             view = exchange._with_hook(hang)
             route = await view.routes.create(ROUTE)
             assert not entered.is_set()
-            with anyio.fail_after(5):
+            with anyio.fail_after(60):
                 await entered.wait()
         assert route is not None
         assert route.index == 4

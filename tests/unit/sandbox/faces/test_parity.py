@@ -94,7 +94,7 @@ def timeouts_for(cut: Cut | None, library: Any) -> Any:
 
 async def settled(condition: Callable[[], object]) -> None:
     """Waits for what the other side of a socket does in its own time."""
-    with anyio.fail_after(5):
+    with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - the server's counters have no event to wait for
             await anyio.sleep(0.001)
 

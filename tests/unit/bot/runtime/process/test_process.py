@@ -110,7 +110,7 @@ class TestSignals:
             assert any("draining" in line for line in child.stderr)
             child.send_signal(signal.SIGTERM)
             try:
-                child.wait(timeout=10)
+                child.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 pytest.fail("it waits for the handler's thread")
         assert child.returncode == 128 + signal.SIGTERM
