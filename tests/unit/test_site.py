@@ -268,6 +268,14 @@ def test_the_measured_table_is_the_one_that_was_measured() -> None:
             assert cell in ("0" if share == 0 else "", f"{share:.1f} %") or f"({share:.2g} %)" in cell
 
 
+def test_the_table_of_the_feed_of_offers_is_the_one_that_was_measured() -> None:
+    kept = (DOCS / "data" / "offers-table.txt").read_text()
+    assert kept in (DOCS / "tender.md").read_text()
+    feed, naive = (row.strip("| ").split(" | ")[3:] for row in kept.splitlines()[2:])
+    assert set(feed) == {"0"}
+    assert int(naive[-1]) > 0
+
+
 def test_the_watchers_long_run_is_the_one_that_was_measured() -> None:
     page = (DOCS / "watcher-measurements.md").read_text()
     tables = (DOCS / "data" / "watcher-long.txt").read_text().strip().split("\n\n")
