@@ -9,8 +9,9 @@ from tests.model.offers.checker import FLAWS
 from tests.model.offers.tally import count_feed, count_naive
 
 from freight_exchange.offer_feed import journal, serialization
+from freight_exchange.offer_feed.confirm_gone import GoneCheck
 from freight_exchange.offer_feed.core import compare
-from freight_exchange.offer_feed.poller import OfferPoller
+from freight_exchange.offer_feed.core.scan import OfferScan
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -30,13 +31,13 @@ def test_feed_is_exact_under_many_schedules() -> None:
     assert not count_feed(range(1000, 4000))["flawed schedules"]
 
 
-async def _believe_every_scan(self: OfferPoller) -> None:
+async def _believe_every_scan(self: GoneCheck, scan: OfferScan) -> None:
     for index, keys in self._journal.to_look_up().items():
         await self._journal.record_denial(index, keys, self._clock.read())
 
 
 def test_model_catches_absence_without_a_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(OfferPoller, "_look_up", _believe_every_scan)
+    monkeypatch.setattr(GoneCheck, "look_up", _believe_every_scan)
     monkeypatch.setattr(journal, "SCANS_THAT_LACK", 1)
     assert count_feed(range(12))["false gone"]
 
