@@ -2,7 +2,8 @@
 
 `python tools/answer_kills.py --kills 200` kills bots at the named points and at any moment, on asyncio and trio in
 turn. `--without-ledger` does the same to a bot that answers by the client. Exits with 1 if a request got two approvals
-or none, or a wrong offer was approved.
+or none, or a wrong offer was approved, and prints what the bot's store has of each request without one. A request whose
+offers were all declined has none left to approve.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def main() -> int:
             trial = KillTrial(Path(directory), backend, seed, ledger=not arguments.without_ledger)
             counts += anyio.run(partial(trial.run, plan), backend=backend)
         points += trial.points
+        for line in trial.forgotten:
+            print(line, file=sys.stderr)
         print(f"seed {seed}, {backend}: {counts['kills']} kills, {time.monotonic() - began:.0f} s", file=sys.stderr)
         seed += 1
     for column in COLUMNS:

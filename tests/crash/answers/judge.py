@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from freight_exchange.sandbox.core.audit_log import AuditLog
 
-__all__ = ["APPROVE", "FLAWS", "PriceChange", "judge"]
+__all__ = ["APPROVE", "FLAWS", "PriceChange", "judge", "not_approved"]
 
 APPROVE: Final = "quote/approveoffer"
 
@@ -57,11 +57,25 @@ def judge(log: AuditLog, expected: Iterable[int], changes: Sequence[PriceChange]
     counts["declines"] = sum(map(len, declines.values()))
     counts["approvals too many"] = sum(number - 1 for number in approvals.values())
     counts["declines too many"] = sum(len(times) - 1 for times in declines.values())
-    waiting = [request for request in expected if request not in approvals]
-    left = {record.offer.request for record in log.offers if record.offer.index not in declines}
-    counts["not approved"] = sum(request in left or request not in request_of.values() for request in waiting)
-    counts["all offers declined"] = len(waiting) - counts["not approved"]
+    unanswered = not_approved(log, expected)
+    counts["not approved"] = len(unanswered)
+    counts["all offers declined"] = sum(request not in approvals for request in expected) - len(unanswered)
     return counts
+
+
+def not_approved(log: AuditLog, expected: Iterable[int]) -> list[int]:
+    """Return the requests without an approval, but for those whose offers were all declined."""
+    request_of = {record.offer.index: record.offer.request for record in log.offers}
+    answers = [call.parameters for call in log.calls_to("POST", APPROVE) if call.processed]
+    declined = {int(answer["offerIndex"]) for answer in answers if answer["approved"] != 1}
+    approved = {request_of[int(answer["offerIndex"])] for answer in answers if answer["approved"] == 1}
+    approved |= {change.request for change in log.changes if change.what == "selected" and change.call is None}
+    left = {request for offer, request in request_of.items() if offer not in declined}
+    return [
+        request
+        for request in expected
+        if request not in approved and (request in left or request not in request_of.values())
+    ]
 
 
 def _cheapest(

@@ -16,12 +16,13 @@ from typing import Final
 
 import anyio
 import attrs
-from tests.crash.answers.judge import APPROVE, FLAWS, PriceChange, judge
+from tests.crash.answers.judge import APPROVE, FLAWS, PriceChange, judge, not_approved
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE
 from tests.crash.bot.plan import Kill, draw
 from tests.crash.bot.witness import copy_after_death
 from tests.crash.fork_server import ForkServer, fork_server
 
+from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.sandbox.faults import mutations
 from freight_exchange.testing import FAILPOINTS, FAULTS, Cargo, Fault, Profile, Sandbox
@@ -71,6 +72,7 @@ COLUMNS: Final = (
 
 _LONGEST_LIFE: Final = 10.0
 _TIMEOUT: Final = 90.0
+"""Seconds without an answer after which the bot is not expected to give the others."""
 _MOST_TRIES: Final = 3
 _MOST_WAITING: Final = 12
 _IN_FLIGHT: Final = 0.05
@@ -91,6 +93,11 @@ class KillTrial:
         backend: What the bot runs on.
         seed: What it is drawn from.
         ledger: Whether the bot answers through `ctx`; else by the client, as people write it.
+
+    Attributes:
+        counts: What happened, and what is wrong.
+        points: Number of kills at each point.
+        forgotten: What the bot's store has of each request that was not approved.
     """
 
     def __init__(self, directory: Path, backend: str, seed: int, *, ledger: bool = True) -> None:
@@ -114,6 +121,7 @@ class KillTrial:
         self._life = 0
         self.counts: Counter[str] = Counter()
         self.points: Counter[str] = Counter()
+        self.forgotten: list[str] = []
 
     async def run(self, plan: Sequence[Kill]) -> Counter[str]:
         """Run the bot until each kill of the plan has struck and all requests are awarded; return the counts."""
@@ -133,6 +141,7 @@ class KillTrial:
         self.counts["prices raised"] = len(self._changes)
         self.counts["refused answers"] = len(self._refused())
         self.counts["in doubt at the end"] = len(self._answers("sending", "unknown"))
+        self.forgotten = await anyio.to_thread.run_sync(self._describe_forgotten)
         return self.counts + self._verdict()
 
     # The market
@@ -232,9 +241,12 @@ class KillTrial:
     async def _rest(self, server: ForkServer, url: str) -> None:
         """Run the bot in peace until all is answered, and two seconds more."""
         process = await self._start(server, url, Kill(None))
-        with anyio.move_on_after(_TIMEOUT):
-            while self._verdict()["not approved"] or self._answers("sending", "unknown"):  # noqa: ASYNC110 - other processes do it
-                await anyio.sleep(0.2)
+        left = self._left()
+        with anyio.move_on_after(_TIMEOUT) as scope:
+            while left:
+                await anyio.sleep(1)
+                if (now := self._left()) < left:
+                    left, scope.deadline = now, anyio.current_time() + _TIMEOUT
         await anyio.sleep(2)
         os.kill(process, signal.SIGTERM)
         self.counts["unexpected ends"] += await server.ended() != 0
@@ -259,10 +271,25 @@ class KillTrial:
     # What came of it
 
     def _verdict(self) -> Counter[str]:
-        log = self._exchange.audit_log
+        return judge(self._exchange.audit_log, self._expected(), self._changes)
+
+    def _expected(self) -> list[int]:
         refused = self._refused()
-        expected = [entry.request for entry in log.publications if entry.request not in refused]
-        return judge(log, expected, self._changes)
+        return [entry.request for entry in self._exchange.audit_log.publications if entry.request not in refused]
+
+    def _left(self) -> int:
+        """Return how many requests have no answer, and how many answers are in doubt."""
+        waiting = not_approved(self._exchange.audit_log, self._expected())
+        return len(waiting) + len(self._answers("sending", "unknown"))
+
+    def _describe_forgotten(self) -> list[str]:
+        lines = []
+        for request in not_approved(self._exchange.audit_log, self._expected()):
+            found = BotFile(self._store).explain(request)
+            answers = [f"{answer} is {answer.state}" for answer in found.answers]
+            deliveries = [f"{kind} to {handler!r} is {state}" for kind, handler, state, _ in found.deliveries]
+            lines.append(f"{found.explanation}; {'; '.join([*answers, *deliveries]) or 'nothing was delivered'}")
+        return lines
 
     def _refused(self) -> frozenset[int]:
         """Return the requests on which the exchange has refused an answer: the handlers give these up."""

@@ -24,6 +24,7 @@ def test_killed_bot_approves_one_offer_on_each_request(tmp_path: Path) -> None:
     )
     assert counts["kills between sending and confirmed"] == 2
     assert counts["approvals"] > 0
+    assert trial.forgotten == []
 
 
 @pytest.mark.long
