@@ -85,6 +85,7 @@ MUTATIONS: Final = (
         "is_covering = is_complete and self._rules.is_covering(state, scan, received)",
         "is_covering = self._rules.is_covering(state, scan, received)",
         "tests/unit/feed/test_watcher_rules.py",
+        "tests/unit/feed/test_journal.py",
     ),
     one(
         "4 rows count only when the scan is complete",

@@ -221,3 +221,14 @@ async def test_watermark_is_at_the_beginning_of_the_scan_that_moves_it(store: St
         await rig.looks()
     # Eight pages of five.
     assert rig.journal.state.watermark.least(rig.clock.read()) >= 8 * service.latency
+
+
+async def test_scan_that_fails_after_its_first_page_does_not_move_the_watermark(store: Store) -> None:
+    service = Service(clamp=5)
+    rig = await live(service, store)
+    service.publish(*range(1, 41))
+    before = rig.journal.state.watermark
+    service.faults[:] = [None, *[DOWN] * 100]
+    await rig.looks()
+    assert len(rig.tale) == 5
+    assert rig.journal.state.watermark == before
