@@ -13,6 +13,7 @@ from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_unsent, manual_changes
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
+from freight_exchange.endpoints.reconcile.reconcile import time_limit
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
@@ -202,14 +203,18 @@ class InDoubtResolver:
         settle = self._settle.total_seconds()
         # An absent offer is checked again until then; each check takes a settle time of its own.
         until = anyio.current_time() + settle * (_CHECK_FACTOR**record.resends - 1)
+        slowness = 1
         while True:
-            wait = pause
+            wait, is_slow = pause, False
             try:
                 async with self._slots:
+                    baseline, began = await self._baseline(record), anyio.current_time()
                     result = await self._exchange.reconcile(
-                        record.write, settle=self._settle, baseline=await self._baseline(record)
+                        record.write, settle=self._settle * slowness, baseline=baseline
                     )
                     if result == StillUnknown():
+                        # An unreadable bid takes the settle time; readings that do not end in time take the limit.
+                        is_slow = anyio.current_time() - began > time_limit(settle * slowness) / 2
                         # No similar bid was seen. This raises if the bids cannot be read at all.
                         await self._exchange._own_bids()
             except READ_ERRORS as error:
@@ -217,6 +222,15 @@ class InDoubtResolver:
                     "%s cannot be checked yet: %s; retrying", record, error, extra={"request": record.request}
                 )
             else:
+                if is_slow:
+                    slowness *= 2
+                    _logger.warning(
+                        "%s cannot be checked yet: complete readings of the own bids take too long; retrying with twice"
+                        " the time",
+                        record,
+                        extra={"request": record.request},
+                    )
+                    continue
                 if not isinstance(result, NotApplied) or anyio.current_time() >= until:
                     return result
                 # Absence is no proof before then, and each check reads whole listings.

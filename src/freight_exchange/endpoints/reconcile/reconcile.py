@@ -29,7 +29,7 @@ from freight_exchange.models import (
     Write,
 )
 
-__all__ = ["Readers", "reconcile"]
+__all__ = ["Readers", "reconcile", "time_limit"]
 
 _logger = logging.getLogger("freight_exchange.reconcile")
 
@@ -41,6 +41,11 @@ _LEAST_PAUSE = 0.001
 
 _SETTLE_TIMES = 4
 """Settle times (plus a minute) for which readings may fail before the result is `StillUnknown`."""
+
+
+def time_limit(settle: float) -> float:
+    """Return the seconds after which a reconciliation gives up."""
+    return _SETTLE_TIMES * settle + 60
 
 
 async def reconcile(
@@ -87,7 +92,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
         ends
     the time over which the write is absent. Those in between are glances, which conclude nothing from absence.
     """
-    deadline = anyio.current_time() + _SETTLE_TIMES * settle + 60
+    deadline = anyio.current_time() + time_limit(settle)
     agreed: type[Reconciliation] | None = None
     until = 0.0
     doubt = StillUnknown()

@@ -196,6 +196,19 @@ class TestDoubt:
         # Each on its own reads five views of the listing twice, and more than once each time.
         assert len(sandbox.audit_log.calls_to("GET", BIDS)) < 25 * len(indexes)
 
+    async def test_slow_readings_get_more_time(self, store: MemoryStore) -> None:
+        """A reading of all views takes longer than the time that the first checks have."""
+        sandbox = Sandbox(Profile(latency=6.0))
+        bot = offering_bot(store, interval=SELDOM)
+        async with sandbox.running(bot) as trial:
+            await trial.idle()
+            strike(sandbox, UNPROCESSED)
+            index = sandbox.publish()
+            await eventually(lambda: amounts_on(sandbox, index), timedelta(hours=2))
+            await trial.idle()
+            assert (trial.status.parked, trial.status.in_doubt) == (0, 0)
+        assert amounts_on(sandbox, index) == [AMOUNT]
+
     async def test_delays_no_other_request(self, sandbox: Sandbox, store: MemoryStore) -> None:
         called: list[int] = []
         bot = offering_bot(store, called, concurrency=1, settle=timedelta(minutes=10))
