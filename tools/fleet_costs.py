@@ -38,7 +38,7 @@ __all__ = ["Size", "percentile", "rate", "scaling", "throughput", "wait_for", "w
 
 _REPLICAS: Final = 4
 _HANDLER_LATENCY: Final = 0.05
-_SCALING_CONCURRENCY: Final = 4
+_SCALING_CONCURRENCY: Final = 2
 _TOP_UP_INTERVAL: Final = 0.1
 _WARM_UP: Final = 2.0
 _TIMEOUT: Final = 60.0
@@ -179,7 +179,7 @@ def scaling(server: str, size: Size) -> bool:
                 queue.close()
             print(f"round {number + 1}: {count}: {rates[count][-1]:.0f} a second", file=sys.stderr, flush=True)
     alone = rates[size.replicas[0]]
-    print("| Replicas | Deliveries a second | of as many times one replica (lowest to highest) | of 4 / 50 ms each |")
+    print("| Replicas | Deliveries a second | of as many times one replica (lowest to highest) | of 2 / 50 ms each |")
     print("|---|---|---|---|")
     shares = {
         count: [own / (one * count) for own, one in zip(found, alone, strict=True)] for count, found in rates.items()
