@@ -1,14 +1,17 @@
-"""URLs of databases, distinguished from paths of files."""
+"""Addresses of databases, distinguished from paths of files."""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+import re
+from typing import Final, TypeGuard
 
 __all__ = ["is_database"]
 
-_DATABASE_SCHEMES = ("postgresql://", "postgres://")
+_URL: Final = re.compile("postgres(ql)?://")
+_KEYWORDS: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
+"""Beginnings of a connection string of libpq, as in `host=db.internal dbname=freight`. It may have the password."""
 
 
 def is_database(given: object) -> TypeGuard[str]:
-    """Return whether this is the URL of a database, and no path."""
-    return isinstance(given, str) and given.startswith(_DATABASE_SCHEMES)
+    """Return whether this is the URL or the connection string of a database, and no path."""
+    return isinstance(given, str) and any(address.match(given) for address in (_URL, _KEYWORDS))

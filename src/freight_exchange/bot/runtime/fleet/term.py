@@ -37,6 +37,7 @@ async def join(feed: Feed, membership: Membership) -> bool:
 
     The first page may take longer than a lease, which is renewed meanwhile.
     """
+    has_term = False
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(membership.keep_lease)

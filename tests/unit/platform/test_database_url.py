@@ -1,0 +1,30 @@
+"""Tests of the addresses of databases, and of files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from freight_exchange.platform.database_url import is_database
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://bots@db.internal/freight",
+        "postgres:///freight",
+        "host=db.internal dbname=freight password=secret",
+        " dbname = freight",
+        "service=freight",
+    ],
+)
+def test_address_of_database(address: str) -> None:
+    assert is_database(address)
+
+
+@pytest.mark.parametrize(
+    "given", ["bot.db", "/srv/bots/host.db", "./host=1.db", "C:\\bots\\bot.db", Path("host=1"), None]
+)
+def test_path_of_file(given: object) -> None:
+    assert not is_database(given)
