@@ -36,6 +36,7 @@ POLLER = """
     WHERE NOT replica.has_left AND replica.lease_until > clock_timestamp()
 """
 IN_DOUBT = "SELECT FROM freight_exchange.effect WHERE key LIKE 'offer:%' AND state <> 'confirmed'"
+OPEN = "SELECT FROM freight_exchange.delivery WHERE state <> 'done'"
 
 
 class Stage:
@@ -146,7 +147,8 @@ async def play(stage: Stage) -> None:
     frozen.signals(signal.SIGCONT)
     await stage.publish(6)
     await stage.all_offered()
-    await until(lambda: not stage.ask(IN_DOUBT))
+    # A delivery whose offer was in doubt is made once more after the doubt has ended.
+    await until(lambda: not stage.ask(IN_DOUBT) and not stage.ask(OPEN))
 
 
 def verdict(stage: Stage, seconds: float) -> int:
@@ -159,7 +161,7 @@ def verdict(stage: Stage, seconds: float) -> int:
         "requests missed": len({*expected} - {*offered}),
         "wrong prices": sum(offer.amount != expected[offer.request] for offer in stage.offers()),
         "in doubt": len(stage.ask(IN_DOUBT)),
-        "deliveries open": len(stage.ask("SELECT FROM freight_exchange.delivery WHERE state <> 'done'")),
+        "deliveries open": len(stage.ask(OPEN)),
         "replicas that ended badly": sum(replica.exit_status != 0 for replica in stage.replicas),
     }
     print()
