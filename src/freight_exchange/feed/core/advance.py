@@ -36,8 +36,6 @@ __all__ = [
 _GAP_MARGIN: Final = 600.0
 _CLOCK_TOLERANCE: Final = 1.0
 """Seconds by which clocks that agree may differ."""
-
-
 _WHOLE_SECOND: Final = 1.0
 """A second less than the window: the service may count in whole ones."""
 

@@ -25,7 +25,6 @@ from tests.unit.bot.runtime.processes import (
     in_turn,
     process,
     side_by_side,
-    starters,
     until,
 )
 
@@ -33,12 +32,6 @@ from freight_exchange import Bot, ConfigurationError
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 BACKENDS = pytest.mark.parametrize("backend", BOTH)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def starters_end() -> Iterator[None]:
-    with starters():
-        yield
 
 
 class TestSignals:

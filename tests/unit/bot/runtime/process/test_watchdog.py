@@ -12,16 +12,10 @@ from itertools import product
 from typing import Any, ClassVar
 
 import pytest
-from tests.unit.bot.runtime.processes import BOTH, Started, end_of, in_turn, process, side_by_side, starters, until
+from tests.unit.bot.runtime.processes import BOTH, Started, end_of, in_turn, process, side_by_side, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 BACKENDS = pytest.mark.parametrize("backend", BOTH)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def starters_end() -> Iterator[None]:
-    with starters():
-        yield
 
 
 class TestHanging:

@@ -1,0 +1,14 @@
+"""The processes that start bots for a file of tests end with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.unit.bot.runtime.processes import starters
+
+
+@pytest.fixture(scope="module", autouse=True)
+def starters_end() -> Iterator[None]:
+    with starters():
+        yield
