@@ -38,6 +38,7 @@ from freight_exchange.models import (
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import Start
+from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
 from freight_exchange.transport.message import RequestKind
 
@@ -110,9 +111,9 @@ class Calls:
                     print(event.kind, event)
 
         Args:
-            store: Where the feed keeps its state: the path of an SQLite file, or a store of `freight_exchange.store`;
-                `None` keeps it in memory until the process ends. One feed at a time opens a path: feeds that share a
-                file share one `SQLiteStore` object, and differ in `name`.
+            store: Where the feed keeps its state: the path of an SQLite file, the URL of a PostgreSQL database, or a
+                store of `freight_exchange.store`; `None` keeps it in memory. One feed at a time opens a path: feeds
+                that share a file share one `SQLiteStore` object, and differ in `name`.
             start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
                 lists, which is five days (`backfill`), or those updated within a `timedelta`. Later runs ignore
                 `start`.
@@ -127,6 +128,7 @@ class Calls:
         """
         from freight_exchange.feed.factory import WatchOptions
 
+        store = masked(store)
         options = WatchOptions(
             store=store,
             start=start,
@@ -168,6 +170,7 @@ class Calls:
         """
         from freight_exchange.offer_feed.factory import WatchOffersOptions
 
+        store = masked(store)
         options = WatchOffersOptions(
             store=store, start=start, interval=interval, where=where, name=name, standby=standby
         )

@@ -34,12 +34,13 @@ class PostgresServer:
 
     Attributes:
         port: The port.
+        data: The directory of its data.
     """
 
     def __init__(self, programs: Path, directory: Path, settings: Mapping[str, str]) -> None:
         self._programs = programs
         self._directory = directory
-        self._data = directory / "data"
+        self.data = directory / "data"
         self._settings = settings
         self.port = _free_port()
         self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
@@ -52,18 +53,18 @@ class PostgresServer:
         """Make the data directory."""
         if self._user is not None:
             os.chown(self._directory, self._user, self._user)
-        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
 
     def start(self) -> None:
         """Start it, and wait until it answers."""
         settings = {"port": str(self.port), "listen_addresses": "127.0.0.1", "unix_socket_directories": ""}
         options = " ".join(f"-c {name}='{value}'" for name, value in {**settings, **self._settings}.items())
         log = self._directory / "log"
-        self._run("pg_ctl", "-D", str(self._data), "-l", str(log), "-o", options, "-w", "-t", "60", "start")
+        self._run("pg_ctl", "-D", str(self.data), "-l", str(log), "-o", options, "-w", "-t", "60", "start")
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it; `immediate` as by a crash."""
-        self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
+        self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
         # Not a pipe: the server inherits it, and a reader would wait for the server's end.

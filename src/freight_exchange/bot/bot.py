@@ -19,6 +19,7 @@ from freight_exchange.bot.ops.metrics_source import MetricsSource
 from freight_exchange.bot.ops.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.runtime.background import BackgroundRun
+from freight_exchange.bot.runtime.dead_letters import read_dead_letters, replay_dead_letter
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
 from freight_exchange.bot.runtime.options import BotOptions
@@ -30,8 +31,8 @@ from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import Start
+from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
-from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.bot.ops.collector import BotCollector
@@ -59,8 +60,8 @@ class Bot(Router):
     Args:
         exchange: The client; default one from the environment, made when the bot starts. The bot enters and closes it,
             unless it was entered already.
-        store: Path of an SQLite file, a store of `freight_exchange.store`, or `None` for memory, which ends with the
-            run.
+        store: Path of an SQLite file, URL of a PostgreSQL database, a store of `freight_exchange.store`, or `None` for
+            memory, which ends with the run.
         start: Requests that the first run delivers, as for `exchange.watch`.
         interval: Time between scans, as for `exchange.watch`.
         concurrency: Limit of deliveries at their handlers at a time.
@@ -99,6 +100,7 @@ class Bot(Router):
         standby: bool = False,
     ) -> None:
         super().__init__()
+        store = masked(store)
         if exchange is not None and not isinstance(exchange, FreightExchange):
             raise ConfigurationError(f"exchange must be a FreightExchange, not a {type(exchange).__name__}")
         if lifespan is not None:
@@ -240,9 +242,7 @@ class Bot(Router):
 
     async def dead_letters(self) -> Sequence[DeadLetter]:
         """Return the deliveries that were given up, the oldest first."""
-        unit_of_work = self._components().unit_of_work
-        found = await unit_of_work.read(lambda store: store.deliveries(state="dead", limit=NO_LIMIT))
-        return [DeadLetter.from_delivery(dead) for dead in found]
+        return await read_dead_letters(self._components())
 
     async def replay(self, event: int, handler: str) -> bool:
         """Deliver a dead letter again, with new attempts, and return whether there was one.
@@ -254,17 +254,7 @@ class Bot(Router):
         Raises:
             ConfigurationError: The bot does not have its handler any more, and the letter stays; or it does not run.
         """
-        components = self._components()
-        if handler not in self._handlers:
-            if any((letter.event, letter.handler) == (event, handler) for letter in await self.dead_letters()):
-                raise ConfigurationError(
-                    f"this bot has no handler {handler!r} any more: the dead letter stays until one has that id again"
-                )
-            return False
-        now = components.unit_of_work.time()
-        found = await components.unit_of_work.write("settle", lambda store: store.replay(event, handler, at=now))
-        components.dispatcher.wake()
-        return found
+        return await replay_dead_letter(self._components(), self._handlers, event, handler)
 
     async def doubts(self) -> Sequence[Doubt]:
         """Return the offers and the answers to offers in doubt, each kind by age."""

@@ -33,7 +33,6 @@ __all__ = [
     "check_store",
     "check_text",
     "feed",
-    "is_database",
     "make_store",
 ]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Final, TypeGuard
+from typing import Final, TypeGuard, TypeVar
 
-__all__ = ["is_database"]
+__all__ = ["DatabaseAddress", "is_database", "masked"]
+
+T = TypeVar("T")
 
 _URL: Final = re.compile("postgres(ql)?://")
 _KEYWORDS: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
@@ -15,3 +17,17 @@ _KEYWORDS: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|pass
 def is_database(given: object) -> TypeGuard[str]:
     """Return whether this is the URL or the connection string of a database, and no path."""
     return isinstance(given, str) and any(address.match(given) for address in (_URL, _KEYWORDS))
+
+
+class DatabaseAddress(str):
+    """Address of a database, whose `repr` hides it: a traceback with locals would show the password."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'postgresql://...'"
+
+
+def masked(given: T) -> T | DatabaseAddress:
+    """Return the address of a database with a `repr` that hides it, and anything else as it is."""
+    return DatabaseAddress(given) if is_database(given) else given

@@ -118,18 +118,25 @@ class DatabaseConnection:
         if self._connection is None or self._connection.closed:
             if self._depth:
                 raise StoreError(f"the transaction on {self.address} was cut off")
-            try:
-                self._connection = _Connection.connect(
-                    self._conninfo,
-                    autocommit=True,
-                    connect_timeout=_CONNECT_TIMEOUT,
-                    application_name="freight-exchange",
-                    client_encoding="utf8",
-                )
-            except psycopg.Error as error:
-                raise connect_error(error, self.address) from None
-            self._check_server(self._connection)
+            opened = self._connect()
+            if isinstance(opened, StoreError):
+                raise opened
+            self._check_server(opened)
+            self._connection = opened
         return self._connection
+
+    def _connect(self) -> _Connection | StoreError:
+        """Return a new connection, or the error. That of the library holds the password, so nothing leads to it."""
+        try:
+            return _Connection.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=_CONNECT_TIMEOUT,
+                application_name="freight-exchange",
+                client_encoding="utf8",
+            )
+        except psycopg.Error as error:
+            return connect_error(error, self.address)
 
     def _check_server(self, connection: _Connection) -> None:
         major = connection.info.server_version // 10_000
@@ -166,14 +173,8 @@ def describe_address(address: str) -> str:
     Raises:
         ConfigurationError: It is no address of a database.
     """
-    parts: dict[str, Any] = {}
-    try:
-        parts = conninfo.conninfo_to_dict(address)
-        # A password with characters that are not encoded ends up in the host or the port.
-        is_sound = "@" not in str(parts.get("host", "")) and str(parts.get("port", "0")).isdecimal()
-    except psycopg.Error:
-        is_sound = False
-    if not is_sound:
+    parts = _parts(address)
+    if parts is None:
         # No part of it is shown, nor the message of the library, which has parts of it.
         raise ConfigurationError(
             "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
@@ -183,3 +184,14 @@ def describe_address(address: str) -> str:
     port = f":{parts['port']}" if "port" in parts else ""
     user = f"{parts['user']}@" if "user" in parts else ""
     return f"the database postgresql://{user}{host}{port}/{parts.get('dbname', '')}"
+
+
+def _parts(address: str) -> dict[str, Any] | None:
+    """Return the parts of an address, or `None` if they cannot be read."""
+    try:
+        parts = conninfo.conninfo_to_dict(address)
+    except psycopg.Error:
+        return None
+    # A password with characters that are not encoded ends up in the host or the port.
+    is_sound = "@" not in str(parts.get("host", "")) and str(parts.get("port", "0")).isdecimal()
+    return parts if is_sound else None

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
+from freight_exchange.platform.database_url import DatabaseAddress
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.history import History
@@ -40,6 +41,7 @@ class PostgresStore:
         Raises:
             ConfigurationError: The address cannot be read, or the lease is too short or too long.
         """
+        address = DatabaseAddress(address)
         if not isinstance(lease, timedelta) or not _SHORTEST_LEASE <= lease <= _LONGEST_LEASE:
             raise ConfigurationError(f"lease must be a timedelta from a second to an hour, not {lease!r}")
         self.inline: Final = False

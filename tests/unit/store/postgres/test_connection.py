@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.unit.store.postgres.databases import database_url, drop_schema, empty_store, execute, server
-from tests.unit.store.rows import BINDING, LEASE
+from tests.unit.store.postgres.databases import database_url, empty_store, execute, server
+from tests.unit.store.rows import BINDING, LEASE, effect
 
 from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
 from freight_exchange.feed.factory import make_store
@@ -48,10 +48,6 @@ def test_unreadable_address_is_refused_without_the_password(address: str) -> Non
     assert CANARY not in str(caught.value)
 
 
-def test_server_that_does_not_run() -> None:
-    assert "cannot be reached" in refusal(f"postgresql://u:{CANARY}@127.0.0.1:1/d")
-
-
 @pytest.mark.parametrize(
     "reason",
     [
@@ -75,35 +71,8 @@ def test_wrong_password() -> None:
     assert not isinstance(error, StoreAwayError)
 
 
-def test_missing_database() -> None:
-    assert refusal(server().url("nothing")).endswith("does not exist: create it, or correct its name")
-
-
 def test_unknown_user() -> None:
     assert "refused the login" in refusal(server().url().replace("postgres@", f"nobody:{CANARY}@"))
-
-
-def test_user_without_rights() -> None:
-    drop_schema()
-    execute("DROP ROLE IF EXISTS guest")
-    execute("CREATE ROLE guest LOGIN")
-    assert "grant this user CREATE" in refusal(make_conninfo(database_url(), user="guest"))
-    assert execute("SELECT to_regnamespace('freight_exchange')") == [(None,)]
-
-
-def test_foreign_schema() -> None:
-    drop_schema()
-    execute("CREATE SCHEMA freight_exchange")
-    execute("CREATE TABLE freight_exchange.parcel (id int)")
-    assert "belongs to another program" in refusal(database_url())
-    drop_schema()
-
-
-def test_newer_schema() -> None:
-    empty_store().open(BINDING, lease=LEASE).release()
-    execute("INSERT INTO freight_exchange.migration (version) VALUES (99)")
-    assert "newer version of this package (schema 99" in refusal(database_url())
-    execute("DELETE FROM freight_exchange.migration WHERE version = 99")
 
 
 def test_schema_that_a_newer_replica_has_migrated_is_used() -> None:
@@ -113,22 +82,38 @@ def test_schema_that_a_newer_replica_has_migrated_is_used() -> None:
     execute("DELETE FROM freight_exchange.migration WHERE version = %s", schema.VERSION + 1)
 
 
-def test_standby_that_is_read_only() -> None:
-    empty_store()
-    assert "read-only standby" in refusal(make_conninfo(database_url(), options="-c default_transaction_read_only=on"))
-
-
-def test_server_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "_OLDEST_SERVER", 99)
-    assert "too old: it needs 99 or newer" in refusal(database_url())
-
-
 def test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk() -> None:
     database = DatabaseConnection(make_conninfo(database_url(), options="-c synchronous_commit=off"))
     assert database.row("SHOW synchronous_commit") == ("off",)
     with database.transaction():
         assert database.row("SHOW synchronous_commit") == ("on",)
     database.close()
+
+
+def test_ledger_is_durable_on_a_server_that_does_not_wait_for_its_disk() -> None:
+    """The database itself refuses each state of an offer whose commit would not wait."""
+    empty_store().open(BINDING, lease=LEASE).release()
+    execute(
+        """
+        CREATE FUNCTION freight_exchange.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF current_setting('synchronous_commit') <> 'on' THEN RAISE 'it may be lost'; END IF;
+            RETURN NEW;
+        END $$;
+        CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON freight_exchange.effect
+            FOR EACH ROW EXECUTE FUNCTION freight_exchange.refuse()
+        """
+    )
+    store = PostgresStore(make_conninfo(database_url(), options="-c synchronous_commit=off"))
+    try:
+        work = store.join(BINDING, handlers=["quote"], version="1", lease=LEASE).work
+        assert work.put_effect(effect("1/0"), expected_state=None)
+        assert work.put_effect(effect("1/0", state="sending"), expected_state="intent")
+        assert work.amend_effect(effect("1/0", state="confirmed"), replaces=lambda _: True)
+        with pytest.raises(psycopg.errors.RaiseException, match="it may be lost"):
+            execute("SET synchronous_commit = off; UPDATE freight_exchange.effect SET state = 'sending'")
+    finally:
+        store.close()
+        execute("DROP FUNCTION freight_exchange.refuse CASCADE")
 
 
 def test_reply_that_does_not_come_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

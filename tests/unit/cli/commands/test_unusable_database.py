@@ -1,0 +1,99 @@
+"""Databases that refuse a command: one sentence, an exit status, nothing half done and no password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.harness import Result, Shell, finish, start
+from tests.unit.store.postgres.databases import server
+from tests.unit.store.postgres.unusable import MARK, PASSWORD, Unusable, address, contents, unusable, wants_password
+from tests.unit.store.rows import BINDING, LEASE
+from tools.lib.postgres import PostgresServer, running_server
+
+from freight_exchange.cli.exit_status import Status
+from freight_exchange.store import PostgresStore
+from freight_exchange.store.postgres import schema
+
+__all__ = ["unusable"]
+
+REFUSED = "refused the login: correct the user or the password"
+UNREADABLE = "the address of the database cannot be read"
+BOT = """
+from freight_exchange import Bot
+
+bot = Bot(store={store!r})
+
+@bot.on_new
+async def quote(request, ctx): ...
+"""
+
+
+def run_bot(store: str) -> Result:
+    """Run a bot in a process of its own."""
+    Path("refused_bot.py").write_text(BOT.format(store=store), encoding="utf-8")
+    with start("bot", "run", "refused_bot:bot") as process:
+        return finish(process)
+
+
+def check_refusal(refused: Result, reason: str, status: int = Status.STORE) -> None:
+    assert refused.status == status
+    assert reason in refused.err.splitlines()[-1]
+    assert refused.err.count(reason) == 1
+    assert MARK not in refused.err + refused.out
+    assert "Traceback" not in refused.err + refused.out
+
+
+def test_commands(shell: Shell, unusable: Unusable) -> None:
+    before = contents()
+    status = shell("bot", "status", "--store", unusable.address)
+    migrated = shell("store", "migrate", unusable.address, "--yes")
+    if unusable.status is None:
+        assert (status.status, migrated.status) == (Status.DONE, Status.DONE)
+    else:
+        check_refusal(status, unusable.status)
+        check_refusal(migrated, unusable.reason)
+    check_refusal(shell("requests", "watch", "--store", unusable.address, "--count", "1"), unusable.reason)
+    assert contents() == before
+
+
+@pytest.mark.parametrize("store", [f"postgresql://u:{MARK}@h:x/d", f"postgresql://u:p@{MARK}@h/d"])
+def test_unreadable_address(shell: Shell, store: str) -> None:
+    for command in (("bot", "status", "--store", store), ("store", "migrate", store, "--yes")):
+        check_refusal(shell(*command), UNREADABLE, Status.CONFIGURATION)
+
+
+def test_process_of_a_bot(shell: Shell) -> None:
+    wants_password()
+    check_refusal(run_bot(address("bots")), REFUSED)
+
+
+@pytest.mark.parametrize("password", [PASSWORD, None])
+def test_password_of_the_environment(shell: Shell, password: str | None) -> None:
+    wants_password()
+    shell.set("PGPASSWORD", password)
+    store = server().url().replace("postgres@", "bots@")
+    check_refusal(shell("bot", "status", "--store", store), REFUSED)
+    shell.set("PGPASSWORD", "right")
+    assert REFUSED not in shell("bot", "status", "--store", store).err
+
+
+@pytest.fixture
+def standby() -> Iterator[PostgresServer]:
+    """Server that recovers, as a standby does, and has a feed."""
+    with running_server(fsync="off") as server:
+        PostgresStore(server.url()).open(BINDING, lease=LEASE).release()
+        server.stop()
+        (server.data / "standby.signal").touch()
+        server.start()
+        yield server
+
+
+@pytest.mark.long
+def test_standby(shell: Shell, standby: PostgresServer) -> None:
+    """A bot cannot write to it; what only reads can use it."""
+    check_refusal(run_bot(standby.url()), "is a read-only standby: give the address of the primary")
+    assert shell("bot", "status", "--store", standby.url()).status == Status.DONE
+    migrated = shell("store", "migrate", standby.url(), "--yes")
+    assert migrated.out == f"The schema has version {schema.VERSION}; it had {schema.VERSION}.\n"
