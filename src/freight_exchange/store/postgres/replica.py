@@ -13,10 +13,16 @@ if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
     from freight_exchange.store.protocol import Binding
 
-__all__ = ["CHANNEL", "Replica"]
+__all__ = ["CHANNEL", "CHECK", "FENCE_LOCK", "Replica"]
 
 CHANNEL: Final = "freight_exchange"
 """Channel of notifications. Their payload is the binding."""
+
+CHECK: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0"
+"""Query that finds a replica only if it was not taken over."""
+
+FENCE_LOCK: Final = "FOR KEY SHARE"
+"""The lock at its end by which nothing takes the replica over before the end of the transaction."""
 
 _JOIN: Final = """
     WITH bound AS (
@@ -34,8 +40,7 @@ _BEAT: Final = f"""
     WHERE id = %(replica)s AND epoch = 0 AND NOT has_left
     RETURNING {FLUSHED}::text
 """
-_CHECK: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0"
-_FENCE: Final = f"{_CHECK} FOR KEY SHARE"
+_FENCE: Final = f"{CHECK} {FENCE_LOCK}"
 # A replica that is inside a transaction is left for the next time: its lock ends with the transaction.
 _END_LAPSED: Final = """
     UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
@@ -182,7 +187,7 @@ class Replica:
         Raises:
             FencedError: It was.
         """
-        if connection.row(_CHECK, self._values) is None:
+        if connection.row(CHECK, self._values) is None:
             raise self._fenced(connection)
 
     def beat(self, connection: DatabaseConnection) -> bool:

@@ -92,13 +92,13 @@ class PostgresTerm(PostgresWork):
     def prune(self, *, before: float) -> bool:
         values = self._values(before=before, limit=feed_sql.PRUNE_BATCH)
         with self._write() as connection:
-            self._replica.forget_ended(connection)
-        if not self._read().row(feed_sql.CAN_PRUNE, values)[0]:
-            return False
-        with self._write() as connection:
             connection.execute(feed_sql.BURY_REQUESTS, values)
             connection.execute(feed_sql.DELETE_EVENTS, values)
-            return bool(connection.row(feed_sql.CAN_PRUNE, values)[0])
+            is_more_due = bool(connection.row(feed_sql.CAN_PRUNE, values)[0])
+            if not is_more_due:
+                # Once, and not with each batch.
+                self._replica.forget_ended(connection)
+        return is_more_due
 
     def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
         with self._write() as connection:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from freight_exchange.store.postgres.replica import CHECK, FENCE_LOCK
+
 __all__: list[str] = []
 
 DELIVERY: Final = """
@@ -50,8 +52,8 @@ _IS_CLAIMABLE: Final = f"""
 # Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it. `+ 0`
 # keeps its search from the index of due times, which has all requests.
 #
-# It has its fence, the lock of `Replica.fence`, so that it needs no transaction around it: a replica that finds nothing
-# writes nothing.
+# It has the fence of `Replica.fence`, so that it needs no transaction around it: a replica that finds nothing writes
+# nothing.
 CLAIM: Final = f"""
     WITH due AS (
         SELECT event, handler FROM freight_exchange.delivery
@@ -69,10 +71,9 @@ CLAIM: Final = f"""
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
     ), fence AS (
-        SELECT FROM freight_exchange.replica
-        WHERE id = %(owner)s AND epoch = 0 AND EXISTS (SELECT FROM due) FOR KEY SHARE
+        {CHECK} AND EXISTS (SELECT FROM due) {FENCE_LOCK}
     )
-    UPDATE freight_exchange.delivery SET state = 'claimed', attempts = attempts + 1, owner = %(owner)s
+    UPDATE freight_exchange.delivery SET state = 'claimed', attempts = attempts + 1, owner = %(replica)s
     FROM due, freight_exchange.event
     WHERE EXISTS (SELECT FROM fence) AND delivery.binding = %(binding)s AND delivery.event = due.event
         AND delivery.handler = due.handler AND event.id = due.event

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 
 import attrs
 import pytest
 from tests.unit.store.postgres.databases import empty_store, execute
-from tests.unit.store.rows import BINDING, effect, event, put
+from tests.unit.store.rows import BINDING, effect, event, put, seen
 
 from freight_exchange.errors import FencedError
+from freight_exchange.store.postgres import feed_sql
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
@@ -347,3 +349,17 @@ def test_replicas_that_ended_long_ago_are_forgotten_unless_they_own_something(st
     term.prune(before=0.0)
     kept = {id for (id,) in execute("SELECT id FROM freight_exchange.replica")}
     assert kept == {seat.replica.id for seat in (first, owner, recent, alive, other)}
+
+
+def test_replicas_are_forgotten_with_the_last_batch(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_sql, "PRUNE_BATCH", 2)
+    first, gone, alive = join(store), join(store), join(store)
+    for seat in (first, gone):
+        seat.leave()
+    execute("UPDATE freight_exchange.replica SET lease_until = '2000-01-01' WHERE has_left")
+    term = take_term(alive)
+    put(term, [seen(index) for index in range(3)])
+    assert term.prune(before=math.inf)
+    assert len(execute("SELECT id FROM freight_exchange.replica")) == 3
+    assert not term.prune(before=math.inf)
+    assert len(execute("SELECT id FROM freight_exchange.replica")) == 2
