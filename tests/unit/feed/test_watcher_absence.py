@@ -7,6 +7,7 @@ import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
+from freight_exchange.errors import ServerError
 from freight_exchange.feed.core import absence
 from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
@@ -212,6 +213,26 @@ async def test_second_time_without_many_requests_withdraws_none_that_were_listed
     await rig.goes_on_for(0.5 * HOUR)
     assert rig.tale[reported:] == []
     assert ("updated", 1) in rig.tale[-12:]
+
+
+async def test_request_that_doubtful_scans_list_is_not_looked_up_for_what_earlier_ones_lacked(store: Store) -> None:
+    rig = Rig(service := Partial(), store=store, interval=300.0)
+    await rig.primes()
+    service.publish(*range(1, 13))
+    await rig.goes_on_for(600.0)
+    service.away, service.lookup_faults = frozenset({1}), [ServerError("down", status=503)] * 9
+    while not service.lookups:
+        await rig.looks()
+    service.away = frozenset(range(2, 13))
+    while rig.poller.progress.phase != "backing-off":
+        await rig.looks()
+    service.lookup_faults.clear()
+    service.away = frozenset({1})
+    service.lookups.clear()
+    while rig.poller.progress.phase == "backing-off":
+        await rig.looks()
+    assert 1 not in service.lookups
+    assert ("withdrawn", 1) not in rig.tale
 
 
 def test_doubt_is_settled_by_deeper_scans() -> None:

@@ -38,10 +38,13 @@ class Lookups:
     def __contains__(self, index: int) -> bool:
         return index in self._open
 
-    def update(self, missing: Iterable[TrackedRequest], listed: AbstractSet[int], *, long_ago: float) -> None:
-        """Record what a complete scan lacked and listed; what was last seen `long_ago` or earlier is looked up."""
+    def close_listed(self, listed: AbstractSet[int]) -> None:
+        """Remove what a scan has listed."""
         for index in self._open.keys() & listed:
             self.close(index)
+
+    def update(self, missing: Iterable[TrackedRequest], *, long_ago: float) -> None:
+        """Record what a complete scan lacked; what was last seen `long_ago` or earlier is looked up."""
         self._open.update({row.index: row for row in missing if row.missed_scans >= SCANS_THAT_MISS})
         self._turn = [index for index, row in self._open.items() if row.last_seen <= long_ago][:_LOOKUPS_A_SCAN]
 

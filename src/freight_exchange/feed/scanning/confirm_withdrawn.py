@@ -64,11 +64,15 @@ class WithdrawalCheck:
         is_in_time = due < self._pacer.due or (self._even_if_late > 0 and due == now)
         return due if self._lookups and is_in_time else math.inf
 
+    def note_listed(self, scan: ActiveScan) -> None:
+        """Record what a scan listed, also one that failed or lacked too much: that is not looked up any more."""
+        self._lookups.close_listed(scan.indexes)
+
     def note_scan(self, scan: ActiveScan) -> bool:
         """Record what a complete scan lacked; return whether another one must lack it as well."""
         state = self._journal.state
         long_ago = state.watermark.time_at(self._clock.read()) - state.allowance
-        self._lookups.update(scan.missing, scan.indexes, long_ago=long_ago)
+        self._lookups.update(scan.missing, long_ago=long_ago)
         if scan.indexes or scan.window >= WIDEST:
             # The newest first: few of them are withdrawn since. What only this scan has seen may be new to look-ups.
             self._listed = sorted((index for index in scan.known or scan.indexes if index > 0), reverse=True)

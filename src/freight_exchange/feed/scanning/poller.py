@@ -172,6 +172,7 @@ class Poller:
                 return
             error = trouble
         self._queue.end(scan)
+        self._withdrawals.note_listed(scan)
         self.progress.show(scan)
         now = anyio.current_time()
         # The outcome is recorded first: neither a hook that raises nor a reader who leaves now must undo the pace.
