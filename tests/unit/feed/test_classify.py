@@ -12,6 +12,7 @@ from freight_exchange import wire
 from freight_exchange.errors import DecodeError
 from freight_exchange.feed.core.changes.classify import withdrawal
 from freight_exchange.feed.core.changes.diff import digest
+from freight_exchange.feed.core.changes.observation import RecentUpdates
 from freight_exchange.feed.events import RequestEvent, Unreadable
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.store.protocol import TrackedRequest
@@ -237,3 +238,12 @@ def test_field_that_comes_or_goes_alone_proves_no_update() -> None:
     for scan, (notes, proven) in enumerate([("old", at), ("new", 5000.0)], 6):
         _, known = look([request(notes=notes)], known, scan=scan, sent=6000.0, window=5900, covered=5000.0)
         assert known[1].updated_after == proven
+
+
+def test_narrower_window_that_lists_a_request_as_well_dates_its_update() -> None:
+    recent = RecentUpdates(frozenset({1}), 300)
+    for extra in ({"carbon": 1}, {}):
+        page = [request(1, extra=extra), request(2, extra=extra)]
+        _, known = look([request(1, extra={"carbon": 1}), request(2, extra={"carbon": 1})])
+        _, known = look(page, known, scan=6, sent=6000.0, window=5900, covered=5000.0, recent_updates=recent)
+        assert [known[index].updated_after for index in (1, 2)] == [5700.0, 905.0]

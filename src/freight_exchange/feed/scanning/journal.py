@@ -153,7 +153,8 @@ class Journal:
             self.state = after
             self.sizes = sizes.afresh() if is_complete and _lacks_more(scan, state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
-            self._inferred.record(tracked, known, observation.begin)
+            for row in tracked:
+                self._inferred.record((row,), known, observation.begin_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 

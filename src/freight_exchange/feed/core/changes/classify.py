@@ -217,8 +217,8 @@ def _tracked(
     *,
     turn: bool,
 ) -> TrackedRequest:
-    """Update the tracked state of a request; if only a field came or went (`turn`), the window dates the update."""
-    proven = observation.begin
+    """Update the tracked state of a request; if only a field came or went (`turn`), windows date the update."""
+    proven = observation.begin_for(record.index)
     if not turn and _is_recent(before, digest, observation):
         proven = max(proven, observation.covered)
     same = before is not None and before.digest == digest and before.record is not None

@@ -91,6 +91,13 @@ class Observation:
         """Begin of the window: what the page lists was updated later."""
         return self.updated_within(self.window)
 
+    def begin_for(self, index: int) -> float:
+        """Begin of the narrowest window that lists a request: its last update came later."""
+        recent = self.recent_updates
+        if recent is None or recent.listed is None or index not in recent.listed:
+            return self.begin
+        return max(self.begin, self.updated_within(recent.window))
+
     def updated_within(self, seconds: float) -> float:
         """Return the time to compare for what was updated within so many seconds before the page was requested."""
         return comparable_time(self.sent - seconds, self.clock_lags)
