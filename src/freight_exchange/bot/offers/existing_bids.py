@@ -59,7 +59,8 @@ class ExistingBids:
 
         Args:
             settle: Seconds before a second reading. An earlier run whose store is lost may have offered until its end,
-                and the service may list that later. An account without bids needs no second reading.
+                and the service may list that later. An account without any bid counts as new and is not read again: a
+                store that is lost before the account's first bid is listed is a documented limit.
         """
         has_bids = await self._read_once()
         wait = settle if has_bids or self._is_restored else 0.0

@@ -29,7 +29,10 @@ class StoreFromYesterday(Scenario, name="a store restored from yesterday"):
 
 
 class StoreLost(Scenario, name="the store is lost"):
-    """A new file on an account that has offered before offers nowhere a second time."""
+    """A new file on an account that has offered before offers nowhere a second time.
+
+    A bid of the account is listed by then: the page about the file asks to wait for the very first ones.
+    """
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -43,6 +46,8 @@ class StoreLost(Scenario, name="the store is lost"):
         await world.wait(self.rng.uniform(1, self.interval * 2))
         deploy = world.deploys[-1]
         deploy.kill() if self.rng.random() < 0.5 else await deploy.stop()
+        if world.market.bids:
+            await world.until(lambda: any(bid.shown_from <= world.now for bid in world.market.bids))
         disk.lose()
         world.heal()
         self.quoting(disk)
