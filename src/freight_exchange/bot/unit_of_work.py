@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 import anyio
 
+from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
@@ -107,6 +108,11 @@ class UnitOfWork:
             try:
                 with store.transaction():
                     results = [step.work(store) for step in steps]
+            except StoreAwayError as error:
+                # The commit may have succeeded: a second run would find its own writes, and take them for another's.
+                for step in steps:
+                    step.fail(error)
+                return
             except Exception:  # noqa: BLE001 - nothing was written; each step runs again and raises its own error
                 results = []
             for step, result in zip(steps, results, strict=False):
@@ -153,7 +159,10 @@ class _Step(Generic[T]):
                     return
             self.finish(self.work(store))
         except Exception as error:  # noqa: BLE001 - raised by the caller
-            self._error, self.is_finished = error, True
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        self._error, self.is_finished = error, True
 
     def result(self) -> T:
         if self._error is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,10 +17,11 @@ from tests.unit.store.rows import BINDING, LEASE, effect
 
 from freight_exchange.bot.failpoints import no_failpoints
 from freight_exchange.bot.unit_of_work import UnitOfWork
-from freight_exchange.errors import StoreError
+from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.feed.lease import Lease
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.sqlite import connection, feed
+from freight_exchange.store.sqlite.feed import SQLiteFeed
 from freight_exchange.store.work import WorkStore
 
 ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
@@ -112,6 +114,28 @@ async def test_failed_step_spoils_no_other(rig: Rig) -> None:
     assert failed == ["no"]
     # What it wrote in a transaction of its own is there: that was one step, and this another.
     assert await rig.keys() == {"slow", "a", "b", "half"}
+
+
+@pytest.mark.anyio
+async def test_steps_do_not_run_again_after_lost_reply_to_their_commit(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be committed. A second run would take what they wrote for another process's."""
+    real = SQLiteFeed.transaction
+
+    @contextmanager
+    def cut(store: SQLiteFeed) -> Iterator[None]:
+        with real(store):
+            yield
+        raise StoreAwayError("no reply")
+
+    async def put(key: str) -> None:
+        with pytest.raises(StoreAwayError):
+            await rig.put(key)
+
+    monkeypatch.setattr(SQLiteFeed, "transaction", cut)
+    await asked(rig, lambda: put("a"), lambda: put("b"))
+    assert await rig.keys() == {"slow", "a", "b"}
 
 
 @pytest.mark.anyio
