@@ -27,8 +27,8 @@ def describe(value: object) -> str:
         text = "" if isinstance(value, BaseException) else type(value).__name__
     if isinstance(value, BaseException):
         text = f"{type(value).__name__}: {text}" if text else type(value).__name__
-    # File names and JSON can contain lone surrogates, which no encoding holds.
-    return text.encode("utf-8", "backslashreplace").decode()
+    # File names and JSON can contain lone surrogates, which no encoding holds, and texts of PostgreSQL no NUL.
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 class RetryLater(Exception):

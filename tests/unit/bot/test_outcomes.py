@@ -38,6 +38,7 @@ REASONS: list[tuple[object, str]] = [
     ({"a": 1}, "{'a': 1}"),
     ("half a pair: \ud800", "half a pair: \\ud800"),
     (ValueError("\udcff.csv"), "ValueError: \\udcff.csv"),
+    (ValueError("a\0b"), "ValueError: a\\x00b"),
 ]
 
 
