@@ -19,13 +19,18 @@ Parameters = Sequence[object] | Mapping[str, object] | None
 """Values of the placeholders of a statement; without any, the statement has no placeholders."""
 
 _OLDEST_SERVER: Final = 13
+_ENCODING: Final = "UTF8"
+"""Another one cannot hold every text, such as the error of a handler."""
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
+# The fences rely on this level: a statement sees what was committed before it, and waits for a lock. A role or a
+# database may have another one as its default, for statements outside of a transaction too.
+_ISOLATION: Final = "read committed"
 # A process that is frozen inside a transaction must not keep its locks. What is committed must survive a crash of the
 # server, even where its administrator has chosen otherwise.
-_BEGIN: Final = """
-    BEGIN;
+_BEGIN: Final = f"""
+    BEGIN ISOLATION LEVEL {_ISOLATION};
     SET LOCAL idle_in_transaction_session_timeout = '5s';
     SET LOCAL lock_timeout = '5s';
     SET LOCAL synchronous_commit = on
@@ -121,7 +126,12 @@ class DatabaseConnection:
             opened = self._connect()
             if isinstance(opened, StoreError):
                 raise opened
-            self._check_server(opened)
+            try:
+                self._check_server(opened)
+                self._set_isolation(opened)
+            except StoreError:
+                opened.close()
+                raise
             self._connection = opened
         return self._connection
 
@@ -141,10 +151,19 @@ class DatabaseConnection:
     def _check_server(self, connection: _Connection) -> None:
         major = connection.info.server_version // 10_000
         if major < _OLDEST_SERVER:
-            connection.close()
             raise StoreError(
                 f"{self.address} is PostgreSQL {major}, which is too old: it needs {_OLDEST_SERVER} or newer"
             )
+        if (encoding := connection.info.parameter_status("server_encoding")) != _ENCODING:
+            raise StoreError(
+                f"{self.address} has the encoding {encoding}: create one with the encoding {_ENCODING}, as any"
+                " text may be stored"
+            )
+
+    def _set_isolation(self, connection: _Connection) -> None:
+        with translate_errors(self.address):
+            if connection.execute("SHOW default_transaction_isolation").fetchone() != (_ISOLATION,):
+                connection.execute(f"SET default_transaction_isolation = '{_ISOLATION}'")
 
 
 class _Connection(psycopg.Connection[Any]):

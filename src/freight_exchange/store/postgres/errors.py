@@ -18,7 +18,8 @@ __all__ = ["connect_error", "translate_errors"]
 _CONFLICTS: Final = (
     errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable,
 )  # fmt: skip
-_LATER: Final = re.compile("the database system is|too many clients|remaining connection slots|terminating connection")
+_CUT_OFF: Final = ("25P03", "25P04")
+"""States of a session that the server has ended: its transaction was idle, or took too long."""
 _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
@@ -34,8 +35,9 @@ def connect_error(error: psycopg.Error, address: str) -> StoreError:
         if pattern.search(text):
             return StoreError(f"{address} {advice}")
     reason = text.rpartition("failed: ")[2]
-    if "FATAL" in text and not _LATER.search(text):
-        return StoreError(f"{address} refused the connection: {reason}")
+    # Most other refusals pass, such as those for want of connections, and those of a pooler without its server.
+    if "FATAL" in text:
+        return StoreAwayError(f"{address} refused the connection: {reason}")
     return StoreAwayError(f"{address} cannot be reached: {reason}; check that the server runs, and its host and port")
 
 
@@ -46,18 +48,19 @@ def translate_errors(address: str) -> Iterator[None]:
         yield
     except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege) as error:
         if isinstance(error, errors.ReadOnlySqlTransaction):
-            raise StoreError(f"{address} is a read-only standby: give the address of the primary") from error
+            # During a fail-over the address may lead to the new primary before it is one.
+            raise StoreAwayError(f"{address} is a read-only standby: give the address of the primary") from error
         raise StoreError(
             f"{address} does not permit this ({_first_line(error)}): grant this user CREATE on the database once, or"
             " all rights on the schema freight_exchange and its tables"
         ) from error
     except _CONFLICTS as error:
         raise ConflictError(f"{address}: a write met another one: {_first_line(error)}") from error
-    except psycopg.OperationalError as error:
-        raise StoreAwayError(f"{address} is away: {_first_line(error)}") from error
     except (psycopg.DataError, UnicodeEncodeError) as error:
         raise StoreError(f"{address} cannot store a value: {_first_line(error)}") from error
     except psycopg.Error as error:
+        if isinstance(error, psycopg.OperationalError) or error.sqlstate in _CUT_OFF:
+            raise StoreAwayError(f"{address} is away: {_first_line(error)}") from error
         raise StoreError(f"{address} failed: {_first_line(error)}") from error
 
 

@@ -55,6 +55,8 @@ def test_unreadable_address_is_refused_without_the_password(address: str) -> Non
         "the database system is starting up",
         "sorry, too many clients already",
         "terminating connection due to administrator command",
+        'too many connections for role "bots"',
+        "server login has been failing, try again later (server_login_retry)",
     ],
 )
 def test_server_that_is_not_ready_is_away(reason: str) -> None:
@@ -124,6 +126,32 @@ def test_reply_that_does_not_come_ends_the_connection(monkeypatch: pytest.Monkey
         database.row("SELECT pg_sleep(10)")
     assert not database.is_open
     assert database.row("SELECT 2") == (2,)
+    database.close()
+
+
+def test_transaction_that_was_idle_for_too_long_is_away() -> None:
+    """As after a process was frozen: its replica joins again."""
+    database = DatabaseConnection(database_url())
+    (process,) = database.row("SELECT pg_backend_pid()")
+
+    def freeze() -> None:
+        with database.transaction():
+            database.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
+            while execute("SELECT FROM pg_stat_activity WHERE pid = %s", process):
+                pass
+
+    with pytest.raises(StoreAwayError, match="idle-in-transaction timeout"):
+        freeze()
+    assert database.row("SELECT 2") == (2,)
+    database.close()
+
+
+def test_isolation_level_does_not_follow_the_defaults_of_the_server() -> None:
+    options = "-c default_transaction_isolation=serializable"
+    database = DatabaseConnection(make_conninfo(database_url(), options=options))
+    assert database.row("SHOW transaction_isolation") == ("read committed",)
+    with database.transaction():
+        assert database.row("SHOW transaction_isolation") == ("read committed",)
     database.close()
 
 

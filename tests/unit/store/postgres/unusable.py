@@ -43,7 +43,7 @@ class Unusable:
 @pytest.fixture(
     params=[
         "no server", "no database", "wrong password", "no rights", "no rights on tables", "newer schema",
-        "foreign schema", "read-only", "too old",
+        "foreign schema", "read-only", "too old", "other encoding",
     ]
 )  # fmt: skip
 def unusable(request: pytest.FixtureRequest) -> Iterator[Unusable]:
@@ -145,6 +145,13 @@ def _too_old() -> Iterator[Unusable]:
         yield Unusable(address(), "which is too old: it needs 99 or newer")
 
 
+@contextlib.contextmanager
+def _other_encoding() -> Iterator[Unusable]:
+    _run("postgres", f"DROP DATABASE {_DATABASE}")
+    _run("postgres", f"CREATE DATABASE {_DATABASE} ENCODING 'LATIN1' TEMPLATE template0")
+    yield Unusable(address(), "has the encoding LATIN1: create one with the encoding UTF8")
+
+
 _MAKERS: Final[dict[str, Callable[[], contextlib.AbstractContextManager[Unusable]]]] = {
     "no server": _no_server,
     "no database": _no_database,
@@ -155,4 +162,5 @@ _MAKERS: Final[dict[str, Callable[[], contextlib.AbstractContextManager[Unusable
     "foreign schema": _foreign_schema,
     "read-only": _read_only,
     "too old": _too_old,
+    "other encoding": _other_encoding,
 }
