@@ -69,6 +69,7 @@ def bots(
         host="127.0.0.1",
         settle=five,
         selection_interval=five,
+        retention=timedelta(days=30),
         allowance=five,
         name="requests",
         standby=True,

@@ -22,7 +22,7 @@ from freight_exchange.bot.runtime.background import BackgroundRun
 from freight_exchange.bot.runtime.dead_letters import read_dead_letters, replay_dead_letter
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
-from freight_exchange.bot.runtime.options import BotOptions
+from freight_exchange.bot.runtime.options import LEAST_RETENTION, BotOptions
 from freight_exchange.bot.runtime.process import process
 from freight_exchange.bot.runtime.shutdown import FailureCallback, FailureLog, ignore_failure, log_failure
 from freight_exchange.bot.runtime.status import read_doubts, read_status
@@ -73,6 +73,8 @@ class Bot(Router):
         host: Address of that port, default this machine only.
         settle: Time that the service may take to list an offer: absence is proof only after that.
         selection_interval: Time between readings of the selected bids, at least a second.
+        retention: Time for which the store keeps finished deliveries, and requests that the service no longer lists; at
+            least and by default six days. Offers, answers and dead letters stay.
         allowance: Time that the service may take to list an update, as for `exchange.watch`.
         name: Name of the bot in its store, which may have several bots and feeds.
         standby: Whether to wait while another process holds the store or the port, instead of raising `HeldError`.
@@ -95,6 +97,7 @@ class Bot(Router):
         host: str = "127.0.0.1",
         settle: timedelta = timedelta(seconds=30),
         selection_interval: timedelta = timedelta(minutes=2),
+        retention: timedelta = LEAST_RETENTION,
         allowance: timedelta = timedelta(seconds=60),
         name: str = DEFAULT_NAME,
         standby: bool = False,
@@ -114,6 +117,7 @@ class Bot(Router):
             drain=drain,
             settle=settle,
             selection_interval=selection_interval,
+            retention=retention,
             name=name,
             standby=standby,
         )

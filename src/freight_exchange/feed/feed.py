@@ -9,13 +9,11 @@ from random import Random
 from types import TracebackType
 from typing import Final, Self
 
-import anyio
-
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.account import AccountSource
 from freight_exchange.feed.core.pacer import Pacer
 from freight_exchange.feed.core.state import State
-from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.feed.core.watermark import LEAST_RETENTION, Watermark
 from freight_exchange.feed.events import KINDS, Event, RequestEvent
 from freight_exchange.feed.lease import Lease
 from freight_exchange.feed.queue import EventQueue
@@ -52,6 +50,7 @@ class Feed(EventStream[Event]):
     Attributes:
         is_idle: Whether it reads nothing, and only holds its store and keeps its clock: the feed of a bot without
             handlers of requests.
+        retention: Seconds for which its store keeps unlisted requests and finished events.
     """
 
     def __init__(
@@ -89,6 +88,7 @@ class Feed(EventStream[Event]):
         self._where = where
         self._standby = standby
         self.is_idle = False
+        self.retention = LEAST_RETENTION
         self._journal: Journal
         self._followed: Watermark
         self._poller: Poller
@@ -108,6 +108,7 @@ class Feed(EventStream[Event]):
             self._journal = Journal(
                 self.lease.state(), self.lease.run, start=self._start, allowance=self._allowance, now=self._clock.read()
             )
+            self._journal.retention = self.retention
             self._poller = Poller(
                 self._source,
                 self._journal,
@@ -145,7 +146,7 @@ class Feed(EventStream[Event]):
         return len(numbers)
 
     async def _scan(self) -> None:
-        await (anyio.sleep_forever() if self.is_idle else self._poller.scan())
+        await (self._poller.keep_pruning(self.time) if self.is_idle else self._poller.scan())
 
     # Status
 

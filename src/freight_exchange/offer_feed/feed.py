@@ -12,6 +12,7 @@ from typing import Literal, Self
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.account import AccountSource
 from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.watermark import LEAST_RETENTION
 from freight_exchange.feed.feed import lease_time
 from freight_exchange.feed.lease import Lease
 from freight_exchange.feed.queue import EventQueue
@@ -45,6 +46,9 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     An offer is reported as gone once two complete scans in a row lack it and a look-up of its request does too. If
     scans lack most of what they should contain, nothing counts as gone for an hour. A look-up that shows no offer
     counts only if look-ups show offers that are listed.
+
+    Attributes:
+        retention: Seconds for which its store keeps requests without offers and finished events.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
         self._interval = interval.total_seconds()
         self._standby = standby
         self._extra_requests = extra_requests
+        self.retention = LEAST_RETENTION
         self._journal: OfferJournal
         self._poller: OfferPoller
 
@@ -96,6 +101,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
             self._journal = OfferJournal(
                 self.lease.state(), self.lease.run, is_silent=is_silent, now=self._clock.read()
             )
+            self._journal.retention = self.retention
             await self._journal.load()
             self._poller = OfferPoller(
                 self._source,

@@ -14,7 +14,7 @@ import attrs
 
 from freight_exchange.feed.core import absence
 from freight_exchange.feed.core.advance import moment
-from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.feed.core.watermark import LEAST_RETENTION, Watermark
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
 from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
 from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["OfferJournal"]
 
 _DAY: Final = 86_400.0
-_REMEMBERED: Final = 6 * _DAY
 _ALL: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
 _DIGEST: Final = 8
 
@@ -51,9 +50,11 @@ class OfferJournal:
     Attributes:
         state: The state that was last committed.
         known: What is known of each own request.
+        retention: Seconds for which requests without offers and finished events are kept.
     """
 
     def __init__(self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading) -> None:
+        self.retention = LEAST_RETENTION
         self._store = store
         self._run = run
         self._is_silent = is_silent
@@ -138,12 +139,12 @@ class OfferJournal:
         old = [row for row in self._rows.values() if time - row.last_seen >= _DAY]
         fresh = [attrs.evolve(row, last_seen=time) for row in old if self._has_offers(row.index)]
         # As the store does.
-        over = [row for row in old if time - row.last_seen > _REMEMBERED and not self._has_offers(row.index)]
+        over = [row for row in old if time - row.last_seen > self.retention and not self._has_offers(row.index)]
 
         def write() -> None:
             self._store.commit(lambda _: Commit(requests=fresh, at=time))
             self._rows.update((row.index, row) for row in fresh)
-            self._store.prune(before=time - _REMEMBERED)
+            self._store.prune(before=time - self.retention)
             for row in over:
                 del self._rows[row.index], self.known[row.index]
 

@@ -11,7 +11,7 @@ import pytest
 
 from freight_exchange import Bot, ConfigurationError
 
-DURATIONS = ["interval", "allowance", "drain", "settle", "selection_interval"]
+DURATIONS = ["interval", "allowance", "drain", "settle", "selection_interval", "retention"]
 WHOLE = "must be a whole number from"
 SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 LONE = "holds half a character (a lone surrogate), which cannot be kept"
@@ -25,8 +25,9 @@ INVALID: list[tuple[str, list[Any], str]] = [
     *[(name, [-SECOND], "must be ") for name in DURATIONS],
     *[(name, [timedelta(0)], "must be a timedelta of more than 0") for name in ("interval", "allowance")],
     ("selection_interval", [timedelta(0)], "must be more than 0"),
-    *[(name, [SECOND / 2], "must be at least one second, to spare the service") for name in DURATIONS[::4]],
+    *[(name, [SECOND / 2], "must be at least one second, to spare the service") for name in DURATIONS[:5:4]],
     *[(name, [DAY + SECOND], "must be at most") for name in ("interval", "allowance")],
+    ("retention", [6 * DAY - SECOND], "must be at least 6 days, for the service lists an update for five, not 5 days"),
     ("start", ["yesterday", 5, None, True, -SECOND, 6 * DAY], "must be "),
     ("name", ["", None, 5], "must be "),
     ("name", ["\ud800", "bids \udfff"], LONE),
@@ -65,7 +66,15 @@ def test_lifespan_with_wrong_signature_raises() -> None:
 
 
 def test_limits_are_accepted() -> None:
-    Bot(store=None, concurrency=1, port=0, drain=timedelta(0), settle=timedelta(0), start=timedelta(0))
+    Bot(
+        store=None,
+        concurrency=1,
+        port=0,
+        drain=timedelta(0),
+        settle=timedelta(0),
+        start=timedelta(0),
+        retention=6 * DAY,
+    )
     Bot(store=None, concurrency=1000, port=65535, interval=DAY, allowance=DAY)
     Bot(store="bot.db", start=5 * DAY, standby=True, name="bids", host="::1")
     Bot(store=None, drain=timedelta.max, settle=timedelta.max, selection_interval=timedelta.max)

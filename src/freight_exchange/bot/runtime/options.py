@@ -10,13 +10,16 @@ import attrs
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed import factory
+from freight_exchange.feed.core import watermark
 from freight_exchange.options import seconds
 
 if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
 
-__all__ = ["BotOptions", "check_host", "check_port"]
+__all__ = ["LEAST_RETENTION", "BotOptions", "check_host", "check_port"]
+
+LEAST_RETENTION: Final = timedelta(seconds=watermark.LEAST_RETENTION)
 
 _MAX_CONCURRENCY: Final = 1000
 _MAX_PORT: Final = 65535
@@ -34,6 +37,7 @@ class BotOptions:
     drain: timedelta
     settle: timedelta
     selection_interval: timedelta
+    retention: timedelta
     name: str
     standby: bool
 
@@ -56,6 +60,12 @@ class BotOptions:
         if self.selection_interval < factory.LEAST_INTERVAL:
             raise ConfigurationError(
                 f"selection_interval must be at least one second, to spare the service, not {self.selection_interval}"
+            )
+        _check_duration(self.retention, "retention")
+        if self.retention < LEAST_RETENTION:
+            raise ConfigurationError(
+                f"retention must be at least {LEAST_RETENTION.days} days, for the service lists an update for five, not"
+                f" {self.retention}"
             )
 
 

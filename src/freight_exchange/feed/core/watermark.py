@@ -15,7 +15,9 @@ import attrs
 from freight_exchange.models import validation
 from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed
 
-__all__ = ["LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for"]
+__all__ = [
+    "LEAST_RETENTION", "LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for",
+]  # fmt: skip
 
 LONGEST_ALLOWANCE: Final = 1800.0
 """Seconds up to which the allowance grows by itself, if deep scans find what narrow ones should have found."""
@@ -25,6 +27,10 @@ SCAN_TIME: Final = 5.0
 
 WIDEST: Final = int(validation.LONGEST_WINDOW.total_seconds())
 """Seconds: the widest window that the service allows (service document, 8)."""
+
+LEAST_RETENTION: Final = WIDEST + 86_400.0
+"""Seconds for which a request is remembered after a scan listed it, at least: as long as the service may list it
+again for the same update, and a day."""
 
 _SCANS_REMEMBERED: Final = 200
 

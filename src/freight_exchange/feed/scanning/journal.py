@@ -1,7 +1,4 @@
-"""Journal of a feed: each page, its events and the advance of the watermark in one transaction.
-
-The decisions are in `core`; this module commits them.
-"""
+"""Journal of a feed: what `core` decides about a page, its events and the watermark, in one transaction each."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from freight_exchange.feed.core.observing import observe_look_up, observe_recent
 from freight_exchange.feed.core.planner import is_recent
 from freight_exchange.feed.core.scanner import OPERATION
 from freight_exchange.feed.core.state import AbsenceDoubt, State
-from freight_exchange.feed.core.watermark import WIDEST, Watermark
+from freight_exchange.feed.core.watermark import LEAST_RETENTION, WIDEST, Watermark
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
@@ -44,7 +41,6 @@ __all__ = ["Journal", "UnclearError"]
 
 _RELEARN_AFTER: Final = 600.0
 """Seconds after such a find in which further ones do not cause page sizes to be learned anew."""
-_REMEMBERED: Final = WIDEST + 86_400.0
 _NEVER: Final = -1e18
 _DISTRUSTED: Final = 3600.0
 """Seconds: a scan with a narrower window proves nothing by lacking a request that a look-up has found unlisted."""
@@ -67,9 +63,11 @@ class Journal:
     Attributes:
         state: The state that was last committed.
         sizes: Known page sizes of the service; scanners read it and add to it.
+        retention: Seconds for which unlisted requests and finished events are kept.
     """
 
     def __init__(self, store: FeedStore, run: Run, *, start: Start, allowance: float, now: Reading) -> None:
+        self.retention = LEAST_RETENTION
         self._store = store
         self._run = run
         self._rules = Advance(start, allowance)
@@ -253,8 +251,8 @@ class Journal:
 
     async def prune(self, time: float) -> bool:
         """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
-        self._inferred.prune(time - _REMEMBERED)
-        return bool(await self._run(lambda: self._store.prune(before=time - _REMEMBERED)))
+        self._inferred.prune(time - LEAST_RETENTION)
+        return bool(await self._run(lambda: self._store.prune(before=time - self.retention)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
         """Record, after a complete scan, which finds the next narrow one can check."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Poller"]
 
 _BETWEEN_PRUNINGS: Final = 3600.0
+_BETWEEN_PARTS: Final = 1.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _ATTEMPTS_OF_A_PAGE: Final = 12
@@ -252,6 +254,12 @@ class Poller:
             # Much work is done in parts, so that no reader waits long: another part with the next scan.
             is_more_due = await self._journal.prune(time)
             self._pruned = -math.inf if is_more_due else time
+
+    async def keep_pruning(self, time: Callable[[], float]) -> None:
+        """Prune the store of a feed that reads nothing, until cancelled, by the time on the feed's clock."""
+        while True:
+            is_more_due = await self._journal.prune(time())
+            await anyio.sleep(_BETWEEN_PARTS if is_more_due else _BETWEEN_PRUNINGS)
 
     def _note_departure(self, scan: ActiveScan, began: float, *, page_came: bool) -> None:
         """Record a reader who left: one who always leaves before a page comes receives nothing, at a request each

@@ -40,9 +40,12 @@ def make_feeds(
         name=options.name,
         standby=options.standby,
     )
+    feed.retention = options.retention.total_seconds()
     if kinds.isdisjoint(OFFER_KINDS.values()):
         return feed, None
     feed.is_idle = kinds.isdisjoint(REQUEST_KINDS)
     name = offer_feed_name(options.name)
     # The replica that scanned before may be about to leave it.
-    return feed, exchange.watch_offers(store=membership.store, interval=options.interval, name=name, standby=True)
+    offers = exchange.watch_offers(store=membership.store, interval=options.interval, name=name, standby=True)
+    offers.retention = feed.retention
+    return feed, offers
