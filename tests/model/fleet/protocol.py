@@ -8,11 +8,11 @@ than `USER_TIMEOUT`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
-__all__ = ["GUARDS", "Guard", "State", "Step", "describe_violation", "initial", "is_over", "steps"]
+__all__ = ["FENCES", "GUARDS", "REMOVED", "Guard", "State", "Step", "describe_violation", "initial", "is_over", "steps"]
 
 SEND_WINDOW: Final = 1
 """Ticks from the noted time to the last moment at which a write may begin."""
@@ -38,6 +38,12 @@ class Guard(Enum):
 
 
 GUARDS: Final = frozenset(Guard)
+
+FENCES: Final = (Guard.EPOCH, Guard.COMPARE_AND_SET)
+"""One of these is enough."""
+
+REMOVED: Final[Sequence[tuple[Guard, ...]]] = (*((guard,) for guard in Guard if guard not in FENCES), FENCES)
+"""Each smallest set of guards that the protocol cannot do without."""
 
 
 class Phase(Enum):
