@@ -181,10 +181,11 @@ async def quote(request, ctx):
         case "stops, and takes its time":
             bot.stop()
             say("stopped")
-            if options["blocks"]:
-                time.sleep(options["seconds"])
-            else:
-                await anyio.sleep(options["seconds"])
+            while not os.path.exists(options["until"]):
+                if options["blocks"]:
+                    time.sleep(0.01)
+                else:
+                    await anyio.sleep(0.01)
             await ctx.offer(amount=7, currency=840)
         case "logs":
             ctx.log.info("quoting %s", "tiles\\n2027-01-01 CRITICAL \\x1b[2J")

@@ -121,8 +121,11 @@ class TestSignals:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def signalled_after_stop(cls) -> Iterator[dict[tuple[str, bool], Started]]:
-        how: dict[str, Any] = {"handler": "stops, and takes its time", "seconds": 2}
+    def signalled_after_stop(
+        cls, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[dict[tuple[str, bool], Started]]:
+        signalled = tmp_path_factory.mktemp("stop") / "signalled"
+        how: dict[str, Any] = {"handler": "stops, and takes its time", "until": str(signalled)}
         cases = product(BOTH, [False, True])
         with side_by_side(
             {(backend, blocks): {"backend": backend, "blocks": blocks, **how} for backend, blocks in cases}
@@ -130,6 +133,7 @@ class TestSignals:
             for child in started.values():
                 until(child, "stopped")
                 child.send_signal(signal.SIGTERM)
+            signalled.touch()
             yield started
 
     @BACKENDS
@@ -144,7 +148,7 @@ class TestSignals:
     @pytest.mark.parametrize(("backend", "blocks"), in_turn((False,), (True,)))
     def test_second_after_stop_ends_process(self, backend: str, blocks: bool) -> None:
         with process(
-            backend=backend, handler="stops, and takes its time", blocks=blocks, seconds=3600, drain=3600
+            backend=backend, handler="stops, and takes its time", blocks=blocks, until="never", drain=3600
         ) as child:
             until(child, "stopped")
             child.send_signal(signal.SIGTERM)
