@@ -85,6 +85,7 @@ class BoardController:
         self.armed: tuple[ArmedFault, ...] = ()
         self._file = file
         self._numbers = itertools.count(1)
+        self._logins: dict[int, dict[str, int]] = {}
         self._changed = anyio.Event()
 
     @property
@@ -101,18 +102,25 @@ class BoardController:
             return _UNKNOWN_HOST
         if is_cross_site(call.headers):
             return _CROSS_SITE
-        caller = self._caller_email(call)
+        caller, login = self._caller(call)
         reply = self.exchange.handle(call, now)
         record = self.exchange.audit_log.calls[-1]
-        self.traffic.add(summarize(record, caller))
+        self.traffic.add(summarize(record, caller, login))
         self._trim_audit_log()
         self._finish_change()
         return reply
 
-    def _caller_email(self, call: Call) -> str | None:
-        """Return the email of the account whose token the call carries, even if a fault strikes the call."""
-        token = self.exchange.database.tokens.get(call.headers.get("authorization", "").partition(" ")[2])
-        return self.exchange.database.accounts[token.account].email if token is not None else None
+    def _caller(self, call: Call) -> tuple[str | None, int | None]:
+        """Return the email of the account whose token the call carries, even if a fault strikes the call.
+
+        The number counts the logins of the account, which tells replicas of a bot apart.
+        """
+        secret = call.headers.get("authorization", "").partition(" ")[2]
+        token = self.exchange.database.tokens.get(secret)
+        if token is None:
+            return None, None
+        logins = self._logins.setdefault(token.account, {})
+        return self.exchange.database.accounts[token.account].email, logins.setdefault(secret, len(logins) + 1)
 
     def _trim_audit_log(self) -> None:
         audit_log = self.exchange.audit_log

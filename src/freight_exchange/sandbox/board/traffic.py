@@ -28,6 +28,7 @@ class CallSummary:
     number: int
     time: float
     caller: str | None
+    login: int | None
     operation: str | None
     address: str
     status: int
@@ -40,8 +41,14 @@ class CallSummary:
         return OPERATIONS[self.operation].action if self.operation else f"calls {self.address}"
 
 
-def summarize(record: CallRecord, caller: str | None) -> CallSummary:
-    """Summarize a call. `caller` is the email of the account whose token it carried, if any."""
+def summarize(record: CallRecord, caller: str | None, login: int | None = None) -> CallSummary:
+    """Summarize a call.
+
+    Args:
+        record: The call.
+        caller: Email of the account whose token it carried, if any.
+        login: Number of the login that gave the token, among those of the account.
+    """
     parameters = record.parameters or _sent(record.body)
     request = parameters.get("requestIndex")
     operation = operation_of(record.method, record.path)
@@ -54,6 +61,7 @@ def summarize(record: CallRecord, caller: str | None) -> CallSummary:
         number=record.number,
         time=record.time,
         caller=record.account or caller,
+        login=login,
         operation=operation,
         address=f"{record.method} {record.path}",
         status=record.status,
@@ -73,7 +81,7 @@ def _sent(body: bytes) -> dict[str, Any]:
 
 @attrs.define
 class CallGroup:
-    """A call, or consecutive polls of one caller."""
+    """A call, or consecutive polls of one login."""
 
     first: CallSummary
     time: float
@@ -100,6 +108,7 @@ class CallGroup:
             "number": line.number,
             "time": self.time,
             "caller": line.caller,
+            "login": line.login,
             "actions": list(self.actions),
             "address": line.address,
             "status": line.status,
@@ -161,8 +170,10 @@ class Traffic:
 
 
 def _are_alike(line: CallSummary, other: CallSummary) -> bool:
-    """Return whether both are polls of one caller, or the same failed call."""
-    if line.fault is not None or other.fault is not None or line.caller != other.caller:
+    """Return whether both are polls of one login, or the same failed call."""
+    if line.fault is not None or other.fault is not None:
+        return False
+    if (line.caller, line.login) != (other.caller, other.login):
         return False
     if line.status == other.status == 200:
         return line.operation in _POLLS and other.operation in _POLLS

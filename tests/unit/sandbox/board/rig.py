@@ -23,6 +23,7 @@ class BoardClient:
         self.controller = BoardController(Exchange(seed=3), clock=lambda: self.now)
         self.board = Board(self.controller)
         self.board.url = "http://127.0.0.1:8765/api"
+        self._tokens: dict[tuple[str, int], str] = {}
 
     async def get(self, path: str, headers: Mapping[str, str] = HERE, query: Mapping[str, str] | None = None) -> Reply:
         return await self.board(Call("GET", path, query or {}, headers))
@@ -46,12 +47,16 @@ class BoardClient:
         assert self.controller.revision == before
         return str(json.loads(reply.body)["message"])
 
-    def call(self, path: str, method: str = "POST", by: str | None = "forwarder", **body: Any) -> Reply:
-        """Send a call as a program."""
+    def call(
+        self, path: str, method: str = "POST", by: str | None = "forwarder", replica: int = 0, **body: Any
+    ) -> Reply:
+        """Send a call as a program; each replica has a login of its own."""
         headers = {"content-type": "application/json", **HERE}
         if by is not None:
-            account = getattr(self.controller.exchange, by)
-            headers["authorization"] = f"Bearer {self.controller.exchange.token(account, self.now)}"
+            exchange = self.controller.exchange
+            if (by, replica) not in self._tokens:
+                self._tokens[by, replica] = exchange.token(getattr(exchange, by), self.now)
+            headers["authorization"] = f"Bearer {self._tokens[by, replica]}"
         return self.controller.handle(
             Call(method, path, {}, headers, json.dumps(body).encode() if body else b""), self.now
         )

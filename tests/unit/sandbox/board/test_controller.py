@@ -333,6 +333,28 @@ async def test_every_example_can_be_published(client: BoardClient) -> None:
 # Traffic
 
 
+async def test_replicas_of_a_bot_are_told_apart_by_their_logins(client: BoardClient) -> None:
+    """Three replicas of one account: a fault strikes one, and another one looks for its offer."""
+    await client.act("requests", **PUBLISH)
+    for replica in (0, 1, 2, 1, 1):
+        client.call("quote/getrequests", replica=replica)
+    await client.act("arm", name="reset_after_processing", operation="submit", times=1)
+    client.call("quote/submitoffer", replica=2, requestIndex=1, offer=100, currencyIndex=840)
+    client.call("quote/bid", method="GET", replica=0)
+    seen = await client.state()
+    assert {call["caller"] for call in seen["calls"]} == {"forwarder@demo.example"}
+    assert [(call["login"], call["count"]) for call in seen["calls"]] == [
+        (1, 1),
+        (3, 1),
+        (2, 2),
+        (3, 1),
+        (2, 1),
+        (1, 1),
+    ]
+    (strike,) = seen["strikes"]
+    assert (strike["login"], [step["login"] for step in strike["next_calls"]]) == (3, [1])
+
+
 async def test_polls_are_grouped(client: BoardClient) -> None:
     for _ in range(5):
         client.call("quote/getrequests")

@@ -72,6 +72,7 @@ const plural = (count, one, many = `${one}s`) => `${count.toLocaleString("en")} 
 const list = (words) => new Intl.ListFormat("en").format(words);
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB");
 const person = (who) => (who ? who.split("@")[0] : "somebody");
+const program = (call) => `${person(call.caller)}${call.login > 1 ? ` (login ${call.login})` : ""}`;
 const date = (day) => {
   const moment = new Date(`${day}T00:00:00Z`);
   const words = { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" };
@@ -562,13 +563,13 @@ function strikeItem(strike) {
         ? chip("bad", "▲", `${strike.offers} offers stand: sent more than once`)
         : chip("warn", "○", "No offer stands yet");
   const steps = strike.next_calls.map((step) =>
-    element("li", {}, `${list(step.actions)}${step.request === null ? "" : ` on ${reference(step.request)}`}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
+    element("li", {}, `${step.login === strike.login ? "" : `${program(step)} `}${list(step.actions)}${step.request === null ? "" : ` on ${reference(step.request)}`}${step.count > 1 ? ` × ${step.count}` : ""}${step.fault ? ", and is struck again" : step.status >= 400 ? `, and gets status ${step.status}` : ""}`),
   );
   return element(
     "li",
     { class: kind },
     element("b", {}, strike.fault),
-    element("p", {}, `${person(strike.caller)} ${list(strike.actions)}${about}; the exchange ${strike.processed ? "carried it out" : "did nothing"}.`),
+    element("p", {}, `${program(strike)} ${list(strike.actions)}${about}; the exchange ${strike.processed ? "carried it out" : "did nothing"}.`),
     steps.length ? element("p", {}, "What the caller did next:") : element("p", {}, "The caller has done nothing since."),
     steps.length ? element("ol", {}, steps) : null,
     verdict ? element("p", {}, verdict) : null,
@@ -583,7 +584,7 @@ function callItem(call) {
     "li",
     { title: call.address },
     element("time", { datetime: new Date(call.time * 1000).toISOString() }, clock(call.time)),
-    element("span", {}, `${person(call.caller)} ${list(call.actions)}${about}${count}`, call.fault ? element("small", {}, `Fault: ${call.fault}`) : null),
+    element("span", {}, `${program(call)} ${list(call.actions)}${about}${count}`, call.fault ? element("small", {}, `Fault: ${call.fault}`) : null),
     element("span", { class: failed ? "bad" : "" }, call.status ? `${failed ? "✕" : "✓"} ${call.status}` : "✕ no answer"),
   );
 }
