@@ -152,7 +152,7 @@ class Feed(EventStream[Event]):
 
     def follow(self, state: str) -> None:
         """Take the time from the state that another process has committed, until this feed is entered."""
-        self._followed = State.load(state).watermark
+        self._followed = State.load(state).watermark.followed(self._clock.read())
 
     def time(self) -> float:
         """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""

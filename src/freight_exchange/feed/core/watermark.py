@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Final
+from typing import Final, Self
 
 import attrs
 
@@ -59,6 +59,14 @@ class Watermark:
         """Return the feed's clock at that reading; without a clock, it counts the longest silence possible."""
         passed = self.least(now)
         return self.time + (passed if math.isfinite(passed) else WIDEST)
+
+    def followed(self, now: Reading) -> Self:
+        """Return a watermark from which the clocks of this machine continue that of another one, which scans.
+
+        Where no clock tells how old it is, it is young: this machine's wall clock is far behind the other one's.
+        """
+        passed = self.least(now)
+        return attrs.evolve(self, time=self.time + (passed if math.isfinite(passed) else 0.0), reading=now)
 
 
 def window_for(elapsed: float, allowance: float, scan_time: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Collection
 from datetime import timedelta
@@ -9,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
+from freight_exchange.platform.clock import wall_time
 from freight_exchange.platform.database_url import DatabaseAddress
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -20,6 +22,9 @@ from freight_exchange.store.protocol import Binding, HeldHereError
 
 __all__ = ["PostgresStore"]
 
+_logger = logging.getLogger("freight_exchange.bot")
+
+_CLOCK_TOLERANCE: Final = 60.0
 _SHORTEST_LEASE: Final = timedelta(seconds=1)
 _LONGEST_LEASE: Final = timedelta(hours=1)
 
@@ -51,7 +56,7 @@ class PostgresStore:
         self._history: Final = History()
         self._access: Final = threading.Lock()
         self._seats: Final[dict[int, PostgresSeat | PostgresTerm]] = {}
-        self._is_closed = False
+        self._is_closed = self._has_warned = False
 
     def __repr__(self) -> str:
         return f"<PostgresStore of {self.address}>"
@@ -105,10 +110,24 @@ class PostgresStore:
         try:
             schema.prepare(connection)
             replica = Replica.join(connection, binding, self._history, handlers=handlers, version=version, lease=lease)
+            self._check_clock(connection)
         except BaseException:
             connection.close()
             raise
         return connection, replica
+
+    def _check_clock(self, connection: DatabaseConnection) -> None:
+        """Warn once if the wall clock of this machine differs from that of the database's."""
+        (there,) = connection.row("SELECT extract(epoch FROM clock_timestamp())::float8")
+        ahead = wall_time() - there
+        if abs(ahead) > _CLOCK_TOLERANCE and not self._has_warned:
+            self._has_warned = True
+            _logger.warning(
+                "the clock of this machine is %.0f s %s that of %s: retries may come early or late; use NTP",
+                abs(ahead),
+                "ahead of" if ahead > 0 else "behind",
+                self.address,
+            )
 
     def _forget(self, seat: PostgresSeat) -> None:
         with self._access:

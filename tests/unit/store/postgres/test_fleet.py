@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Iterator
 
 import attrs
@@ -363,3 +364,19 @@ def test_replicas_are_forgotten_with_the_last_batch(store: PostgresStore, monkey
     assert len(execute("SELECT id FROM freight_exchange.replica")) == 3
     assert not term.prune(before=math.inf)
     assert len(execute("SELECT id FROM freight_exchange.replica")) == 2
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"), [(90.0, "s ahead of that of"), (-7200.0, "s behind that of"), (30.0, None)]
+)
+def test_clock_that_differs_from_that_of_the_database_is_logged_once(
+    store: PostgresStore,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead: float,
+    words: str | None,
+) -> None:
+    monkeypatch.setattr("freight_exchange.store.postgres.store.wall_time", lambda: time.time() + ahead)
+    join(store), join(store)
+    assert len(caplog.messages) == (words is not None)
+    assert words is None or words in caplog.text
