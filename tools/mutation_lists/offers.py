@@ -63,7 +63,7 @@ MUTATIONS: Final = (
     ),
     one(
         "feed: one bare 404 denies a request",
-        "offer_feed/confirm_gone.py",
+        "feed/core/lookups.py",
         "_DENIALS: Final = 3",
         "_DENIALS: Final = 1",
         _GONE,
@@ -71,8 +71,8 @@ MUTATIONS: Final = (
     one(
         "feed: look-ups that find no offer at all are believed",
         "offer_feed/confirm_gone.py",
-        "is_trusted = is_trusted or _shows_an_offer(listing) or await self._finds_listed_offer(scan)",
-        "is_trusted = True",
+        "self._trust.is_given = _shows_an_offer(listing) or await self._finds_listed_offer(scan)",
+        "self._trust.is_given = True",
         _GONE,
     ),
     one(

@@ -192,8 +192,8 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that finds nothing counts without one that finds what is listed",
         "feed/scanning/confirm_withdrawn.py",
-        "self._is_trusted, self._even_if_late = not self._listed, _EVEN_IF_LATE",
-        "self._is_trusted, self._even_if_late = True, _EVEN_IF_LATE",
+        "self._trust.begin(self._listed)",
+        "self._trust.begin(())",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import math
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
+from freight_exchange.feed.core.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.lookups import Denials
 
 if TYPE_CHECKING:
     from freight_exchange.feed.core.pacer import Pacer
@@ -25,19 +26,14 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _MOST_LOOK_UPS: Final = 20
 """Requests that are looked up after one scan; others wait for the next one."""
-_DENIALS: Final = 3
-"""Bare 404s in a row that deny a request: one may come from a gateway."""
 _TRIES: Final = 3
-"""Look-ups in a row that do not find a listed offer before a rest: one may be gone since the scan."""
-_REST: Final = 600.0
-"""Seconds without a look-up after those."""
+"""Controls that fail in a row before a rest: an offer may be gone since the scan."""
 
 
 class GoneCheck:
     """Check of offers that scans have lacked.
 
-    A look-up that finds no offer at all counts only after one that finds an offer which the scan listed: a service
-    whose look-ups fail may answer all of them as if there was nothing.
+    A look-up that finds any offer counts by itself; one that finds none needs a control.
 
     Args:
         source: The service.
@@ -52,9 +48,8 @@ class GoneCheck:
         self._clock = clock
         self._pacer = pacer
         self._failures: dict[int, int] = {}
-        self._denials: dict[int, int] = {}
-        self._failed_controls = 0
-        self._resting_until = -math.inf
+        self._denials = Denials()
+        self._trust = LookUpTrust(_TRIES)
 
     async def look_up(self, scan: OfferScan) -> None:
         """Look up the requests of offers that enough scans have lacked, and commit what has become of them.
@@ -67,22 +62,24 @@ class GoneCheck:
         """
         due = self._journal.to_look_up()
         self._failures = {index: failures for index, failures in self._failures.items() if index in due}
-        self._denials = {index: denials for index, denials in self._denials.items() if index in due}
-        if anyio.current_time() < self._resting_until:
+        self._denials.keep(due.keys())
+        if anyio.current_time() < self._trust.resting_until:
             return
-        is_trusted = False
+        listed = {index for index, _ in scan.offers} or scan.requests
+        self._trust.begin(sorted(index for index in listed if index > 0))
         # A look-up that fails comes behind the others the next time.
         for index in sorted(due, key=lambda index: self._failures.get(index, 0))[:_MOST_LOOK_UPS]:
             try:
                 listing = await self._find(index)
-                is_trusted = is_trusted or _shows_an_offer(listing) or await self._finds_listed_offer(scan)
+                if not self._trust.is_given:
+                    self._trust.is_given = _shows_an_offer(listing) or await self._finds_listed_offer(scan)
             except LoginRejectedError:
                 raise
             except READ_ERRORS as error:
                 self._failures[index] = self._failures.get(index, 0) + 1
                 self._pacer.record_failure(anyio.current_time(), retry_delay(error))
                 return
-            if not is_trusted:
+            if not self._trust.is_given:
                 return
             if listing is None:
                 await self._journal.record_denial(index, due[index], self._clock.read())
@@ -96,37 +93,27 @@ class GoneCheck:
             if not self._is_denied(index, error):
                 raise
             listing = None
-        self._denials.pop(index, None)
+        self._denials.forget(index)
         return listing
 
     async def _finds_listed_offer(self, scan: OfferScan) -> bool:
         """Return whether a look-up finds an offer that the scan listed, or a request if there was no offer."""
-        listed = sorted({index for index, _ in scan.offers} or scan.requests)
-        listed = [index for index in listed if index > 0]
-        if not listed:
-            return True
-        control = listed[self._failed_controls % len(listed)]
+        control = self._trust.control
         found = await self._source.find(control)
-        if found is not None and (not scan.offers or _shows_an_offer(found)):
-            self._failed_controls = 0
-            return True
-        self._failed_controls += 1
-        if self._failed_controls >= _TRIES:
-            self._resting_until = anyio.current_time() + _REST
-        if self._failed_controls == _TRIES:
+        is_found = found is not None and (not scan.offers or _shows_an_offer(found))
+        if self._trust.record_control(anyio.current_time(), is_found=is_found):
             _logger.warning(
                 "look-ups do not find offers that are listed, such as those on request %d: no offer counts as gone"
                 " until they do",
                 control,
             )
-        return False
+        return is_found
 
     def _is_denied(self, index: int, error: FreightExchangeError) -> bool:
         if not isinstance(error, NotFoundError) or is_from_login(error):
-            self._denials.pop(index, None)
+            self._denials.forget(index)
             return False
-        self._denials[index] = self._denials.get(index, 0) + 1
-        return self._denials[index] >= _DENIALS
+        return self._denials.record(index)
 
 
 def _shows_an_offer(listing: Listing | None) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["SCANS_THAT_MISS", "Lookups"]
+__all__ = ["SCANS_THAT_MISS", "Denials", "Lookups"]
 
 SCANS_THAT_MISS: Final = 2
 """Complete scans in a row that lack a request before it is looked up."""
@@ -16,6 +17,28 @@ SCANS_THAT_MISS: Final = 2
 _LOOKUPS_A_SCAN: Final = 10
 _TRIES: Final = 5
 _DENIALS: Final = 3
+"""Bare 404s in a row that deny a request: one may come from a gateway."""
+
+
+class Denials:
+    """Bare 404s in a row, by request."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[int]()
+
+    def record(self, index: int) -> bool:
+        """Record a bare 404; return whether the request is denied."""
+        self._counts[index] += 1
+        return self._counts[index] >= _DENIALS
+
+    def forget(self, index: int) -> None:
+        """Record another answer."""
+        self._counts.pop(index, None)
+
+    def keep(self, indexes: AbstractSet[int]) -> None:
+        """Forget all but these requests."""
+        for index in self._counts.keys() - indexes:
+            del self._counts[index]
 
 
 class Lookups:
@@ -29,7 +52,7 @@ class Lookups:
     def __init__(self) -> None:
         self._open: dict[int, TrackedRequest] = {}
         self._failures: dict[int, int] = {}
-        self._denials: dict[int, int] = {}
+        self._denials = Denials()
         self._turn: list[int] = []
 
     def __bool__(self) -> bool:
@@ -56,29 +79,34 @@ class Lookups:
         """Remove a request whose fate is committed."""
         self._open.pop(index, None)
         self._failures.pop(index, None)
-        self._denials.pop(index, None)
+        self._denials.forget(index)
         self._turn = [other for other in self._turn if other != index]
 
     def record_failure(self, index: int) -> bool:
         """Record that a look-up failed; return whether that has happened often enough to give up."""
-        row, failures = self._open[index], self._failures.get(index, 0) + 1
-        self.close(index)
-        if failures < _TRIES:
-            self._open[index], self._failures[index] = row, failures
-        return failures >= _TRIES
+        self._failures[index] = self._failures.get(index, 0) + 1
+        if self._failures[index] >= _TRIES:
+            self.close(index)
+            return True
+        self._denials.forget(index)
+        self._move_back(index)
+        return False
 
     def record_denial(self, index: int) -> bool:
         """Record a bare 404 to a look-up; return whether there were enough of them.
 
         Each time must come after another complete scan.
         """
-        row, failures, denials = self._open[index], self._failures.get(index, 0), self._denials.get(index, 0) + 1
-        if denials >= _DENIALS:
+        if self._denials.record(index):
             return True
-        self.close(index)
-        self._open[index], self._failures[index], self._denials[index] = row, failures, denials
+        self._move_back(index)
         return False
 
     def pause(self) -> None:
         """Look up no more until after the next scan."""
         self._turn = []
+
+    def _move_back(self, index: int) -> None:
+        """Move a request behind the others, to a turn after the next scan."""
+        self._open[index] = self._open.pop(index)
+        self._turn = [other for other in self._turn if other != index]

@@ -10,6 +10,7 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
+from freight_exchange.feed.core.lookup_trust import LookUpTrust
 from freight_exchange.feed.core.lookups import SCANS_THAT_MISS, Lookups
 from freight_exchange.feed.core.watermark import WIDEST
 
@@ -25,17 +26,14 @@ __all__ = ["WithdrawalCheck"]
 
 _logger = logging.getLogger("freight_exchange.feed")
 
-_REST: Final = 600.0
-"""Seconds without a look-up after one that did not find a listed request."""
+_TRIES: Final = 1
+"""Controls that fail before a rest."""
 _EVEN_IF_LATE: Final = 2
 """Look-ups after each scan though the next one is due: of a listed request, and of one that scans lack."""
 
 
 class WithdrawalCheck:
     """Check of requests that scans have lacked, by look-ups.
-
-    They count only after one that finds a request that the last scan listed: a service whose look-ups fail may answer
-    all of them as if there was nothing.
 
     Args:
         source: The service.
@@ -51,16 +49,14 @@ class WithdrawalCheck:
         self._pacer = pacer
         self._lookups = Lookups()
         self._listed: list[int] = []
-        self._is_trusted = False
-        self._failed_checks = 0
+        self._trust = LookUpTrust(_TRIES)
         self._even_if_late = 0
-        self._resting_until = -math.inf
 
     @property
     def due(self) -> float:
         """Time of the next look-up by the loop's clock; infinity if there is none, or a scan comes first."""
         now = anyio.current_time()
-        due = max(now, self._pacer.quiet_until, self._resting_until)
+        due = max(now, self._pacer.quiet_until, self._trust.resting_until)
         is_in_time = due < self._pacer.due or (self._even_if_late > 0 and due == now)
         return due if self._lookups and is_in_time else math.inf
 
@@ -77,7 +73,8 @@ class WithdrawalCheck:
             # The newest first: few of them are withdrawn since. What only this scan has seen may be new to look-ups.
             self._listed = sorted((index for index in scan.known or scan.indexes if index > 0), reverse=True)
         self._listed = [index for index in self._listed if index not in self._lookups]
-        self._is_trusted, self._even_if_late = not self._listed, _EVEN_IF_LATE
+        self._trust.begin(self._listed)
+        self._even_if_late = _EVEN_IF_LATE
         return any(row.missed_scans < SCANS_THAT_MISS for row in scan.missing)
 
     async def look_up(self) -> None:
@@ -85,13 +82,12 @@ class WithdrawalCheck:
         while self.due <= anyio.current_time():
             # A reader who leaves before each answer must not hold up the scans.
             self._even_if_late -= 1
-            await (self._look_up_one() if self._is_trusted else self._look_up_listed())
+            await (self._look_up_one() if self._trust.is_given else self._look_up_control())
 
-    async def _look_up_listed(self) -> None:
-        """Look up a request that the last scan listed, another one after each that is not found."""
-        index = self._listed[self._failed_checks % len(self._listed)]
+    async def _look_up_control(self) -> None:
+        index, is_found = self._trust.control, False
         try:
-            self._is_trusted = await self._source.find(index) is not None
+            is_found = await self._source.find(index) is not None
         except LoginRejectedError:
             raise
         except READ_ERRORS as error:
@@ -99,15 +95,10 @@ class WithdrawalCheck:
                 self._record_failure(index, error)
         else:
             self._pacer.record_reply()
-        if self._is_trusted:
-            self._failed_checks = 0
-            return
-        if not self._failed_checks:
+        if self._trust.record_control(anyio.current_time(), is_found=is_found):
             _logger.warning(
                 "a look-up does not find request %d, which is listed: nothing counts as withdrawn until one does", index
             )
-        self._failed_checks += 1
-        self._resting_until = anyio.current_time() + _REST
 
     async def _look_up_one(self) -> None:
         row = self._lookups.next_row()

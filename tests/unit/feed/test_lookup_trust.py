@@ -1,0 +1,18 @@
+"""When look-ups count."""
+
+from __future__ import annotations
+
+from freight_exchange.feed.core.lookup_trust import LookUpTrust
+
+
+def test_control_that_finds_a_request_resets_the_failures_before_it() -> None:
+    trust = LookUpTrust(tries=2)
+    trust.begin([4, 5])
+    assert not trust.record_control(0.0, is_found=False)
+    assert trust.control == 5
+    assert not trust.record_control(1.0, is_found=True)
+    assert (trust.is_given, trust.control) == (True, 4)
+    assert not trust.record_control(2.0, is_found=False)
+    assert trust.resting_until < 2.0
+    assert trust.record_control(3.0, is_found=False)
+    assert trust.resting_until == 603.0
