@@ -8,10 +8,11 @@ import pytest
 from tests.model.offers.checker import FLAWS
 from tests.model.offers.tally import count_feed, count_naive
 
-from freight_exchange.offer_feed import journal, serialization
-from freight_exchange.offer_feed.confirm_gone import GoneCheck
+from freight_exchange.offer_feed import serialization
 from freight_exchange.offer_feed.core import compare
 from freight_exchange.offer_feed.core.scan import OfferScan
+from freight_exchange.offer_feed.scanning import journal
+from freight_exchange.offer_feed.scanning.confirm_gone import GoneCheck
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

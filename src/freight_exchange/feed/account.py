@@ -14,7 +14,7 @@ from freight_exchange.errors.transient import READ_ERRORS, is_transient
 from freight_exchange.hooks import Degraded, Recovered
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.hooks import Hooks
 
 __all__ = ["AccountSource"]

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.account import AccountSource
-from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import LEAST_RETENTION, Watermark
 from freight_exchange.feed.events import KINDS, Event, RequestEvent

@@ -18,7 +18,7 @@ from freight_exchange.platform.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.instrumentation import Instruments
-    from freight_exchange.offer_feed.source import OfferSource
+    from freight_exchange.offer_feed.scanning.source import OfferSource
     from freight_exchange.store import Store
 
 __all__ = ["WatchOffersOptions", "offer_feed"]

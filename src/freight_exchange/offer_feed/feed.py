@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.account import AccountSource
-from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.core.watermark import LEAST_RETENTION
 from freight_exchange.feed.feed import lease_time
 from freight_exchange.feed.lease import Lease
@@ -24,10 +24,10 @@ from freight_exchange.models import validation
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.offer_feed.events import KINDS, OfferEvent, OfferFeedEvent
 from freight_exchange.offer_feed.explanation import explain_offer
-from freight_exchange.offer_feed.journal import OfferJournal
-from freight_exchange.offer_feed.poller import OfferPoller
+from freight_exchange.offer_feed.scanning.journal import OfferJournal
+from freight_exchange.offer_feed.scanning.poller import OfferPoller
+from freight_exchange.offer_feed.scanning.source import OfferSource
 from freight_exchange.offer_feed.serialization import unpack
-from freight_exchange.offer_feed.source import OfferSource
 from freight_exchange.offer_feed.status import OfferFeedStatus
 from freight_exchange.platform.clock import Clock
 from freight_exchange.store.protocol import Binding, Store

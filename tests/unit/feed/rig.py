@@ -11,7 +11,7 @@ import anyio
 import attrs
 
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.events import Event, RequestEvent
 from freight_exchange.feed.scanning.journal import Journal
 from freight_exchange.feed.scanning.poller import Poller

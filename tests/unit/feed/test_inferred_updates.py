@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from freight_exchange.feed.core.inferred_updates import InferredUpdates
+from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
 from freight_exchange.store.protocol import TrackedRequest
 
 ROW = TrackedRequest(

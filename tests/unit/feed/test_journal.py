@@ -12,7 +12,7 @@ from tests.unit.feed.rig import HOUR, Rig, Service
 from freight_exchange.errors import ServerError, StoreError
 from freight_exchange.feed.core.changes.observation import Schema
 from freight_exchange.feed.core.clock_lags import ClockLag
-from freight_exchange.feed.core.scanner import OPERATION
+from freight_exchange.feed.core.planning.scanner import OPERATION
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.models import RateRequest

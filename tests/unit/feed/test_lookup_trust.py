@@ -1,8 +1,8 @@
-"""When look-ups count."""
+"""Trust in look-ups by controls."""
 
 from __future__ import annotations
 
-from freight_exchange.feed.core.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
 
 
 def test_control_that_finds_a_request_resets_the_failures_before_it() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from freight_exchange.feed.core.lookups import Lookups
+from freight_exchange.feed.core.absence.lookups import Lookups
 from freight_exchange.store.protocol import TrackedRequest
 
 

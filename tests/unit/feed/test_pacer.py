@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.planning.pacer import Pacer
 
 seeds = st.integers(0, 2**32)
 

@@ -19,7 +19,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.errors.transient import is_transient
-from freight_exchange.feed.core.scanner import MODEST_PAGE, OPERATION, PAGE_SIZE, Scanner
+from freight_exchange.feed.core.planning.scanner import MODEST_PAGE, OPERATION, PAGE_SIZE, Scanner
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.wire import Rows

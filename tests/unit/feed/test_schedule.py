@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from freight_exchange.feed.core.schedule import DEEP, DEEPEST, NARROW, completed_tiers, due_tier
+from freight_exchange.feed.core.planning.schedule import DEEP, DEEPEST, NARROW, completed_tiers, due_tier
 
 SIX_HOURS, HALF_AN_HOUR = DEEP[1], DEEP[2]
 ALL_AT_0 = {tier.name: 0.0 for tier in DEEP}

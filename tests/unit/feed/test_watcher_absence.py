@@ -8,7 +8,8 @@ import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
 from freight_exchange.errors import ServerError
-from freight_exchange.feed.core import absence
+from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.planning.planner import settling_tier
 from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.hooks import Degraded, Recovered
@@ -144,7 +145,7 @@ async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little
 def next_doubt(
     before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int, relisted: int = 0
 ) -> AbsenceDoubt | None:
-    return absence.next_doubt(before, scan=7, window=window, at=at, listed=listed, absent=absent, relisted=relisted)
+    return doubts.next_doubt(before, scan=7, window=window, at=at, listed=listed, absent=absent, relisted=relisted)
 
 
 def test_doubt_begins_with_a_third_of_several() -> None:
@@ -237,13 +238,12 @@ async def test_request_that_doubtful_scans_list_is_not_looked_up_for_what_earlie
 
 def test_doubt_is_settled_by_deeper_scans() -> None:
     windows = [
-        absence.settling_tier(AbsenceDoubt(since=0.0, last=0.0, window=window), 9.0).window
-        for window in (90, 1800, 21600)
+        settling_tier(AbsenceDoubt(since=0.0, last=0.0, window=window), 9.0).window for window in (90, 1800, 21600)
     ]
     assert windows == [1800, 21600, WIDEST]
     lasted = AbsenceDoubt(since=0.0, last=3599.0, window=WIDEST)
-    assert absence.settling_tier(lasted, 3600.0).window == WIDEST
-    assert absence.settling_tier(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
+    assert settling_tier(lasted, 3600.0).window == WIDEST
+    assert settling_tier(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
 
 
 @pytest.mark.parametrize("others", [0, 1])

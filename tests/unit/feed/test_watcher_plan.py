@@ -6,9 +6,9 @@ import attrs
 import pytest
 from tests.unit.feed.rig import DAY, HOUR
 
-from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.planner import Planner, ScanPlan
-from freight_exchange.feed.core.schedule import DEEP, DEEPEST, NARROW
+from freight_exchange.feed.core.planning import schedule
+from freight_exchange.feed.core.planning.planner import Planner, ScanPlan
+from freight_exchange.feed.core.planning.schedule import DEEP, DEEPEST, NARROW
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import WIDEST, Watermark
 from freight_exchange.platform.clock import Reading

@@ -12,14 +12,14 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError, ServerError
-from freight_exchange.feed.core.pacer import Pacer
+from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.events import Unreadable
 from freight_exchange.hooks import Event as HookEvent
 from freight_exchange.hooks import Hooks
 from freight_exchange.models import Listing, Offer, OfferStatus
 from freight_exchange.offer_feed.events import OfferEvent, OfferFeedEvent
-from freight_exchange.offer_feed.journal import OfferJournal
-from freight_exchange.offer_feed.poller import OfferPoller
+from freight_exchange.offer_feed.scanning.journal import OfferJournal
+from freight_exchange.offer_feed.scanning.poller import OfferPoller
 from freight_exchange.offer_feed.serialization import unpack
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore, Store

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.active_scan import ActiveScan
 from freight_exchange.feed.core.clock_lags import ClockLag, comparable_time, with_lag
 from freight_exchange.feed.core.first_scan import next_stage
+from freight_exchange.feed.core.planning import schedule
+from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import LONGEST_ALLOWANCE, WIDEST, Watermark, is_covered
 from freight_exchange.feed.events import Gap

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.advance import clock_lags, earliest_moment, moment
 from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Observation
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
+from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.active_scan import ActiveScan
     from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
+    from freight_exchange.feed.core.planning.active_scan import ActiveScan
     from freight_exchange.feed.core.state import State
     from freight_exchange.platform.clock import Reading
 

@@ -10,14 +10,14 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
-from freight_exchange.feed.core.lookup_trust import LookUpTrust
-from freight_exchange.feed.core.lookups import SCANS_THAT_MISS, Lookups
+from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.absence.lookups import SCANS_THAT_MISS, Lookups
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.feed.core.active_scan import ActiveScan
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.active_scan import ActiveScan
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.scanning.journal import Journal
     from freight_exchange.feed.scanning.source import Source
     from freight_exchange.platform.clock import Clock

@@ -11,7 +11,7 @@ import anyio
 from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, RecentUpdates
-from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
 from freight_exchange.feed.scanning.paced import goes_on, read_page
@@ -19,8 +19,8 @@ from freight_exchange.paging.end_signs import REFUSALS
 from freight_exchange.platform.clock import max_elapsed
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.active_scan import ActiveScan
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.active_scan import ActiveScan
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.scanning.journal import Journal
     from freight_exchange.feed.scanning.source import Source
     from freight_exchange.models import RateRequest

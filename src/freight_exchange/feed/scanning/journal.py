@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed.core import absence, schedule
-from freight_exchange.feed.core.active_scan import ActiveScan
+from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
 from freight_exchange.feed.core.advance import (
     Advance,
     absence_query,
@@ -21,10 +21,11 @@ from freight_exchange.feed.core.advance import (
 )
 from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
-from freight_exchange.feed.core.inferred_updates import InferredUpdates
 from freight_exchange.feed.core.observing import observe_look_up, observe_recent, observe_scan
-from freight_exchange.feed.core.planner import is_recent
-from freight_exchange.feed.core.scanner import OPERATION
+from freight_exchange.feed.core.planning import schedule
+from freight_exchange.feed.core.planning.active_scan import ActiveScan
+from freight_exchange.feed.core.planning.planner import is_recent
+from freight_exchange.feed.core.planning.scanner import OPERATION
 from freight_exchange.feed.core.state import AbsenceDoubt, State
 from freight_exchange.feed.core.watermark import LEAST_RETENTION, WIDEST, Watermark
 from freight_exchange.models import RateRequest
@@ -270,18 +271,18 @@ class Journal:
         """Record what a scan lacks, and why that proves nothing, if so; return the doubt from now on."""
         doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
         if query is not None:
-            doubt = absence.next_doubt(
+            doubt = doubts.next_doubt(
                 doubt,
                 scan=scan.number,
                 window=scan.window,
                 at=ended,
                 listed=len(scan.known),
                 absent=len(absent),
-                relisted=0 if doubt is None else absence.most_relisted(absent, doubt),
+                relisted=0 if doubt is None else doubts.most_relisted(absent, doubt),
             )
         scan.doubt = None
-        if scan.scanner.ended and doubt is not None and absence.is_open(doubt, ended):
-            scan.doubt = absence.doubt_error(doubt, at=ended, absent=len(absent))
+        if scan.scanner.ended and doubt is not None and doubts.is_open(doubt, ended):
+            scan.doubt = doubts.doubt_error(doubt, at=ended, absent=len(absent))
         # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
         most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
         begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after

@@ -13,8 +13,8 @@ from freight_exchange.paging.page_sizes import SIZE_REFUSALS
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.feed.core.pacer import Pacer
-    from freight_exchange.feed.core.scanner import Scanner
+    from freight_exchange.feed.core.planning.pacer import Pacer
+    from freight_exchange.feed.core.planning.scanner import Scanner
     from freight_exchange.wire import Rows
 
 __all__ = ["goes_on", "quiet_for", "read_page", "until_due"]

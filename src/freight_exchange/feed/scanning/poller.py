@@ -13,8 +13,8 @@ import anyio
 
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient
-from freight_exchange.feed.core.active_scan import ActiveScan
-from freight_exchange.feed.core.planner import Planner
+from freight_exchange.feed.core.planning.active_scan import ActiveScan
+from freight_exchange.feed.core.planning.planner import Planner
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.scanning.fetch import PageFetcher
 from freight_exchange.feed.scanning.paced import until_due
@@ -24,7 +24,7 @@ from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQu
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.scanning.journal import Journal
     from freight_exchange.feed.scanning.source import Source
     from freight_exchange.hooks import Hooks

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors.transient import is_transient, retry_delay
-from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.active_scan import ActiveScan
 from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.planning import schedule
+from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.scanning.paced import quiet_for
 from freight_exchange.feed.status import Phase
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.feed.core.pacer import Pacer
-    from freight_exchange.feed.core.planner import Planner
+    from freight_exchange.feed.core.planning.pacer import Pacer
+    from freight_exchange.feed.core.planning.planner import Planner
     from freight_exchange.feed.scanning.journal import Journal
     from freight_exchange.feed.scanning.reports import ScanReports
     from freight_exchange.feed.scanning.scan_queue import ScanQueue

@@ -13,8 +13,8 @@ from freight_exchange.hooks import Degraded, Recovered, Scan, ScanProgress
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.feed.core.active_scan import ActiveScan
-    from freight_exchange.feed.core.scanner import Scanner
+    from freight_exchange.feed.core.planning.active_scan import ActiveScan
+    from freight_exchange.feed.core.planning.scanner import Scanner
     from freight_exchange.hooks import Hooks
 
 __all__ = ["ScanReports"]

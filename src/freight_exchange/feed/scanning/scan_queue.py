@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.feed.core import schedule
-from freight_exchange.feed.core.active_scan import ActiveScan
-from freight_exchange.feed.core.planner import Planner, ScanPlan, is_recent
-from freight_exchange.feed.core.scanner import PAGE_SIZE, Scanner
+from freight_exchange.feed.core.planning import schedule
+from freight_exchange.feed.core.planning.active_scan import ActiveScan
+from freight_exchange.feed.core.planning.planner import Planner, ScanPlan, is_recent
+from freight_exchange.feed.core.planning.scanner import PAGE_SIZE, Scanner
 from freight_exchange.feed.core.watermark import is_covered
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import size_after
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.scanning.journal import Journal
     from freight_exchange.platform.clock import Clock
 

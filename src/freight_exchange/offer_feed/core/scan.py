@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 
 import attrs
 
-from freight_exchange.feed.core import absence
-from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.models import Listing
@@ -79,4 +79,4 @@ def next_doubt(
 ) -> AbsenceDoubt | None:
     """Return the doubt after a complete scan: a listing that lacks most of what is known proves nothing at first."""
     listed = len(scan.offers) + bool(scan.requests)
-    return absence.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent))
+    return doubts.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent))

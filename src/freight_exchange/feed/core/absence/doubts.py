@@ -9,12 +9,11 @@ from typing import Final
 import attrs
 
 from freight_exchange.errors import FeedProtocolError
-from freight_exchange.feed.core import schedule
 from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["LASTING", "count_miss", "doubt_error", "is_open", "most_relisted", "next_doubt", "settling_tier"]
+__all__ = ["LASTING", "doubt_error", "is_open", "most_relisted", "next_doubt"]
 
 LASTING: Final = 3600.0
 """Seconds after which requests that listings lack count as missing, though most are lacking at once."""
@@ -77,17 +76,3 @@ def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int, noun: str = "req
         f"listings lack many known {noun} ({absent} in this one), perhaps by a fault of the service: nothing counts "
         f"as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
     )
-
-
-def settling_tier(doubt: AbsenceDoubt | None, at: float) -> schedule.Tier:
-    """Return the tier that can settle the doubt: a deeper one at first; the same once more after it has lasted."""
-    if doubt is None:
-        return schedule.NARROW
-    if is_open(doubt, at):
-        return schedule.tier_above(doubt.window)
-    return schedule.NARROW if doubt.last - doubt.since >= LASTING else schedule.tier_within(doubt.window)
-
-
-def count_miss(row: TrackedRequest, most: float) -> TrackedRequest:
-    """Count one more scan that lacks a request, up to `most`."""
-    return attrs.evolve(row, missed_scans=int(max(row.missed_scans, min(row.missed_scans + 1, most))))

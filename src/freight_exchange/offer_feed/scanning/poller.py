@@ -11,22 +11,22 @@ import anyio
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
 from freight_exchange.feed.core.advance import moment
-from freight_exchange.feed.core.scanner import Scanner
+from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.scanning.paced import goes_on, quiet_for, read_page, until_due
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.models import Listing
-from freight_exchange.offer_feed.confirm_gone import GoneCheck
 from freight_exchange.offer_feed.core.scan import OfferScan
-from freight_exchange.offer_feed.sweeper import Sweeper
+from freight_exchange.offer_feed.scanning.confirm_gone import GoneCheck
+from freight_exchange.offer_feed.scanning.sweeper import Sweeper
 from freight_exchange.paging import PageSizes
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.status import Phase
     from freight_exchange.hooks import Hooks
-    from freight_exchange.offer_feed.journal import OfferJournal
-    from freight_exchange.offer_feed.source import OfferSource
+    from freight_exchange.offer_feed.scanning.journal import OfferJournal
+    from freight_exchange.offer_feed.scanning.source import OfferSource
     from freight_exchange.platform.clock import Clock
 
 __all__ = ["TIER", "OfferPoller"]

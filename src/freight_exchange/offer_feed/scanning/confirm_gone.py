@@ -9,15 +9,15 @@ import anyio
 
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
-from freight_exchange.feed.core.lookup_trust import LookUpTrust
-from freight_exchange.feed.core.lookups import Denials
+from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.absence.lookups import Denials
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.pacer import Pacer
+    from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.models import Listing
     from freight_exchange.offer_feed.core.scan import OfferScan
-    from freight_exchange.offer_feed.journal import OfferJournal
-    from freight_exchange.offer_feed.source import OfferSource
+    from freight_exchange.offer_feed.scanning.journal import OfferJournal
+    from freight_exchange.offer_feed.scanning.source import OfferSource
     from freight_exchange.platform.clock import Clock
 
 __all__ = ["GoneCheck"]

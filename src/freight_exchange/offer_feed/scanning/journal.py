@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from freight_exchange.feed.core import absence
+from freight_exchange.feed.core.absence import doubts
 from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.watermark import LEAST_RETENTION, Watermark
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
 from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
 from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
+from freight_exchange.offer_feed.scanning.unread import note_unread, stored_unreadable, unread_parts
 from freight_exchange.offer_feed.serialization import pack
-from freight_exchange.offer_feed.unread import note_unread, stored_unreadable, unread_parts
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, TrackedRequest
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class OfferJournal:
         doubt = self.state.doubt
         if scan.proves_absence:
             doubt = next_doubt(doubt, scan, absent, time)
-        is_doubtful = doubt is not None and absence.is_open(doubt, time)
+        is_doubtful = doubt is not None and doubts.is_open(doubt, time)
         watermark = Watermark(self.state.watermark.time_at(scan.began), scan.began)
         state = OfferFeedState(watermark=watermark, is_primed=True, doubt=doubt)
         if is_doubtful:
@@ -119,7 +119,7 @@ class OfferJournal:
 
         await self._run(lambda: self._commit([], [], received, state))
         if doubt is not None and is_doubtful:
-            return absence.doubt_error(doubt, at=time, absent=len(absent), noun="offers")
+            return doubts.doubt_error(doubt, at=time, absent=len(absent), noun="offers")
         if scan.proves_absence:
             self._missed = {key: self._missed.get(key, 0) + 1 for key in absent}
         return None

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from freight_exchange.feed.core import absence, schedule
+from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.watermark import WIDEST, ScanTimes, window_for
 from freight_exchange.platform.clock import Reading, max_elapsed
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.state import State
+    from freight_exchange.feed.core.state import AbsenceDoubt, State
     from freight_exchange.feed.core.watermark import Watermark
     from freight_exchange.options import Start
 
-__all__ = ["Planner", "ScanPlan", "is_recent"]
+__all__ = ["Planner", "ScanPlan", "is_recent", "settling_tier"]
 
 _FIRST_REST: Final = 30.0
 
@@ -182,7 +183,7 @@ class Planner:
         if self.is_fresh:
             last.pop(schedule.DEEPEST.name, None)
         time, resting = state.watermark.time_at(now), self._resting(state, now)
-        settling = absence.settling_tier(state.absence_doubt, time)
+        settling = settling_tier(state.absence_doubt, time)
         due = schedule.due_tier(last, time, resting)
         return due if settling.name in resting else max(due, settling, key=_window)
 
@@ -193,6 +194,16 @@ class Planner:
 
 def _window(tier: schedule.Tier) -> int:
     return tier.window
+
+
+def settling_tier(doubt: AbsenceDoubt | None, at: float) -> schedule.Tier:
+    """Return the tier that can settle a doubt: a deeper one at first; the same once more after it has lasted."""
+    if doubt is None:
+        return schedule.NARROW
+    if doubts.is_open(doubt, at):
+        return schedule.tier_above(doubt.window)
+    is_checked = doubt.last - doubt.since >= doubts.LASTING
+    return schedule.NARROW if is_checked else schedule.tier_within(doubt.window)
 
 
 def is_recent(watermark: Watermark, now: Reading) -> bool:

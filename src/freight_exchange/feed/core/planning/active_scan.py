@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from freight_exchange.feed.core.changes.observation import RecentUpdates
-from freight_exchange.feed.core.scanner import Scanner
-from freight_exchange.feed.core.schedule import Tier
+from freight_exchange.feed.core.planning.scanner import Scanner
+from freight_exchange.feed.core.planning.schedule import Tier
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store.protocol import TrackedRequest

@@ -8,7 +8,6 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.feed.core.absence import count_miss
 from freight_exchange.store.protocol import TrackedRequest
 
 __all__ = ["InferredUpdates"]
@@ -63,7 +62,7 @@ class InferredUpdates:
 
     def count_misses(self, rows: Iterable[TrackedRequest], begin: float, most: float) -> list[TrackedRequest]:
         """Count one more scan, whose window begins then, that lacks these: up to `most`, or to one by inference."""
-        return [count_miss(row, most if self._since(row) >= begin else 1) for row in rows]
+        return [_count_miss(row, most if self._since(row) >= begin else 1) for row in rows]
 
     def earliest(self, rows: Iterable[TrackedRequest]) -> float:
         """Return the time to which a scan has to look back for those that an inference dates later, or infinity."""
@@ -79,3 +78,7 @@ class InferredUpdates:
 
     def _since(self, row: TrackedRequest) -> float:
         return min(self._proven.get(row.index, math.inf), row.updated_after)
+
+
+def _count_miss(row: TrackedRequest, most: float) -> TrackedRequest:
+    return attrs.evolve(row, missed_scans=int(max(row.missed_scans, min(row.missed_scans + 1, most))))

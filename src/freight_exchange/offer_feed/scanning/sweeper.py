@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from freight_exchange.errors.transient import READ_ERRORS
-from freight_exchange.feed.core.scanner import OPERATION, PAGE_SIZE
+from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE
 from freight_exchange.models import Listing
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import WantedSize
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from freight_exchange.offer_feed.core.scan import OfferScan
-    from freight_exchange.offer_feed.source import OfferSource
+    from freight_exchange.offer_feed.scanning.source import OfferSource
     from freight_exchange.wire import Rows
 
 __all__ = ["Sweeper"]

@@ -1,0 +1,1 @@
+"""Requests that scans lack: what that proves, and what is looked up. Pure."""

@@ -1,0 +1,1 @@
+"""Scans: when, how far back, and which page next. Pure."""

@@ -1,0 +1,1 @@
+"""Scans of offers: pages, look-ups and their transactions."""
