@@ -90,8 +90,10 @@ class CrowdedExchange(httpx.AsyncBaseTransport):
         if request.url.path.endswith("login"):
             body = json.dumps(LOGIN).encode()
         else:
-            asked = json.loads(await request.aread())
-            body = self._page(asked["offset"], min(asked["rowsperpage"], 1000), asked["secondsSinceUpdate"])
+            parameters = json.loads(await request.aread())
+            body = self._page(
+                parameters["offset"], min(parameters["rowsperpage"], 1000), parameters["secondsSinceUpdate"]
+            )
             self.traffic.calls += 1
             self.traffic.received.append(len(body))
         self.busy += time.process_time() - began

@@ -73,8 +73,8 @@ async def _measure(reader: str, window: int, port: int) -> None:
 
 
 async def _page(client: Any, number: int) -> Any:
-    asked = {"type": "all", "secondsSinceUpdate": 432000, "offset": number, "rowsperpage": PAGE}
-    return (await client.post("quote/getrequests", json=asked)).json()["raterequests"]
+    parameters = {"type": "all", "secondsSinceUpdate": 432000, "offset": number, "rowsperpage": PAGE}
+    return (await client.post("quote/getrequests", json=parameters)).json()["raterequests"]
 
 
 async def _by_hand(client: Any, window: int) -> tuple[float, float]:

@@ -105,7 +105,7 @@ def verdict(sandbox: Exchange, forwarder: Program, tender: Program) -> int:
     log, counts = sandbox.audit_log, approvals(sandbox)
     chosen = {change.request: change.state.selected for change in log.changes if change.what == "selected"}
     sent = sum(call.processed for call in log.calls_to("POST", APPROVE))
-    shown: dict[str, int] = {
+    counted: dict[str, int] = {
         "requests": len(log.publications),
         "offers": len(log.offers),
         "offers in euros": sum(record.offer.currency == EUR for record in log.offers),
@@ -120,13 +120,13 @@ def verdict(sandbox: Exchange, forwarder: Program, tender: Program) -> int:
         "notified of a win": forwarder.count_lines("was selected"),
     }
     print()
-    for name, count in shown.items():
+    for name, count in counted.items():
         print(f"{name:>20} | {count:>3}")
     kept = (
-        shown["requests"] == shown["awarded"] == shown["approvals"] == len(TENDER)
-        and shown["offers"] == 2 * len(TENDER)
-        and not shown["wrong offer approved"]
-        and shown["notified of a win"] == shown["won by the forwarder"]
+        counted["requests"] == counted["awarded"] == counted["approvals"] == len(TENDER)
+        and counted["offers"] == 2 * len(TENDER)
+        and not counted["wrong offer approved"]
+        and counted["notified of a win"] == counted["won by the forwarder"]
         and forwarder.exit_status == tender.exit_status == 0
     )
     print("\nEvery promise was kept." if kept else "\nA PROMISE WAS BROKEN")

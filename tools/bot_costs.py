@@ -78,17 +78,17 @@ class BiddingExchange(EndlessExchange):
         if self._latency:
             await anyio.sleep(self._latency)
         began = time.process_time()
-        asked = json.loads(await request.aread())
+        parameters = json.loads(await request.aread())
         match request.url.path.rpartition("/api/")[2]:
             case "login":
                 body = b'{"user":{"access_token":"token","expires_on":%d}}' % self._lifetime
             case "quote/submitoffer":
-                body = self._offer(asked["requestIndex"], asked["offer"])
+                body = self._offer(parameters["requestIndex"], parameters["offer"])
             case "quote/bid":
-                body = self._bids(asked["offset"], asked["rowsperpage"], asked.get("type"))
+                body = self._bids(parameters["offset"], parameters["rowsperpage"], parameters.get("type"))
             case _:
                 self.calls += 1
-                body = self._page(asked["offset"], asked["rowsperpage"], asked["secondsSinceUpdate"])
+                body = self._page(parameters["offset"], parameters["rowsperpage"], parameters["secondsSinceUpdate"])
         self.busy += time.process_time() - began
         return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 

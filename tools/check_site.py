@@ -42,12 +42,12 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        self.anchors.update(given[name] for name in ("id", "name") if name in given)
-        if tag == "a" and "href" in given:
-            self.links.append(given["href"])
-        elif tag in FETCHED and FETCHED[tag] in given and given.get("rel") not in LINKS_THAT_FETCH_NOTHING:
-            self.fetched.append(given[FETCHED[tag]])
+        attributes = {name: value or "" for name, value in attrs}
+        self.anchors.update(attributes[name] for name in ("id", "name") if name in attributes)
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        elif tag in FETCHED and FETCHED[tag] in attributes and attributes.get("rel") not in LINKS_THAT_FETCH_NOTHING:
+            self.fetched.append(attributes[FETCHED[tag]])
 
 
 def problems(site: Path) -> list[str]:

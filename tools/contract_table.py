@@ -46,8 +46,8 @@ def knob_table(knobs: dict[str, list[str]]) -> Iterator[str]:
     yield "|---|---|---|"
     for knob, values in groupby(knobs.items(), key=lambda item: item[0].partition("=")[0]):
         for name, replies in values:
-            shown = ", ".join(f"`{reply}`" for reply in replies)
-            yield f"| `{knob}` | `{name.partition('=')[2]}` | {shown} |"
+            cell = ", ".join(f"`{reply}`" for reply in replies)
+            yield f"| `{knob}` | `{name.partition('=')[2]}` | {cell} |"
 
 
 def main(arguments: list[str]) -> int:

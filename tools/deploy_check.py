@@ -98,8 +98,8 @@ def serve(folder: Path, programs: Path) -> int:
             test = [word.replace("8765", port) for word in services["sandbox"]["healthcheck"]["test"][1:]]
             subprocess.run(test, env=environment, check=True)
             url = f"http://127.0.0.1:{port}"
-            given = {**services["bot"]["environment"], "FREIGHT_EXCHANGE_URL": f"{url}/api"}
-            with subprocess.Popen(bot_command, env=environment | given, **options) as bot:
+            settings = {**services["bot"]["environment"], "FREIGHT_EXCHANGE_URL": f"{url}/api"}
+            with subprocess.Popen(bot_command, env=environment | settings, **options) as bot:
                 offers = _offers(url)
                 bot.send_signal(signal.SIGTERM)
                 assert bot.wait(TIMEOUT) == 0, "the bot did not drain"

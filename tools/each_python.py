@@ -40,10 +40,10 @@ def pyenv_root() -> Path | None:
 
 def probe(python: Path) -> tuple[Version, Path] | None:
     # A pyenv shim exists for versions that are not switched on, and fails with its exit code.
-    asked = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, check=False)
-    if asked.returncode != 0:
+    probed = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, check=False)
+    if probed.returncode != 0:
         return None
-    numbers, executable = asked.stdout.splitlines()
+    numbers, executable = probed.stdout.splitlines()
     major, minor, patch = map(int, numbers.split())
     return (major, minor, patch), Path(executable)
 

@@ -65,7 +65,7 @@ class Terminal:
     """A shell, what is typed into it, and what it has shown."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self.shown = ""
+        self.output = ""
         self._looked_at = 0
         self._typed = 0
         self._shell = subprocess.Popen(
@@ -101,15 +101,15 @@ class Terminal:
         ended = f"[command {self._typed} ended: "
         self._shell.stdin.write(f'{command}\necho "{ended}$?]"\n')
         if wait:
-            self.until(lambda: ended in self.shown, command)
-            assert may_fail or f"{ended}0]" in self.shown, f"{command} failed"
+            self.until(lambda: ended in self.output, command)
+            assert may_fail or f"{ended}0]" in self.output, f"{command} failed"
 
     def has_shown(self, lines: list[str]) -> int:
         """Return where these lines end, in this order and after the last match; 0 if they did not appear."""
         at = self._looked_at
         for line in lines:
             pattern = ".*".join(map(re.escape, line.split("…")))
-            if (found := re.compile(pattern).search(self.shown, at)) is None:
+            if (found := re.compile(pattern).search(self.output, at)) is None:
                 return 0
             at = found.end()
         return at
@@ -129,7 +129,7 @@ class Terminal:
         """The key goes to what runs in the shell, and the shell waits for its end."""
         for child in _children(self._shell.pid):
             os.kill(child, key)
-        self.until(lambda: f"[command {self._typed} ended: " in self.shown, f"the end after {key.name}")
+        self.until(lambda: f"[command {self._typed} ended: " in self.output, f"the end after {key.name}")
 
     def until(self, true: Callable[[], bool], what: str) -> None:
         began = time.monotonic()
@@ -140,7 +140,7 @@ class Terminal:
     def _read(self) -> None:
         assert self._shell.stdout is not None
         for line in self._shell.stdout:
-            self.shown += line
+            self.output += line
 
 
 def _restore_signals() -> None:
@@ -200,7 +200,7 @@ def _tell(error: BaseException | None, terminals: Mapping[str, Terminal]) -> Non
     """Say what each terminal has shown when something went wrong."""
     for name, terminal in terminals.items() if error is not None else ():
         assert error is not None
-        error.add_note(f"--- terminal {name}\n{terminal.shown}")
+        error.add_note(f"--- terminal {name}\n{terminal.output}")
 
 
 def main() -> int:

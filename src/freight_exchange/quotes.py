@@ -180,8 +180,8 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
         return validation.amount(await answer, f"the rate of {code}")
     if not isinstance(rates, Mapping | None):
         raise ValidationError(f"rates must be a mapping or an async function, not {rates!r}", field="rates")
-    given = [(name, rate) for name, rate in (rates or {}).items() if _code(name, "rates") == code]
-    found = {validation.amount(rate, f"rates[{name!r}]") for name, rate in given}
+    matching = [(name, rate) for name, rate in (rates or {}).items() if _code(name, "rates") == code]
+    found = {validation.amount(rate, f"rates[{name!r}]") for name, rate in matching}
     if len(found) > 1:
         raise ValidationError(f"rates has several rates of {code}", field="rates")
     for rate in found:

@@ -38,7 +38,7 @@ class Contract:
         result: The typed result of that reply.
         by: The account that calls.
         scene: Prepares the sandbox.
-        shown: Whether the sandbox is in the state that the reply shows, so that its own has the same form.
+        is_shown_state: Whether the sandbox is in the state that the reply shows, so that its own has the same form.
         options: Options of the client.
     """
 
@@ -50,7 +50,7 @@ class Contract:
     body: bool = True
     by: Side = "forwarder"
     scene: Scene = lambda rig: None
-    shown: bool = True
+    is_shown_state: bool = True
     options: Mapping[str, Any] = attrs.field(factory=dict)
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ def _read_contracts() -> list[Contract]:
             "reply": "bids",
             "result": expected.BIDS,
             "scene": _selected_and_pending,
-            "shown": False,
+            "is_shown_state": False,
         }
         return Contract(name=name, row=bids, call=call, **{**usual, **other})
 
@@ -175,7 +175,9 @@ def _read_contracts() -> list[Contract]:
             options={"addresses": {"get_offer": "quote/getoffers"}},
         ),
         listings("offers_search", found, lambda fx: fx.offers.search().collect()),
-        listings("offers_search_offers", found, lambda fx: fx.offers.search(type="offers").collect(), shown=False),
+        listings(
+            "offers_search_offers", found, lambda fx: fx.offers.search(type="offers").collect(), is_shown_state=False
+        ),
         listings(
             "offers_search_selected",
             found,
@@ -192,11 +194,11 @@ def _read_contracts() -> list[Contract]:
             result=[],
             scene=_only_the_selected,
         ),
-        mine("bids", lambda fx: fx.bids.list().collect(), shown=True),
+        mine("bids", lambda fx: fx.bids.list().collect(), is_shown_state=True),
         mine("bids_active", lambda fx: fx.bids.list(type="active").collect()),
         mine("bids_selected", lambda fx: fx.bids.list(type="sel").collect()),
         mine("bids_not_selected", lambda fx: fx.bids.list(type="nsel").collect(), reply="bids_none", result=[]),
-        mine("bids_offers", lambda fx: fx.bids.list(type="offers").collect(), shown=True),
+        mine("bids_offers", lambda fx: fx.bids.list(type="offers").collect(), is_shown_state=True),
         Contract(
             name="carriers",
             row=carrier,
@@ -274,7 +276,9 @@ def _publish_contracts(row: Row) -> list[Contract]:
     usual: dict[str, Any] = {"row": row, "by": "shipper", "options": {"addresses": row.addresses}, **_ONE_REQUEST}
     return [
         Contract(name="publish", call=lambda fx: fx.requests.publish(expected.DRAFT), **usual),
-        Contract(name="publish_bare", call=lambda fx: fx.requests.publish(expected.BARE_DRAFT), shown=False, **usual),
+        Contract(
+            name="publish_bare", call=lambda fx: fx.requests.publish(expected.BARE_DRAFT), is_shown_state=False, **usual
+        ),
     ]
 
 
@@ -295,7 +299,7 @@ def _submit_contracts(row: Row) -> list[Contract]:
             name="submit_bare",
             call=lambda fx: fx.bids.submit(4, amount="1840.5", currency=978),
             options=addresses,
-            shown=False,
+            is_shown_state=False,
             **usual,
         ),
     ]
@@ -307,7 +311,7 @@ def _respond_contracts(row: Row) -> list[Contract]:
     return [
         Contract(name="approve", call=lambda fx: fx.offers.approve(5001), **approval),
         # The document shows no reply to a declined offer, so only the request is tested.
-        Contract(name="decline", call=lambda fx: fx.offers.decline(5001), shown=False, **approval),
+        Contract(name="decline", call=lambda fx: fx.offers.decline(5001), is_shown_state=False, **approval),
     ]
 
 

@@ -28,7 +28,7 @@ def test_documented_request_gets_reply_of_documented_form(contract: Contract, fi
     assert reply.status == 200, reply
     documented = parse(load("replies", contract.reply))
     assert reply.json.keys() == documented.keys()
-    if contract.shown:
+    if contract.is_shown_state:
         assert json_shape(parse(reply.reply.body)) == json_shape(documented), (reply.json, documented)
     fill(contract.row.name, "document", "accepted")
 

@@ -39,7 +39,7 @@ class Server:
     logs_in: bool = True
     url: str = ""
     connections: int = 0
-    asked: list[tuple[int, bytes]] = attrs.field(factory=list)
+    requests: list[tuple[int, bytes]] = attrs.field(factory=list)
     """For each request its connection, from 1, and its bytes; without the logins."""
 
     async def meet(self, stream: ByteStream) -> None:
@@ -51,7 +51,7 @@ class Server:
                     if self.logs_in and b"/login " in request.partition(b"\r\n")[0]:
                         await stream.send(LOGGED_IN)
                         continue
-                    self.asked.append((number, request))
+                    self.requests.append((number, request))
                     if not await self.answer(self, stream, request):
                         return
 
@@ -102,7 +102,7 @@ class Proxy:
 
     answers: list[bytes] = attrs.field(factory=list)
     url: str = ""
-    asked: list[bytes] = attrs.field(factory=list)
+    requests: list[bytes] = attrs.field(factory=list)
     reroute: int | None = None
     """The port that every tunnel leads to, in place of the requested one."""
     stalls: bool = False
@@ -120,7 +120,7 @@ class Proxy:
                 request = await _request(stream)
                 if request is None:
                     return
-                self.asked.append(request)
+                self.requests.append(request)
                 if self.stalls:
                     await anyio.sleep_forever()
                 answer = self.answers.pop(0) if self.answers else b""

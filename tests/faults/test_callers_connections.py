@@ -53,7 +53,7 @@ async def test_bytes_after_a_reply_never_answer_the_next_call(library: object, e
     async with serving(answer) as server, exchange_over(library, server) as exchange:
         for number in range(3):
             assert await ask(exchange, number) == {"n": number}
-    connections = [connection for connection, _ in server.asked]
+    connections = [connection for connection, _ in server.requests]
     assert connections == sorted(set(connections)), "a connection with bytes left over was used again"
 
 
@@ -96,7 +96,7 @@ async def test_a_record_that_tls_holds_back_never_refuses_the_next_write(library
     async with serving(answer, server_side) as server, exchange_over(library, server, client_side) as exchange:
         assert await ask(exchange, 0) == {"n": 0}
         assert (await exchange.bids.submit(4, amount=5, currency=840)).index == 4
-    assert len({connection for connection, _ in server.asked}) == 2
+    assert len({connection for connection, _ in server.requests}) == 2
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])

@@ -324,8 +324,8 @@ async def test_the_password_of_a_proxy(answer: str) -> None:
             async with watched(catch, None, server.url, proxy=proxy.url, verify=client_side) as exchange:
                 await exercise(catch, exchange)
             # What the proxy itself received is the test's own.
-            assert answer == "refused" or _ECHO.encode() in proxy.asked[0]
-            proxy.asked.clear()
+            assert answer == "refused" or _ECHO.encode() in proxy.requests[0]
+            proxy.requests.clear()
             proxy.url = ""
     hits = [hit for hit in catch.hits() if "answers" not in hit]
     assert hits == []
@@ -333,7 +333,7 @@ async def test_the_password_of_a_proxy(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "credentials",
     [
         ("a", PASSWORD, "more"),
         [EMAIL, PASSWORD],
@@ -342,11 +342,11 @@ async def test_the_password_of_a_proxy(answer: str) -> None:
         PASSWORD,
         None,
     ],
-    ids=lambda given: type(given).__name__,
+    ids=lambda credentials: type(credentials).__name__,
 )
-async def test_wrong_credentials_from_a_provider(given: Any) -> None:
+async def test_wrong_credentials_from_a_provider(credentials: Any) -> None:
     async def provider() -> Any:
-        return given
+        return credentials
 
     with Catch() as catch:
         async with FreightExchange("https://exchange.invalid/api", credentials=provider) as exchange:

@@ -51,18 +51,18 @@ _QUOTED = quote(PROXY_PASSWORD, safe="")
     ids=lambda options: next(iter(options)),
 )
 async def test_wrong_arguments_beside_a_password(options: dict[str, Any]) -> None:
-    given = {"base_url": "https://exchange.example/api", "email": EMAIL, **options}
+    arguments = {"base_url": "https://exchange.example/api", "email": EMAIL, **options}
     catch = Catch()
     with catch:
-        catch.error(await _refused(given))
+        catch.error(await _refused(arguments))
     # The test's own frames hold what it gives.
-    hits = [hit for hit in catch.hits() if "given" not in hit and "options" not in hit]
+    hits = [hit for hit in catch.hits() if "arguments" not in hit and "options" not in hit]
     assert hits == []
 
 
-async def _refused(given: dict[str, Any]) -> FreightExchangeError:
+async def _refused(arguments: dict[str, Any]) -> FreightExchangeError:
     with pytest.raises(FreightExchangeError) as caught:
-        async with FreightExchange(password=PASSWORD, **given):
+        async with FreightExchange(password=PASSWORD, **arguments):
             pytest.fail("it was taken")
     error = caught.value
     return error.with_traceback(error.__traceback__.tb_next if error.__traceback__ is not None else None)

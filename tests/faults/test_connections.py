@@ -28,10 +28,10 @@ async def client_of(
     answer: Answer, *, tls: bool = False, **options: object
 ) -> AsyncIterator[tuple[Server, FreightExchange]]:
     server_side, client_side = trust() if tls else (None, True)
-    given: dict[str, Any] = {"retries": ONCE, "verify": client_side, **options}
+    arguments: dict[str, Any] = {"retries": ONCE, "verify": client_side, **options}
     async with (
         serving(answer, server_side) as server,
-        FreightExchange(server.url, email="a@b.example", password="pw", **given) as exchange,
+        FreightExchange(server.url, email="a@b.example", password="pw", **arguments) as exchange,
     ):
         await exchange.login()
         yield server, exchange
@@ -67,7 +67,7 @@ async def test_bytes_after_a_reply_never_answer_the_next_call(extra: str, tls: b
     async with client_of(answer, tls=tls) as (server, exchange):
         for number in range(3):
             assert await ask(exchange, number) == {"n": number}
-    connections = [connection for connection, _ in server.asked]
+    connections = [connection for connection, _ in server.requests]
     assert connections == sorted(set(connections)), "a connection with bytes left over was used again"
 
 
@@ -77,7 +77,7 @@ async def test_bytes_that_come_while_a_connection_is_idle_never_answer_a_call(tl
 
     async def answer(server: Server, stream: ByteStream, request: bytes) -> bool:
         await stream.send(reply(numbered(request)))
-        if len(server.asked) == 1:
+        if len(server.requests) == 1:
             await anyio.sleep(0.02)
             with contextlib.suppress(anyio.BrokenResourceError):
                 await stream.send(FORGED)
@@ -89,7 +89,7 @@ async def test_bytes_that_come_while_a_connection_is_idle_never_answer_a_call(tl
         await sent.wait()
         await anyio.sleep(0.02)
         assert await ask(exchange, 2) == {"n": 2}
-    assert [connection for connection, _ in server.asked] == [1, 2]
+    assert [connection for connection, _ in server.requests] == [1, 2]
 
 
 async def test_a_body_longer_than_its_length_ends_the_connection() -> None:
@@ -101,7 +101,7 @@ async def test_a_body_longer_than_its_length_ends_the_connection() -> None:
     async with client_of(answer) as (server, exchange):
         for number in range(2):
             assert await ask(exchange, number) == {"n": number}
-    assert [connection for connection, _ in server.asked] == [1, 2]
+    assert [connection for connection, _ in server.requests] == [1, 2]
 
 
 @pytest.mark.parametrize("head", [b"", b"Connection: keep-alive\r\n"], ids=["bare", "keep-alive"])
@@ -115,7 +115,7 @@ async def test_http_1_0_closes_after_each_reply(head: bytes) -> None:
     async with client_of(answer) as (server, exchange):
         for number in range(2):
             assert await ask(exchange, number) == {"n": number}
-    assert [connection for connection, _ in server.asked] == [1, 2]
+    assert [connection for connection, _ in server.requests] == [1, 2]
 
 
 async def test_a_reply_in_order_keeps_its_connection() -> None:
@@ -134,7 +134,7 @@ def cut(*, reset: bool, after: int = 1, begun: bytes = b"") -> Answer:
     """Answers on each connection until `after` requests were, and cuts the next, which has wholly arrived."""
 
     async def answer(server: Server, stream: ByteStream, request: bytes) -> bool:
-        here = [one for one in server.asked if one[0] == server.asked[-1][0]]
+        here = [one for one in server.requests if one[0] == server.requests[-1][0]]
         if len(here) <= after:
             await stream.send(reply(numbered(request)))
             return True
@@ -156,7 +156,7 @@ async def test_a_kept_connection_that_breaks_costs_a_read_no_attempt(reset: bool
             assert await ask(exchange, number) == {"n": number}
     assert [type(event).__name__ for event in retries].count("Retry") == 0
     # Each second one was sent on a connection that was cut, and then on a fresh one.
-    assert [body_of(request)["n"] for _, request in server.asked] == [0, 1, 1, 2, 2, 3, 3]
+    assert [body_of(request)["n"] for _, request in server.requests] == [0, 1, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("begun", [b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"], ids=["head", "body"])
@@ -165,7 +165,7 @@ async def test_reply_of_one_byte_counts_as_an_attempt(begun: bytes) -> None:
         await ask(exchange, 0)
         with pytest.raises(FreightExchangeError):
             await ask(exchange, 1)
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_a_fresh_connection_that_breaks_is_an_attempt() -> None:
@@ -173,14 +173,14 @@ async def test_a_fresh_connection_that_breaks_is_an_attempt() -> None:
         with pytest.raises(FreightExchangeError, match="broke"):
             await ask(exchange, 0)
     # The first went out on the connection of the login, which is a reused one, and then on a fresh one.
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 async def test_a_write_is_sent_once_on_a_connection_of_its_own() -> None:
     async with client_of(cut(reset=False, after=0)) as (server, exchange):
         with pytest.raises(OutcomeUnknownError):
             await exchange.request("POST", "quote/other", body={"n": 1})
-    assert [connection for connection, _ in server.asked] == [2]
+    assert [connection for connection, _ in server.requests] == [2]
 
 
 async def test_a_login_on_a_kept_connection_is_not_repeated() -> None:
@@ -222,7 +222,7 @@ async def test_a_connection_is_kept_for_as_long_as_keepalive(monkeypatch: pytest
             for seconds in (33, 125):
                 now[0] += seconds
                 await ask(exchange, 1)
-        assert [connection for connection, _ in server.asked] == expected
+        assert [connection for connection, _ in server.requests] == expected
 
 
 async def test_bytes_that_come_while_a_callers_connection_is_idle_never_answer_a_call() -> None:

@@ -55,7 +55,7 @@ def raw_server(reply: bytes) -> Iterator[str]:
         thread.join()
 
 
-def shown(error: BaseException) -> str:
+def formatted(error: BaseException) -> str:
     """All that a traceback with locals would show of an error and of what it came of."""
     chain = traceback.TracebackException.from_exception(error, capture_locals=True)
     return "".join(chain.format()) + repr(error) + str(error)
@@ -74,8 +74,8 @@ async def test_garbage_over_aiohttp_is_no_foreign_error(number: int) -> None:
             with pytest.raises(FreightExchangeError) as read:
                 await exchange.with_options(deadline=5).carriers.get(1)
     for error in (write.value, read.value):
-        assert TOKEN not in shown(error)
-        assert PASSWORD not in shown(error)
+        assert TOKEN not in formatted(error)
+        assert PASSWORD not in formatted(error)
 
 
 class Raising(httpx.AsyncBaseTransport):
@@ -112,7 +112,7 @@ async def test_undocumented_error_of_a_transport(kind: type[Exception]) -> None:
             await fx.carriers.get(1)
         # A builtin type is a bug, which no retry mends.
         assert transport.sends == (4 if kind is OfALibrary else 2)
-    assert TOKEN not in shown(write.value) + shown(read.value)
+    assert TOKEN not in formatted(write.value) + formatted(read.value)
 
 
 BID = json.dumps({"bid": {"index": 4, "offer": {"index": 9, "offerAmount": 5, "currencyIndex": 840}}}).encode()

@@ -224,11 +224,11 @@ async def test_no_credential_follows_a_redirect(kind: Kind) -> None:
     """Not even with a caller's client that follows redirects, keeps cookies and has an authentication of its own."""
     sandbox = stocked(Sandbox())
     inner = sandbox.transport()
-    asked: list[httpx.Request] = []
+    requests: list[httpx.Request] = []
 
     class Watching(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-            asked.append(request)
+            requests.append(request)
             return await inner.handle_async_request(request)
 
     arm(sandbox, "login_redirect" if kind is Kind.LOGIN else "redirect", kind)
@@ -239,5 +239,5 @@ async def test_no_credential_follows_a_redirect(kind: Kind) -> None:
         with pytest.raises(OutcomeUnknownError if kind is Kind.WRITE else APIStatusError):
             await perform(exchange, kind)
     assert sandbox.exchange.faults.fired
-    assert {request.url.host for request in asked} == {"127.0.0.1"}
-    assert not any("Basic" in request.headers.get("authorization", "") for request in asked)
+    assert {request.url.host for request in requests} == {"127.0.0.1"}
+    assert not any("Basic" in request.headers.get("authorization", "") for request in requests)

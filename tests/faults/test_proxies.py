@@ -42,20 +42,20 @@ async def behind(
     """A client that has logged in to a TLS server through a proxy, by its own connections or a client of a caller."""
     server_side, client_side = trust()
     answer = options.pop("answer", fine)
-    given: dict[str, Any] = {"retries": BRISK, **options}
+    arguments: dict[str, Any] = {"retries": BRISK, **options}
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(serving(answer, server_side))
         if library is None:
-            given |= {"proxy": proxy.url, "verify": client_side}
+            arguments |= {"proxy": proxy.url, "verify": client_side}
         else:
             # A pool that keeps nothing, so that each request asks for a tunnel.
             limits = library.Limits(max_keepalive_connections=0)
             http_client = library.AsyncClient(proxy=proxy.url, verify=client_side, trust_env=False, limits=limits)
-            given["http_client"] = await stack.enter_async_context(http_client)
-        exchange = FreightExchange(server.url, email="a@b.example", password="pw", **given)
+            arguments["http_client"] = await stack.enter_async_context(http_client)
+        exchange = FreightExchange(server.url, email="a@b.example", password="pw", **arguments)
         exchange = await stack.enter_async_context(exchange)
         await exchange.login()
-        proxy.asked.clear()
+        proxy.requests.clear()
         yield server, exchange
 
 
@@ -72,9 +72,9 @@ async def read(exchange: FreightExchange) -> object:
 async def test_a_write_goes_through_a_tunnel(library: ModuleType | None) -> None:
     async with proxying(user="me:pw") as proxy, behind(library, proxy) as (server, exchange):
         assert await write(exchange) == {"ok": True}
-        assert proxy.asked[0].startswith(b"CONNECT 127.0.0.1:")
-        assert b"Proxy-Authorization: Basic bWU6cHc=" in proxy.asked[0]
-        assert len(server.asked) == 1
+        assert proxy.requests[0].startswith(b"CONNECT 127.0.0.1:")
+        assert b"Proxy-Authorization: Basic bWU6cHc=" in proxy.requests[0]
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("status", ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout", "429 Slow"])
@@ -82,8 +82,8 @@ async def test_a_tunnel_refused_for_now_is_asked_for_again(library: ModuleType |
     async with proxying() as proxy, behind(library, proxy) as (server, exchange):
         proxy.answers = [refusal(status), refusal(status)]
         assert await write(exchange) == {"ok": True}
-        assert len(proxy.asked) == 3
-        assert len(server.asked) == 1
+        assert len(proxy.requests) == 3
+        assert len(server.requests) == 1
         proxy.answers = [refusal(status)] * 3
         with pytest.raises(TransportError) as caught:
             await write(exchange)
@@ -111,7 +111,7 @@ async def test_a_tunnel_refused_for_good_is_not_asked_for_again(
     assert (caught.value.attempts, caught.value.unsent, caught.value.permanent) == (1, True, True)
     assert message in caught.value.message
     assert "s3cret" not in str(caught.value)
-    assert not server.asked
+    assert not server.requests
 
 
 @pytest.mark.parametrize("answer", [b"\0garbage\r\n\r\n", b"HTTP/1.1 200"], ids=["garbage", "half"])
@@ -122,7 +122,7 @@ async def test_a_tunnel_that_breaks_proves_that_nothing_was_sent(library: Module
             await write(exchange)
         assert await write(exchange) == {"ok": True}
     assert (caught.value.attempts, caught.value.unsent) == (3, True)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 async def test_a_handshake_that_fails_behind_the_tunnel_is_tried_again(library: ModuleType | None) -> None:
@@ -137,7 +137,7 @@ async def test_a_handshake_that_fails_behind_the_tunnel_is_tried_again(library: 
         ) as caught:
             await write(exchange)
     assert (caught.value.attempts, caught.value.unsent, caught.value.permanent) == (3, True, False)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 async def test_a_wrong_certificate_behind_the_tunnel_is_the_servers(library: ModuleType | None) -> None:
@@ -162,7 +162,7 @@ async def test_failure_after_the_send_leaves_a_write_in_doubt(library: ModuleTyp
     async with proxying() as proxy, behind(library, proxy, answer=hangs_up) as (server, exchange):
         with pytest.raises(OutcomeUnknownError):
             await write(exchange)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("reads", [False, True], ids=["write", "read"])
@@ -193,4 +193,4 @@ async def test_a_tunnel_that_never_comes_ends_at_the_deadline_with_nothing_sent(
         with pytest.raises(TransportError, match="nothing came from the proxy") as caught:
             await write(exchange.with_options(timeouts=QUICK))
     assert (caught.value.unsent, caught.value.attempts) == (True, 3)
-    assert not server.asked
+    assert not server.requests

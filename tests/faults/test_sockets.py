@@ -145,10 +145,10 @@ async def test_a_bad_certificate_is_not_retried(kind: Kind, issued_for: str) -> 
 
 @pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
 async def test_a_name_that_does_not_resolve(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
+    hosts: list[object] = []
 
     def unknown(host: object, *_: object, **__: object) -> None:
-        asked.append(host)
+        hosts.append(host)
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
     async with patient(Sandbox(), url="https://exchange.invalid/api", retries=BRISK) as exchange:
@@ -157,7 +157,7 @@ async def test_a_name_that_does_not_resolve(kind: Kind, monkeypatch: pytest.Monk
             with pytest.raises(TransportError) as caught:
                 await perform(exchange, kind)
     assert (caught.value.attempts, caught.value.unsent) == (3, True)
-    assert len(asked) >= 3
+    assert len(hosts) >= 3
 
 
 async def test_a_read_meets_a_kept_connection_that_is_dead_and_is_retried() -> None:

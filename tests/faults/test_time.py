@@ -118,9 +118,9 @@ async def test_the_deadline_is_kept_over_sockets(fault: str, kind: Kind) -> None
         async def probe() -> None:
             nonlocal lag
             while True:
-                asked = time.perf_counter() + 0.005
+                wake_at = time.perf_counter() + 0.005
                 await anyio.sleep(0.005)
-                lag = max(lag, time.perf_counter() - asked)
+                lag = max(lag, time.perf_counter() - wake_at)
 
         async def call() -> None:
             nonlocal worst

@@ -52,7 +52,7 @@ def bots(
     async def generator() -> AsyncIterator[Pool]:
         yield Pool()
 
-    def given(client: FreightExchange) -> AbstractAsyncContextManager[Mapping[str, Pool]]:
+    def lifespan(client: FreightExchange) -> AbstractAsyncContextManager[Mapping[str, Pool]]:
         return manager
 
     Bot(store=None)
@@ -64,7 +64,7 @@ def bots(
         interval=five,
         concurrency=8,
         drain=five,
-        lifespan=given,
+        lifespan=lifespan,
         port=0,
         host="127.0.0.1",
         settle=five,

@@ -278,7 +278,9 @@ class TestRefusals:
         with pytest.raises(ValidationError, match=r"^stacked must be a positive integer"):
             cargo.loading_metres(PALLETS, stacked=half)
 
-    @pytest.mark.parametrize(("function", "argument"), ARGUMENTS, ids=lambda given: getattr(given, "__name__", given))
+    @pytest.mark.parametrize(
+        ("function", "argument"), ARGUMENTS, ids=lambda argument: getattr(argument, "__name__", argument)
+    )
     def test_invalid_argument_is_named(self, function: Callable[..., object], argument: str) -> None:
         reading = {} if function is cargo.loading_metres else {"per": "total"}
         for value in INVALID:

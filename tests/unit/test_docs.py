@@ -190,8 +190,8 @@ async def test_the_operators_port_reports_what_the_page_lists() -> None:
         ]
     assert len(sandbox.audit_log.offers_on(index)) == 1
     assert (live.status_code, ready.status_code) == (200, 200)
-    (shown,) = re.findall(r"curl .*/livez\n```\n\n```text\n(.*)$", page, re.MULTILINE)
-    assert re.sub(r"[\d.]+", "N", live.text.strip()) == re.sub(r"[\d.]+", "N", shown)
+    (block,) = re.findall(r"curl .*/livez\n```\n\n```text\n(.*)$", page, re.MULTILINE)
+    assert re.sub(r"[\d.]+", "N", live.text.strip()) == re.sub(r"[\d.]+", "N", block)
     samples = re.findall(r"^freight_exchange_bot_(\w+?)(?:_bucket|_count|_sum)?[{ ]", metrics.text, re.MULTILINE)
     table = page[page.index("| Metric") : page.index("| `ending` |")]
     named = " ".join(line.split("|")[1] for line in table.splitlines() if line.startswith("| `"))

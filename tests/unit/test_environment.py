@@ -25,9 +25,9 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def conventions(**given: Any) -> Conventions:
+def conventions(**arguments: Any) -> Conventions:
     options = dict.fromkeys(("get_parameters", "addresses", "currency_field", "carrier_field"))
-    return environment.conventions(**{**options, **given}, index_type="integer", missing_list_is_empty=False)
+    return environment.conventions(**{**options, **arguments}, index_type="integer", missing_list_is_empty=False)
 
 
 class TestConventions:
@@ -45,9 +45,9 @@ class TestConventions:
         assert (found.get_parameters, found.currency_field, found.carrier_field) == ("query", "currencyId", "both")
         assert (found.addresses["publish"], found.addresses["submit"]) == ("quote/request", "quote/bid")
         assert found.addresses["approve"] == "quote/approveoffer"
-        given = conventions(get_parameters="body", addresses={"approve": "quote/offer"}, currency_field="both")
-        assert (given.get_parameters, given.currency_field) == ("body", "both")
-        assert (given.addresses["publish"], given.addresses["approve"]) == ("quote/submitrequest", "quote/offer")
+        found = conventions(get_parameters="body", addresses={"approve": "quote/offer"}, currency_field="both")
+        assert (found.get_parameters, found.currency_field) == ("body", "both")
+        assert (found.addresses["publish"], found.addresses["approve"]) == ("quote/submitrequest", "quote/offer")
 
     @pytest.mark.parametrize(
         ("name", "value", "message"),

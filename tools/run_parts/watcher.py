@@ -15,8 +15,11 @@ __all__ = ["PART"]
 def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
     history = ran.history
     for change in history.audit_log.changes:
-        shown = history.shown_at(change.time) - BEGAN
-        yield change.time, f"request {change.request} {change.what}, shown from {shown:.3f} on: {change.state.cargo}"
+        visible_from = history.shown_at(change.time) - BEGAN
+        yield (
+            change.time,
+            f"request {change.request} {change.what}, shown from {visible_from:.3f} on: {change.state.cargo}",
+        )
     for call in history.audit_log.calls:
         yield call.time, f"{call.method} {call.path} {dict(call.parameters)} -> {call.status} {call.fault or ''}"
     for note in history.notes:

@@ -15,7 +15,7 @@ __all__ = ["serve_proxy"]
 @asynccontextmanager
 async def serve_proxy() -> AsyncIterator[tuple[str, list[str]]]:
     """Serve an HTTP proxy; its URL, and the targets that it was asked for."""
-    asked: list[str] = []
+    targets: list[str] = []
 
     async def relay(source: ByteStream, sink: ByteStream) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -30,7 +30,7 @@ async def serve_proxy() -> AsyncIterator[tuple[str, list[str]]]:
                 head += await stream.receive()
             line, _, rest = head.partition(b"\r\n")
             method, target, version = line.decode().split(" ")
-            asked.append(target)
+            targets.append(target)
             url = urlsplit(target)
             assert url.hostname is not None
             assert url.port is not None
@@ -45,5 +45,5 @@ async def serve_proxy() -> AsyncIterator[tuple[str, list[str]]]:
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, serve)
-        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}", asked
+        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}", targets
         tasks.cancel_scope.cancel()

@@ -136,7 +136,7 @@ async def _with_exchange(snippet: Snippet, folder: Path, interpreter: Interprete
     def start(environment: dict[str, str]) -> Process:
         return interpreter.start([snippet.name], folder, environment, output)
 
-    async with serve_tcp(exchange) as face, serve_proxy() as (proxy, asked):
+    async with serve_tcp(exchange) as face, serve_proxy() as (proxy, targets):
         environment = environment_of(face.url, account) | {"COMPANY_PROXY": proxy}
         if snippet.way == "bot":
             status = await _stop_when(start(environment), lambda: bool(exchange.audit_log.offers))
@@ -151,8 +151,8 @@ async def _with_exchange(snippet: Snippet, folder: Path, interpreter: Interprete
         return "no offer was made"
     if exchange.audit_log.duplicate_offers():
         return "an offer was made twice"
-    if "proxy" in snippet.marks and [urlsplit(target).path for target in asked] != ["/api/login", "/api/carrier"]:
-        return f"the proxy was asked for {asked}"
+    if "proxy" in snippet.marks and [urlsplit(target).path for target in targets] != ["/api/login", "/api/carrier"]:
+        return f"the proxy was asked for {targets}"
     if {"lost answer", "slow answer"} & {*snippet.marks} and not exchange.audit_log.offers:
         return "no offer was made"
     return ""

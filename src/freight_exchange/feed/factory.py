@@ -136,14 +136,14 @@ def check_interval(interval: timedelta) -> None:
         raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {interval}")
 
 
-def check_store(given: object) -> None:
+def check_store(store: object) -> None:
     """Check the store of a feed."""
-    if given is None or isinstance(given, str | os.PathLike):
+    if store is None or isinstance(store, str | os.PathLike):
         return
-    if not all(hasattr(given, name) for name in ("open", "close", "inline")):
+    if not all(hasattr(store, name) for name in ("open", "close", "inline")):
         raise ConfigurationError(
             "store must be a path, the URL of a database, a store of freight_exchange.store, or None, not"
-            f" {type(given).__name__}"
+            f" {type(store).__name__}"
         )
 
 
@@ -157,18 +157,18 @@ def check_text(text: str, name: str) -> None:
         ) from None
 
 
-def make_store(given: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
+def make_store(store: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
     """Return the store, and whether it was made here, and is to be closed by its user."""
-    if is_database(given):
+    if is_database(store):
         from freight_exchange.store import PostgresStore
 
-        return PostgresStore(given), True
-    if given is None or isinstance(given, str | os.PathLike):
+        return PostgresStore(store), True
+    if store is None or isinstance(store, str | os.PathLike):
         # Imported here: a program that never watches needs no sqlite3.
         from freight_exchange.store import MemoryStore, SQLiteStore
 
-        return (MemoryStore() if given is None else SQLiteStore(given)), True
-    return given, False
+        return (MemoryStore() if store is None else SQLiteStore(store)), True
+    return store, False
 
 
 def _positive(value: timedelta, name: str) -> timedelta:

@@ -49,7 +49,7 @@ class SinglePass(Generic[T]):
     Attributes:
         fitting: Page size with which a later reading continues behind the page just taken.
         found: Rows found since the last restart.
-        asked: Size in which the first page was requested.
+        first_size: Size in which the first page was requested.
         repeated: The listing ended with a repetition of its first page.
         offset_ignored: The service ignores page numbers.
         full: All pages but the last were full.
@@ -79,7 +79,7 @@ class SinglePass(Generic[T]):
 
     def _begin(self, size: int, step: Step, *, hidden: bool = False) -> None:
         """Start or restart the pass; `hidden` if short pages are known to have hidden rows, not to be cut."""
-        self.asked = size
+        self.first_size = size
         self._at = self._return_to = PageRequest(self._start, size, step)
         self._end.reset()
         self._idle = False
@@ -288,8 +288,8 @@ class SinglePass(Generic[T]):
     def _meet_end(self, *, empty: bool = False) -> None:
         """Count a sign of the end; request a further page while there are too few."""
         # Behind short pages the service may cut all: it is only known to give as many rows as it gave.
-        given = min(self.size, max(self.longest, LEAST_PAGE_SIZE)) if self.longest else self.size
-        if self._end.add(given, empty=empty):
+        most = min(self.size, max(self.longest, LEAST_PAGE_SIZE)) if self.longest else self.size
+        if self._end.add(most, empty=empty):
             self.uncertain = self.uncertain or self._end.undecided or self._end.hides_runs
             self.ended = True
         elif self._at.step == "second":

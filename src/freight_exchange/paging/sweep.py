@@ -171,11 +171,11 @@ class Sweep(Generic[T]):
     def _begin_recheck(self) -> Recheck[T]:
         climb, start = self._climb, self._start
         if climb.found.end == start:
-            return Recheck(range(0), climb.asked, self._seen)
+            return Recheck(range(0), climb.first_size, self._seen)
         size = climb.size
         if climb.found.end == start + 1 and start == 0:
             size = min(size, self._proven)
-            most = -(-climb.asked // size) + pages_past_end(LOOK_FURTHER, size)
+            most = -(-climb.first_size // size) + pages_past_end(LOOK_FURTHER, size)
             return Reread(range(most), size, self._seen, climb.found.rows)
         # Services treat odd sizes differently: each round tries another one.
         if start == 0 and (self._rounds <= 2 or not climb.full):

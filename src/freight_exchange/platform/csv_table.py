@@ -97,8 +97,8 @@ class CsvTable:
         """Raise a `ValidationError` that names all problems of the file, if there are any."""
         if self._problems:
             more = len(self._problems) - _MAX_PROBLEMS
-            shown = [*self._problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
-            raise ValidationError(f"{self._path.name}: " + "; ".join(shown), field="path")
+            lines = [*self._problems[:_MAX_PROBLEMS], *([f"and {more} more"] if more > 0 else [])]
+            raise ValidationError(f"{self._path.name}: " + "; ".join(lines), field="path")
 
     def _check_header(self, line: int, names: list[str]) -> bool:
         missing = [name for name in self._columns if name in self._required and name not in names]
@@ -119,8 +119,8 @@ class CsvTable:
             )
             return None
         found = len(self._problems)
-        given = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
-        cells = {name: text for name, text in given.items() if name != _COMMENT}
+        filled = {name: text.strip() for name, text in zip(names, texts, strict=False) if text.strip()}
+        cells = {name: text for name, text in filled.items() if name != _COMMENT}
         values = {name: self._value(line, name, cells.get(name)) for name in self._columns}
         return CsvRow(line, cells, values) if len(self._problems) == found else None
 

@@ -14,9 +14,9 @@ _KEYWORDS: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|pass
 """Beginnings of a connection string of libpq, as in `host=db.internal dbname=freight`. It may have the password."""
 
 
-def is_database(given: object) -> TypeGuard[str]:
+def is_database(value: object) -> TypeGuard[str]:
     """Return whether this is the URL or the connection string of a database, and no path."""
-    return isinstance(given, str) and any(address.match(given) for address in (_URL, _KEYWORDS))
+    return isinstance(value, str) and any(address.match(value) for address in (_URL, _KEYWORDS))
 
 
 class DatabaseAddress(str):
@@ -28,6 +28,6 @@ class DatabaseAddress(str):
         return "'postgresql://...'"
 
 
-def masked(given: T) -> T | DatabaseAddress:
+def masked(value: T) -> T | DatabaseAddress:
     """Return the address of a database with a `repr` that hides it, and anything else as it is."""
-    return DatabaseAddress(given) if is_database(given) else given
+    return DatabaseAddress(value) if is_database(value) else value

@@ -126,8 +126,8 @@ def _story(world: World, request: int) -> str:
 def _check_prices(world: World, verdict: Verdict) -> None:
     sent_before: set[tuple[object, ...]] = set()
     for at, call in world.service.offers_sent:
-        asked = call.parameters
-        request = int(asked["requestIndex"])
+        parameters = call.parameters
+        request = int(parameters["requestIndex"])
         body = _body(call)
         earlier = [
             s for s in world.offer_calls if s.request == request and s.at <= at and _same_store(world, s.deploy, call)
@@ -173,10 +173,16 @@ def _same_store(world: World, name: str, call: Call) -> bool:
 
 
 def _body(call: Call) -> tuple[object, ...]:
-    asked = call.parameters
-    rates = {name: Decimal(str(fee)) for name, fee in (asked.get("rates") or {}).items()}
-    code = CURRENCIES.get(int(asked.get("currencyIndex", 0)), "")
-    return int(asked["requestIndex"]), Decimal(str(asked["offer"])), code, _fees(rates), asked.get("terms") or None
+    parameters = call.parameters
+    rates = {name: Decimal(str(fee)) for name, fee in (parameters.get("rates") or {}).items()}
+    code = CURRENCIES.get(int(parameters.get("currencyIndex", 0)), "")
+    return (
+        int(parameters["requestIndex"]),
+        Decimal(str(parameters["offer"])),
+        code,
+        _fees(rates),
+        parameters.get("terms") or None,
+    )
 
 
 def _fees(rates: dict[str, Decimal]) -> tuple[tuple[str, Decimal], ...]:

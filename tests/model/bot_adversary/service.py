@@ -131,19 +131,19 @@ class Service:
         return made
 
     def _requests(self, call: Call, now: float) -> Reply:
-        asked = call.parameters
-        window = min(int(asked.get("secondsSinceUpdate", _WINDOW)), _LONGEST_WINDOW)
-        if "index" in asked:
-            found = self.market.shipments.get(int(asked["index"]))
-            shown = [found] if found is not None and found.is_open(now) else []
-            return 200, {"raterequests": _collection([self._request(each, now) for each in shown])}
+        parameters = call.parameters
+        window = min(int(parameters.get("secondsSinceUpdate", _WINDOW)), _LONGEST_WINDOW)
+        if "index" in parameters:
+            found = self.market.shipments.get(int(parameters["index"]))
+            visible = [found] if found is not None and found.is_open(now) else []
+            return 200, {"raterequests": _collection([self._request(each, now) for each in visible])}
         at = self._seen_at("requests", now, self.quirks.requests_cached)
         listed = [
             each
             for each in self.market.shipments.values()
             if each.is_open(at) and max(each.published, self._updated(each, at)) >= at - window
         ]
-        return 200, {"raterequests": self._page([self._request(each, at) for each in reversed(listed)], asked, 20)}
+        return 200, {"raterequests": self._page([self._request(each, at) for each in reversed(listed)], parameters, 20)}
 
     @staticmethod
     def _updated(shipment: Shipment, at: float) -> float:
@@ -179,12 +179,12 @@ class Service:
         if self.quirks.bids_frozen is not None:
             at = min(at, self.quirks.bids_frozen)
         wanted = call.parameters.get("type")
-        shown = [bid for bid in self.market.bids if bid.shown_from <= at]
+        visible = [bid for bid in self.market.bids if bid.shown_from <= at]
         if wanted == "sel":
-            shown = [bid for bid in shown if bid.number in self.market.selected]
+            visible = [bid for bid in visible if bid.number in self.market.selected]
         elif wanted == "nsel":
-            shown = [bid for bid in shown if bid.number not in self.market.selected]
-        page = self._page([self._bid(bid, at) | {"": bid.number} for bid in reversed(shown)], call.parameters, 10)
+            visible = [bid for bid in visible if bid.number not in self.market.selected]
+        page = self._page([self._bid(bid, at) | {"": bid.number} for bid in reversed(visible)], call.parameters, 10)
         for row in page.values():
             self.reported.setdefault((call.author, row.pop("")), now)
         return 200, {"bids": page}
@@ -205,15 +205,15 @@ class Service:
 
     def _offer(self, call: Call, now: float) -> Reply:
         self.offers_sent.append((now, call))
-        asked = call.parameters
-        shipment = self.market.shipments.get(int(asked["requestIndex"]))
+        parameters = call.parameters
+        shipment = self.market.shipments.get(int(parameters["requestIndex"]))
         if shipment is None or (self.quirks.refuses_closed and not shipment.is_open(now)):
             return 400, {"message": "the request is not open to offers"}
-        currency = int(asked.get("currencyIndex", asked.get("currencyId", 0)))
+        currency = int(parameters.get("currencyIndex", parameters.get("currencyId", 0)))
         if currency not in CURRENCIES:
             return 400, {"message": "no such currency"}
-        amount = Decimal(str(asked["offer"]))
-        rates = {name: Decimal(str(fee)) for name, fee in (asked.get("rates") or {}).items()}
+        amount = Decimal(str(parameters["offer"]))
+        rates = {name: Decimal(str(fee)) for name, fee in (parameters.get("rates") or {}).items()}
         bid = self.market.take(
             now,
             shipment.index,
@@ -222,7 +222,7 @@ class Service:
             author=call.author,
             lag=self.quirks.bid_lag(),
             rates=rates,
-            terms=asked.get("terms"),
+            terms=parameters.get("terms"),
         )
         row = self._bid(bid, now)
         for gone in ("price", "currencyIndex"):
@@ -231,11 +231,11 @@ class Service:
         entry |= {"status": "pending", "terms": bid.terms or "", "rates": {k: _number(v) for k, v in rates.items()}}
         return 200, {"bid": row | {"offer": entry}}
 
-    def _page(self, rows: list[dict[str, Any]], asked: dict[str, Any], usual: int) -> dict[str, Any]:
+    def _page(self, rows: list[dict[str, Any]], parameters: dict[str, Any], usual: int) -> dict[str, Any]:
         if self.quirks.shuffled:
             self.rng.shuffle(rows)
-        size = min(int(asked.get("rowsperpage", usual)), self.quirks.clamp)
-        begin = int(asked.get("offset", 0)) * size
+        size = min(int(parameters.get("rowsperpage", usual)), self.quirks.clamp)
+        begin = int(parameters.get("offset", 0)) * size
         page = rows[begin : begin + size]
         if self.quirks.twice:
             page = [dict(row) for row in page for _ in range(1 + (self.rng.random() < self.quirks.twice))]

@@ -88,8 +88,8 @@ def _contradicted(plan: Plan, world: World) -> bool:
     strike = plan.strike("write")
     if plan.kind == "approve" and strike is not None and strike.name == "reply_of_another_request":
         return plan.known
-    shown = plan.profile.route_write in ("collection", "record") and plan.profile.optional_fields == "present"
-    return shown or "route" not in plan.kind
+    is_visible = plan.profile.route_write in ("collection", "record") and plan.profile.optional_fields == "present"
+    return is_visible or "route" not in plan.kind
 
 
 def _hidden(plan: Plan, world: World) -> str | None:

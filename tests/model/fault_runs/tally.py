@@ -23,7 +23,7 @@ class Tally:
         runs: How many.
         wrong: The seeds of the runs that went wrong, by what was wrong.
         undecided: The seeds of those left in doubt though the outcome could be seen in time.
-        looked, shown, decided: Runs that were reconciled; where the outcome could be seen; and was decided.
+        looked, visible, decided: Runs that were reconciled; where the outcome could be seen; and was decided.
         hidden: Reconciled runs whose outcome could not be seen, by why.
         naive: Writes that the client that tries again had carried out more than once.
         fired: By fault and whether the write was carried out first, how often it struck.
@@ -35,7 +35,7 @@ class Tally:
     wrong: dict[Wrong, list[int]] = attrs.field(factory=dict)
     undecided: list[int] = attrs.field(factory=list)
     looked: int = 0
-    shown: int = 0
+    visible: int = 0
     decided: int = 0
     naive: int = 0
     hidden: Counter[str] = attrs.field(factory=Counter)
@@ -68,13 +68,13 @@ class Tally:
         if judgement.hidden is not None:
             self.hidden[judgement.hidden] += 1
             return
-        self.shown += 1
+        self.visible += 1
         self.decided += judgement.decided
         if not judgement.decided:
             self.undecided.append(plan.seed)
 
     def add(self, other: Tally) -> None:
-        for name in ("runs", "looked", "shown", "decided", "naive"):
+        for name in ("runs", "looked", "visible", "decided", "naive"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for wrong, seeds in other.wrong.items():
             self.wrong.setdefault(wrong, []).extend(seeds)
@@ -87,7 +87,7 @@ class Tally:
     @property
     def decided_share(self) -> float:
         """Of the reconciled runs whose outcome could be seen within the settle time."""
-        return self.decided / self.shown if self.shown else 1.0
+        return self.decided / self.visible if self.visible else 1.0
 
     def report(self) -> str:
         names = sorted({name for name, _ in self.outcomes})
@@ -106,7 +106,7 @@ class Tally:
         lines = [
             f"{self.runs} runs, {self.looked} of them reconciled",
             f"duplicates {duplicates}, other wrong outcomes {others}",
-            f"outcome to be seen in time in {self.shown}, decided in {self.decided}: {self.decided_share:.2%}",
+            f"outcome to be seen in time in {self.visible}, decided in {self.decided}: {self.decided_share:.2%}",
             "not to be seen: " + (", ".join(f"{why} {count}" for why, count in self.hidden.most_common()) or "none"),
             f"the client that tries again carried out {self.naive} writes more than once",
         ]

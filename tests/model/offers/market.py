@@ -39,7 +39,7 @@ class Request:
     selected: int | None = None
     moved: int = 0
 
-    def shown(self) -> dict[int, Quote]:
+    def listed(self) -> dict[int, Quote]:
         """The offers that the service lists: once one is approved, that one alone."""
         return self.offers if self.selected is None else {self.selected: self.offers[self.selected]}
 
@@ -105,7 +105,7 @@ class Market:
         if index not in self.requests:
             return None
         request = self.requests[index]
-        return index, dict(request.shown()), request.selected
+        return index, dict(request.listed()), request.selected
 
     def hidden(self) -> set[int]:
         """Return the offers on requests with an approved one: no listing shows whether they are gone."""
@@ -115,11 +115,11 @@ class Market:
 
     def standing(self) -> dict[int, Quote]:
         """Return the offers that the service would list now, without trouble."""
-        return {number: quote for request in self.requests.values() for number, quote in request.shown().items()}
+        return {number: quote for request in self.requests.values() for number, quote in request.listed().items()}
 
     def _row(self, index: int) -> tuple[int, dict[int, Quote], int | None]:
         request = self.requests[index]
-        return index, {} if index in self._stripped else dict(request.shown()), request.selected
+        return index, {} if index in self._stripped else dict(request.listed()), request.selected
 
     def _happen(self, op: Op) -> None:
         match op.what:
@@ -149,7 +149,7 @@ class Market:
                 self._move(request)
             case "remove" if len(self.requests) > 2:
                 # What the service no longer lists, as another one was approved, cannot go.
-                for number in request.shown():
+                for number in request.listed():
                     self._note(number, None)
                 self._removed.append(self.requests.pop(index))
             case "offer" if request.selected is None:

@@ -101,7 +101,7 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
     """The reason why no client could have seen all of it."""
     replies = server.served[begun:]
     dropped = plan.dropped and plan.noun != "requests"
-    if (plan.offset_ignored or dropped) and any(reply.cut and len(set(reply.shown)) <= 1 for reply in replies):
+    if (plan.offset_ignored or dropped) and any(reply.cut and len(set(reply.visible)) <= 1 for reply in replies):
         return "a page of equal rows, always the same"
     if plan.offset_ignored and not plan.strict and plan.reading != "write":
         return "the offset is ignored"
@@ -111,9 +111,9 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
         return "two pages of equal bids, like one page repeated"
     if plan.reading == "plain" and plan.stride == "asked" and plan.hiding != "none":
         return "rows behind a clamp are out of reach, and hidden rows make the clamp unknowable"
-    if not any(reply.shown for reply in replies) and (plan.stride == "asked" or _resized(replies)):
+    if not any(reply.visible for reply in replies) and (plan.stride == "asked" or _resized(replies)):
         return "rows are out of reach behind a clamp, and no page shows a row"
-    if not any(reply.shown for reply in replies) and server.moves:
+    if not any(reply.visible for reply in replies) and server.moves:
         return "no page shows a row, and the listing moved"
     runs = [run for run in _hollow_runs(replies) if len(run) >= LOOKED_PAST[plan.reading]]
     if runs and (plan.reading == "plain" or _resized(replies)):
@@ -125,8 +125,8 @@ def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
 
 def _alike(replies: Sequence[Served]) -> bool:
     """Return whether a page looks like another one without a row in common, or like a part of the first."""
-    given = (reply for reply in replies if reply.shown and not reply.past)
-    pages = {(reply.start, reply.cut or 0, tuple(sorted(reply.shown))) for reply in given}
+    nonempty = (reply for reply in replies if reply.visible and not reply.past)
+    pages = {(reply.start, reply.cut or 0, tuple(sorted(reply.visible))) for reply in nonempty}
     return any(
         first[2] == second[2] or (first[0] == 0 and Counter(second[2]) <= Counter(first[2]))
         for first in pages
@@ -137,7 +137,7 @@ def _alike(replies: Sequence[Served]) -> bool:
 
 def _repeated_twins(replies: Sequence[Served]) -> bool:
     """Return whether a page of equal bids came again past the end, as more bids of that kind would."""
-    return any(reply.past and 1 == len(set(reply.shown)) < len(reply.shown) for reply in replies)
+    return any(reply.past and 1 == len(set(reply.visible)) < len(reply.visible) for reply in replies)
 
 
 def _hollow_runs(replies: Sequence[Served]) -> list[list[int]]:
@@ -146,8 +146,8 @@ def _hollow_runs(replies: Sequence[Served]) -> list[list[int]]:
     Pages in flight together arrive in any order, so those of one size count in the order of the listing.
     """
     runs: list[list[int]] = []
-    for asked in {reply.asked for reply in replies}:
-        pages = {reply.start: reply for reply in replies if reply.asked == asked}
+    for size_wanted in {reply.size_wanted for reply in replies}:
+        pages = {reply.start: reply for reply in replies if reply.size_wanted == size_wanted}
         run: list[int] = []
         for _, reply in sorted(pages.items()):
             run = [*run, reply.cut or 0] if reply.hollow else []
@@ -162,10 +162,11 @@ def _moved(plan: Plan, server: Server, begun: int) -> bool:
 
 def _resized(replies: Sequence[Served]) -> bool:
     """Return whether the clamp changed between two replies."""
-    given = [reply for reply in replies if reply.cut is not None]
+    pages = [reply for reply in replies if reply.cut is not None]
     return any(
-        min(reply.asked, reply.clamp or reply.asked) != min(reply.asked, given[0].clamp or reply.asked)
-        for reply in given
+        min(reply.size_wanted, reply.clamp or reply.size_wanted)
+        != min(reply.size_wanted, pages[0].clamp or reply.size_wanted)
+        for reply in pages
     )
 
 

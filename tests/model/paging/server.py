@@ -66,16 +66,16 @@ class Served:
     """
 
     start: int
-    asked: int
+    size_wanted: int
     clamp: int | None
     cut: int | None
-    shown: tuple[tuple[int, int], ...]
+    visible: tuple[tuple[int, int], ...]
     past: bool
 
     @property
     def hollow(self) -> bool:
         """Return whether the page holds rows and shows none of them."""
-        return bool(self.cut) and not self.shown
+        return bool(self.cut) and not self.visible
 
 
 _DEFAULT = 10
@@ -145,24 +145,24 @@ class Server(httpx.AsyncBaseTransport):
         kind = body.get("type") if noun == "bids" else None
         if kind is not None and plan.types == "refused":
             return _reply(400, {"message": "There is no such type."})
-        offset, asked = int(body["offset"]), int(body["rowsperpage"])
-        if plan.limit is not None and asked > plan.limit[0]:
-            self.served.append(Served(0, asked, self._clamp(), None, (), past=False))
+        offset, size_wanted = int(body["offset"]), int(body["rowsperpage"])
+        if plan.limit is not None and size_wanted > plan.limit[0]:
+            self.served.append(Served(0, size_wanted, self._clamp(), None, (), past=False))
             return _reply(plan.limit[1], {"message": "The field rowsperpage is too large."})
-        return self._page(noun, offset, asked, shown=plan.types == "ignored" or kind in _SHOWN_BY)
+        return self._page(noun, offset, size_wanted, lists_rows=plan.types == "ignored" or kind in _SHOWN_BY)
 
-    def _page(self, noun: str, offset: int, asked: int, *, shown: bool) -> httpx.Response:
+    def _page(self, noun: str, offset: int, size_wanted: int, *, lists_rows: bool) -> httpx.Response:
         plan, now = self._plan, anyio.current_time()
         clamp = self._clamp()
-        size = min(asked, clamp) if clamp is not None else asked
-        rows = [row for row in self.rows if row.listed_at <= now] if shown else []
-        start = 0 if plan.offset_ignored else offset * (size if plan.stride == "clamped" else asked)
+        size = min(size_wanted, clamp) if clamp is not None else size_wanted
+        rows = [row for row in self.rows if row.listed_at <= now] if lists_rows else []
+        start = 0 if plan.offset_ignored else offset * (size if plan.stride == "clamped" else size_wanted)
         cut = rows[start : start + size]
         if not cut and rows and plan.end == "last_page":
             cut = rows[(len(rows) - 1) // size * size :]
         visible = [row for row in cut if row.visible]
         past = start >= len(rows)
-        self.served.append(Served(start, asked, clamp, len(cut), tuple(row.terms for row in visible), past=past))
+        self.served.append(Served(start, size_wanted, clamp, len(cut), tuple(row.terms for row in visible), past=past))
         if not cut and offset and plan.end not in ("empty", "last_page"):
             message = "No records found." if plan.end == "404" else "The offset is out of range."
             return _reply(int(plan.end), {"message": message})

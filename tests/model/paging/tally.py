@@ -25,14 +25,14 @@ class Tally:
         lost: Rows lost without an excuse.
         outcomes: By reading and outcome, how many runs.
         excused: By reading and excuse, how many runs.
-        shown, decided: Writes whose outcome the server shows, and those of them that got a verdict.
+        visible, decided: Writes whose outcome the server shows, and those of them that got a verdict.
         undecided: Seeds of the others.
     """
 
     runs: int = 0
     pages: int = 0
     lost: int = 0
-    shown: int = 0
+    visible: int = 0
     decided: int = 0
     wrong: dict[Wrong, list[int]] = attrs.field(factory=dict)
     undecided: list[int] = attrs.field(factory=list)
@@ -57,13 +57,13 @@ class Tally:
         if judgement.excused is not None:
             self.excused[plan.reading, judgement.excused] += 1
         elif plan.reading == "write":
-            self.shown += 1
+            self.visible += 1
             self.decided += run.outcome in _VERDICTS
             if run.outcome not in _VERDICTS:
                 self.undecided.append(plan.seed)
 
     def add(self, other: Tally) -> None:
-        for name in ("runs", "pages", "lost", "shown", "decided"):
+        for name in ("runs", "pages", "lost", "visible", "decided"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for wrong, seeds in other.wrong.items():
             self.wrong.setdefault(wrong, []).extend(seeds)
@@ -73,7 +73,7 @@ class Tally:
 
     @property
     def decided_share(self) -> float:
-        return self.decided / self.shown if self.shown else 1.0
+        return self.decided / self.visible if self.visible else 1.0
 
     @property
     def completed_share(self) -> float:
@@ -86,7 +86,7 @@ class Tally:
         lines = [
             f"{self.runs} servers, {self.pages} pages; rows lost {self.lost};"
             f" listings read to the end {self.completed_share:.2%};"
-            f" verdicts decided {self.decided} of {self.shown} ({self.decided_share:.2%})"
+            f" verdicts decided {self.decided} of {self.visible} ({self.decided_share:.2%})"
         ]
         lines += [
             f"WRONG {len(seeds)}: {wrong}: seeds {sorted(seeds)[:_MOST_NAMED]}" for wrong, seeds in self.wrong.items()

@@ -69,17 +69,17 @@ class Evidence:
         A reply that is older than a request can neither show it nor prove when it was published: the oldest one up to
         the entry decides. The service's clock does not, which may have been set back.
         """
-        shown = [s.as_of for s in self._listings(self.began)]
-        return self.market.rows(min(shown)).get(index) if shown else None
+        data_times = [s.as_of for s in self._listings(self.began)]
+        return self.market.rows(min(data_times)).get(index) if data_times else None
 
     def _baseline(self, index: int) -> Content | None:
         """Return the content of a request at the entry of the feed, as far as the first scan listed it."""
         until = self.began if self.log.listed is None else self.log.listed
-        shown = [s for s in self.server.served if s.at <= until and index in s.rows]
+        replies = [s for s in self.server.served if s.at <= until and index in s.rows]
         stood = next(v.content for v in self.versions(index) if v.since <= self.began < v.until)
-        if any(s.rows[index] == stood for s in shown):
+        if any(s.rows[index] == stood for s in replies):
             return stood
-        early = [s.rows[index] for s in shown if s.at <= self.began]
+        early = [s.rows[index] for s in replies if s.at <= self.began]
         return early[-1] if early else None
 
     def _reached(self, index: int, at: float) -> bool:
@@ -87,8 +87,8 @@ class Evidence:
         return self.unseen.is_within_reach(self.market.rows(at).get(index), at)
 
     def _listings(self, until: float) -> list[Served]:
-        return [s for s in self.server.served if s.asked == "listing" and not s.failed and s.at < until]
+        return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
 
     def _lookups(self, index: int, until: float) -> list[Served]:
-        lookups = (s for s in self.server.served if s.asked == "look-up" and not s.failed and s.at <= until)
+        lookups = (s for s in self.server.served if s.call == "look-up" and not s.failed and s.at <= until)
         return [s for s in lookups if int(s.body["index"]) == index]

@@ -143,7 +143,7 @@ class _Judge(Evidence):
         found: list[tuple[float, float]] = []
         for session in self.schedule.sessions[1:]:
             before = max((s.at for s in self._listings(session.start)), default=math.inf)
-            after = min((s.at for s in self.server.served if s.asked == "listing" and s.at > before), default=before)
+            after = min((s.at for s in self.server.served if s.call == "listing" and s.at > before), default=before)
             if not session.same_machine and self.schedule.wall(after) < self.schedule.wall(before):
                 found.append((session.start, _FIVE_DAYS))
         return found
@@ -156,11 +156,11 @@ class _Judge(Evidence):
         """
         listings = self._listings(at)
         lookups = [s for s in self._lookups(index, at) if self.schedule.quirks.hides_some_from_lookups(s.at)]
-        shown = max((s.at for s in (*listings, *self._lookups(index, at)) if index in s.rows), default=-math.inf)
+        last_shown = max((s.at for s in (*listings, *self._lookups(index, at)) if index in s.rows), default=-math.inf)
         proven = proven_updates(listings).get(index, -math.inf)
-        scans = [s for s in listings if s.at > shown and not s.body["offset"]]
+        scans = [s for s in listings if s.at > last_shown and not s.body["offset"]]
         scans = [s for s in scans if begins(s) <= proven or self._is_within(index, s)]
-        if len(scans) < _SCANS or not any(s.at > shown for s in lookups):
+        if len(scans) < _SCANS or not any(s.at > last_shown for s in lookups):
             return False
         lasted = scans[-1].at - scans[0].at >= 0.8 * self.schedule.interval.total_seconds()
         return lasted and not any(self._hides_many(scan) for scan in scans if scan.at > at - _HOUR)
@@ -268,14 +268,14 @@ class _Judge(Evidence):
             return False
         listed = math.inf if self.log.listed is None else self.log.listed
         return not any(
-            s.at > listed for s in self.server.served if s.asked == "listing" and s.rows.get(index) == content
+            s.at > listed for s in self.server.served if s.call == "listing" and s.rows.get(index) == content
         )
 
     def _may_be_older(self, event: Reported, gone: float) -> bool:
         """Return whether a jump of the watcher's wall clock leaves the absence of a request unproven."""
         # What waits for its reader was found before: no listing is read meanwhile.
         found = self._listings(event.at)[-1].at
-        listings = [s for s in self.server.served if s.asked == "listing" and not s.failed and not s.body["offset"]]
+        listings = [s for s in self.server.served if s.call == "listing" and not s.failed and not s.body["offset"]]
         for when, by in (*self.schedule.wall_jumps, *self._unreported_times()):
             first = next((s.at for s in listings if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
@@ -330,7 +330,7 @@ class _Judge(Evidence):
         return self._baseline(index)
 
     def _recoveries(self) -> None:
-        good = [s.at for s in self.server.served if s.asked == "listing" and not s.failed]
+        good = [s.at for s in self.server.served if s.call == "listing" and not s.failed]
         for recovered in self.log.recovered:
             degraded = max((d for d in self.log.degraded if d <= recovered), default=None)
             if degraded is None or not any(degraded - _SLACK <= at <= recovered for at in good):

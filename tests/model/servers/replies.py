@@ -42,8 +42,8 @@ def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Serv
     """The first of several versions with the content of the last one, if no listing since shows another one."""
     last = versions[-1]
     for version in versions:
-        shown = {s.rows[index] for s in listings if s.at >= version.since and index in s.rows}
-        if version.content == last.content and shown <= {last.content}:
+        contents = {s.rows[index] for s in listings if s.at >= version.since and index in s.rows}
+        if version.content == last.content and contents <= {last.content}:
             return version
     return last
 

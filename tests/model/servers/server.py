@@ -28,14 +28,14 @@ class Served:
     """One request and its reply.
 
     Attributes:
-        asked: `listing`, `look-up`, `login` or `other`.
+        call: `listing`, `look-up`, `login` or `other`.
         failed: Whether the reply was no success.
         rows: What it showed.
         as_of: The moment of the data that it showed.
     """
 
     at: float
-    asked: str
+    call: str
     body: dict[str, Any]
     failed: bool
     rows: dict[int, Content]
@@ -70,26 +70,26 @@ class StrangeServer:
         body: dict[str, Any] = json.loads(request.content) if request.content else {}
         now = anyio.current_time()
         path = request.url.path.split("/api/", 1)[1]
-        asked = "other"
+        call = "other"
         if path == "login":
-            asked = "login"
+            call = "login"
         elif path in ("quote/getrequests", "quote/request"):
-            asked = "look-up" if "index" in body else "listing"
-        kind = self._trouble(now, asked)
+            call = "look-up" if "index" in body else "listing"
+        kind = self._trouble(now, call)
         if kind:
-            self.served.append(Served(now, asked, body, True, {}, kind))
+            self.served.append(Served(now, call, body, True, {}, kind))
             return await self._fail(request, kind)
         self._as_of = now
-        text, rows = self._answer(now, asked, path, body, request)
-        self.served.append(Served(now, asked, body, False, rows, as_of=self._as_of))
+        text, rows = self._answer(now, call, path, body, request)
+        self.served.append(Served(now, call, body, False, rows, as_of=self._as_of))
         await anyio.sleep(latency / 2)
         status = 401 if text.startswith('{"Unauthorized"') else 400 if text.startswith('{"message"') else 200
         return httpx.Response(status, text=text, headers={"Content-Type": "application/json"})
 
-    def _trouble(self, now: float, asked: str) -> str:
+    def _trouble(self, now: float, call: str) -> str:
         for trouble in self.quirks.troubles:
             if now in trouble.span and self._draw.random() < trouble.share:
-                if trouble.kind in ("token", "400") and asked == "login":
+                if trouble.kind in ("token", "400") and call == "login":
                     continue
                 return trouble.kind
         return ""
@@ -115,31 +115,31 @@ class StrangeServer:
                 return httpx.Response(200, text="<html>please wait</html>", headers={"Content-Type": "text/html"})
 
     def _answer(
-        self, now: float, asked: str, path: str, body: dict[str, Any], request: httpx.Request
+        self, now: float, call: str, path: str, body: dict[str, Any], request: httpx.Request
     ) -> tuple[str, dict[int, Content]]:
-        if asked == "login":
+        if call == "login":
             self._tokens += 1
             user = {"access_token": f"token-{self._tokens}", "expires_on": self.quirks.token_lifetime, "firstname": "F"}
             return json.dumps({"user": user}), {}
         if not request.headers.get("Authorization", "").startswith("Bearer token-"):
             return '{"Unauthorized": "access denied"}', {}
-        if asked == "other":
+        if call == "other":
             return json.dumps({path.rsplit("/", 1)[-1]: {}}), {}
         cache = self.quirks.cache
-        cached = cache is not None and now < cache.until and (cache.listings if asked == "listing" else cache.lookups)
+        cached = cache is not None and now < cache.until and (cache.listings if call == "listing" else cache.lookups)
         if not cached or cache is None:
-            return self._compute(now, asked, body)
+            return self._compute(now, call, body)
         relevant = body if cache.key == "body" else {key: body[key] for key in body if key != "secondsSinceUpdate"}
         key = path + json.dumps(relevant, sort_keys=True)
         if key in self._cache and now - self._cache[key][0] < cache.ttl:
             _, self._as_of, text, rows = self._cache[key]
             return text, rows
-        text, rows = self._compute(now, asked, body)
+        text, rows = self._compute(now, call, body)
         self._cache[key] = now, self._as_of, text, rows
         return text, rows
 
-    def _compute(self, now: float, asked: str, body: dict[str, Any]) -> tuple[str, dict[int, Content]]:
-        lookup = asked == "look-up"
+    def _compute(self, now: float, call: str, body: dict[str, Any]) -> tuple[str, dict[int, Content]]:
+        lookup = call == "look-up"
         at, counted = self._moments(now, lookup)
         self._as_of = at
         rows = list(self.market.visible(at).values())

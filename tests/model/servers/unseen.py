@@ -34,7 +34,7 @@ class Unseen:
         return self.schedule.market
 
     def listings(self, until: float = math.inf) -> list[Served]:
-        return [s for s in self.server.served if s.asked == "listing" and not s.failed and s.at < until]
+        return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
 
     def is_hidden(self, index: int, at: float) -> bool:
         """Return whether a query that fails hides a request from listings."""

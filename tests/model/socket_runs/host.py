@@ -10,7 +10,7 @@ from anyio.abc import ByteStream
 from tests.model.socket_runs import face1
 from tests.model.socket_runs.face2 import converse2
 from tests.model.socket_runs.plan import Strike
-from tests.model.socket_runs.replies import CONTENTS, Shown
+from tests.model.socket_runs.replies import CONTENTS, SentReply
 from tests.model.socket_runs.service import PASSWORD, TOKEN, Call, Reply, Service
 from tests.model.socket_runs.sockets import Socket
 from tests.model.socket_runs.wire1 import GREETINGS, WIRE1, Script, plain
@@ -53,25 +53,25 @@ class Host:
             await face1.converse(connection, stream, self._script)
 
     def _script(self, call: Call) -> Script:
-        shown, strike = self.answer(call)
+        reply, strike = self.answer(call)
         if strike is None:
-            return plain(shown)
-        return WIRE1[strike.name].make(shown, self.chance, self._echo(strike, call))
+            return plain(reply)
+        return WIRE1[strike.name].make(reply, self.chance, self._echo(strike, call))
 
     def _script2(self, call: Call, frames: Frames) -> Script:
         committed = self.service.commits.total()
-        shown, strike = self.answer(call)
+        reply, strike = self.answer(call)
         if strike is None or strike.name != "GOAWAY, spared" or self.service.commits.total() > committed:
             frames.link.latest = max(frames.link.latest, frames.number)
         if strike is None:
-            return plain2(frames, shown)
-        return WIRE2[strike.name].make(frames, shown, self.chance, self._echo(strike, call))
+            return plain2(frames, reply)
+        return WIRE2[strike.name].make(frames, reply, self.chance, self._echo(strike, call))
 
-    def answer(self, call: Call) -> tuple[Shown, Strike | None]:
+    def answer(self, call: Call) -> tuple[SentReply, Strike | None]:
         """Return the reply, and the fault in its sending."""
         strike = self._take(call.target)
         if strike is None:
-            return Shown.of(self.service.handle(call)), None
+            return SentReply.of(self.service.handle(call)), None
         before = self.service.commits.total()
         # A reply never reports a write that was not carried out.
         reply = self.service.handle(call) if strike.after else self._refusal(call)
@@ -79,7 +79,7 @@ class Host:
         self.fired[strike.name, committed] += 1
         content = CONTENTS.get(strike.name)
         if content is None or not (committed or content.excludable or not call.is_undocumented):
-            return Shown.of(reply), strike if content is None else None
+            return SentReply.of(reply), strike if content is None else None
         return content.make(call, reply, self.chance, self._echo(strike, call)), None
 
     def _refusal(self, call: Call) -> Reply:

@@ -63,7 +63,7 @@ class _Log(logging.Handler):
     secrets = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        shown: Any = record.getMessage()
+        text: Any = record.getMessage()
         if record.exc_info is not None and record.exc_info[1] is not None:
-            shown += str(record.exc_info[1])
-        self.secrets += holds_secret(shown)
+            text += str(record.exc_info[1])
+        self.secrets += holds_secret(text)

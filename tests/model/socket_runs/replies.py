@@ -12,14 +12,14 @@ from typing import Any
 import attrs
 from tests.model.socket_runs.service import Call, Reply, Target
 
-__all__ = ["CONTENTS", "Content", "Shown"]
+__all__ = ["CONTENTS", "Content", "SentReply"]
 
 JSON = "application/json"
 HTML = b"<html><head><title>502</title></head><body>The gateway is not well: %s</body></html>"
 
 
 @attrs.frozen(kw_only=True)
-class Shown:
+class SentReply:
     """A reply as a face sends it."""
 
     status: int
@@ -27,7 +27,7 @@ class Shown:
     headers: tuple[tuple[str, str], ...] = (("Content-Type", JSON),)
 
     @classmethod
-    def of(cls, reply: Reply) -> Shown:
+    def of(cls, reply: Reply) -> SentReply:
         return cls(status=reply.status, content=reply.content)
 
 
@@ -44,7 +44,7 @@ class Content:
             reply to those, so that nearly any object is success.
     """
 
-    make: Callable[[Call, Reply, Random, str], Shown]
+    make: Callable[[Call, Reply, Random, str], SentReply]
     after: tuple[bool, ...] = (False, True)
     targets: tuple[Target, ...] = ("login", "read", "write")
     distrusts: bool = False
@@ -56,7 +56,7 @@ def _status(
 ) -> Content:
     """Say one of these statuses, with a page of HTML, a JSON message, other JSON or nothing."""
 
-    def make(_: Call, __: Reply, chance: Random, echo: str) -> Shown:
+    def make(_: Call, __: Reply, chance: Random, echo: str) -> SentReply:
         content, kind = chance.choice(
             [
                 (HTML % echo.encode(), "text/html"),
@@ -65,7 +65,7 @@ def _status(
                 (b"", "text/plain"),
             ]
         )
-        return Shown(status=chance.choice(statuses), content=content, headers=(("Content-Type", kind), *headers))
+        return SentReply(status=chance.choice(statuses), content=content, headers=(("Content-Type", kind), *headers))
 
     return Content(make=make, after=after)
 
@@ -75,16 +75,16 @@ def _raw(
 ) -> Content:
     """Say 200, and one of these instead of the result."""
 
-    def make(_: Call, __: Reply, chance: Random, echo: str) -> Shown:
-        return Shown(status=200, content=chance.choice(contents).replace(b"ECHO", json.dumps(echo).encode()))
+    def make(_: Call, __: Reply, chance: Random, echo: str) -> SentReply:
+        return SentReply(status=200, content=chance.choice(contents).replace(b"ECHO", json.dumps(echo).encode()))
 
     return Content(make=make, after=after, targets=targets, excludable=False)
 
 
 def _refused(*, statuses: tuple[int, ...] = (200, 401, 403)) -> Content:
-    def make(_: Call, __: Reply, chance: Random, echo: str) -> Shown:
+    def make(_: Call, __: Reply, chance: Random, echo: str) -> SentReply:
         content = json.dumps({"Unauthorized": f"Access denied {echo}"}).encode()
-        return Shown(status=chance.choice(statuses), content=content)
+        return SentReply(status=chance.choice(statuses), content=content)
 
     return Content(make=make, distrusts=True, targets=("read", "write"))
 
@@ -92,13 +92,13 @@ def _refused(*, statuses: tuple[int, ...] = (200, 401, 403)) -> Content:
 def _beside(*values: object) -> Content:
     """Say a key `Unauthorized` beside the result."""
 
-    def make(_: Call, reply: Reply, chance: Random, __: str) -> Shown:
-        return Shown.of(attrs.evolve(reply, data={"Unauthorized": chance.choice(values), **reply.data}))
+    def make(_: Call, reply: Reply, chance: Random, __: str) -> SentReply:
+        return SentReply.of(attrs.evolve(reply, data={"Unauthorized": chance.choice(values), **reply.data}))
 
     return Content(make=make, after=(True,), targets=("write",))
 
 
-def _other(call: Call, reply: Reply, chance: Random, _: str) -> Shown:
+def _other(call: Call, reply: Reply, chance: Random, _: str) -> SentReply:
     """Answer another write."""
     data = copy.deepcopy(reply.data) if reply.status == 200 else {}
     match call.path:
@@ -120,13 +120,13 @@ def _other(call: Call, reply: Reply, chance: Random, _: str) -> Shown:
         case _:
             words = {"origin": "Elsewhere", "destination": "Nowhere", "voyageId": "none"}
             data = {"routes": {"0": {"index": 999, "vesselName": "Other", **words}}}
-    return Shown(status=200, content=json.dumps(data, default=float).encode())
+    return SentReply(status=200, content=json.dumps(data, default=float).encode())
 
 
 def _packed(pack: Callable[[bytes], bytes], encoding: str = "gzip") -> Content:
-    def make(_: Call, reply: Reply, __: Random, ___: str) -> Shown:
+    def make(_: Call, reply: Reply, __: Random, ___: str) -> SentReply:
         content = pack(reply.content)
-        return Shown(status=reply.status, content=content, headers=(("Content-Encoding", encoding),))
+        return SentReply(status=reply.status, content=content, headers=(("Content-Encoding", encoding),))
 
     return Content(make=make)
 
@@ -162,7 +162,7 @@ CONTENTS: Mapping[str, Content] = {
     "200 of nothing": _raw(b"", b"{}", b"[]", b"null", b'{"message":ECHO}', after=(True,), targets=("login", "write")),
     "200 too deep": _raw(_DEEP, _LONG),
     "201, 202, 204": Content(
-        make=lambda _, reply, chance, __: attrs.evolve(Shown.of(reply), status=chance.choice((201, 202, 206))),
+        make=lambda _, reply, chance, __: attrs.evolve(SentReply.of(reply), status=chance.choice((201, 202, 206))),
         after=(True,),
     ),
     "another write's reply": Content(make=_other, targets=("write",), excludable=False),

@@ -177,8 +177,8 @@ class Service:
                 offer = found[0]["offer"]["0"]
                 offer["status"] = "selected" if body["approved"] else "declined"
                 contact = {"name": "Kim", "email": "kim@forwarder.example"}
-                shown = found[0] | {"offer": offer} | ({"loadingPOC": contact} if body["approved"] else {})
-                reply = {"offers": {"0": shown}}
+                record = found[0] | {"offer": offer} | ({"loadingPOC": contact} if body["approved"] else {})
+                reply = {"offers": {"0": record}}
             case _:
                 index = body["index"] if method == "PUT" else 301 + len(self.routes)
                 self.routes[index] = _route(index, body)

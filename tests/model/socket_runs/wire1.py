@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 
 import attrs
-from tests.model.socket_runs.replies import Shown
+from tests.model.socket_runs.replies import SentReply
 from tests.model.socket_runs.service import Target
 
 __all__ = ["GREETINGS", "WIRE1", "End", "Script", "Wire", "plain"]
@@ -36,37 +36,37 @@ class Wire:
         targets: The calls that it may strike.
     """
 
-    make: Callable[[Shown, Random, str], Script]
+    make: Callable[[SentReply, Random, str], Script]
     after: tuple[bool, ...] = (False, True)
     targets: tuple[Target, ...] = ("login", "read", "write")
 
 
-def head(shown: Shown, *more: str, length: int | str | None = -1) -> bytes:
-    lines = [f"HTTP/1.1 {shown.status} Said", *(f"{name}: {value}" for name, value in shown.headers), *more]
+def head(reply: SentReply, *more: str, length: int | str | None = -1) -> bytes:
+    lines = [f"HTTP/1.1 {reply.status} Said", *(f"{name}: {value}" for name, value in reply.headers), *more]
     if length is not None:
-        lines.append(f"Content-Length: {len(shown.content) if length == -1 else length}")
+        lines.append(f"Content-Length: {len(reply.content) if length == -1 else length}")
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-def plain(shown: Shown) -> Script:
+def plain(reply: SentReply) -> Script:
     """Send a reply as it should be sent."""
-    return [head(shown) + shown.content]
+    return [head(reply) + reply.content]
 
 
 def _half(data: bytes, chance: Random) -> bytes:
     return data[: chance.randrange(1, max(2, len(data)))]
 
 
-def _chunked(shown: Shown, *chunks: bytes) -> bytes:
-    return head(shown, "Transfer-Encoding: chunked", length=None) + b"".join(chunks)
+def _chunked(reply: SentReply, *chunks: bytes) -> bytes:
+    return head(reply, "Transfer-Encoding: chunked", length=None) + b"".join(chunks)
 
 
 def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%s\r\n" % (len(data), data)
 
 
-def _drips(shown: Shown, pieces: int, pause: float) -> Iterator[bytes | float]:
-    whole = head(shown) + shown.content
+def _drips(reply: SentReply, pieces: int, pause: float) -> Iterator[bytes | float]:
+    whole = head(reply) + reply.content
     size = max(1, -(-len(whole) // pieces))
     for start in range(0, len(whole), size):
         yield whole[start : start + size]
@@ -99,27 +99,27 @@ _BROKEN_HEADERS = (
 )
 
 
-def _garbage(_: Shown, chance: Random, echo: str) -> Script:
+def _garbage(_: SentReply, chance: Random, echo: str) -> Script:
     return [chance.choice(_GARBAGE).replace(b"OK", b"OK " + echo.encode()), chance.choice((End.FIN, End.STALL))]
 
 
-def _broken_header(shown: Shown, chance: Random, echo: str) -> Script:
-    return [head(shown, chance.choice(_BROKEN_HEADERS), f"X-Echo: {echo}") + shown.content, End.FIN]
+def _broken_header(reply: SentReply, chance: Random, echo: str) -> Script:
+    return [head(reply, chance.choice(_BROKEN_HEADERS), f"X-Echo: {echo}") + reply.content, End.FIN]
 
 
-def _cut(shown: Shown, chance: Random, _: str) -> Script:
+def _cut(reply: SentReply, chance: Random, _: str) -> Script:
     ends = (End.FIN, End.RESET, End.STALL)
-    return [_half(head(shown) + shown.content, chance), chance.choice(ends)]
+    return [_half(head(reply) + reply.content, chance), chance.choice(ends)]
 
 
-def _length(shown: Shown, chance: Random, _: str) -> Script:
-    size = len(shown.content)
+def _length(reply: SentReply, chance: Random, _: str) -> Script:
+    size = len(reply.content)
     length = chance.choice((size + 9, size + 10_000, "-5", "x", "1e3", f"{size}, {size + 1}", "9" * 30))
-    return [head(shown, length=length) + shown.content, chance.choice((End.FIN, End.STALL))]
+    return [head(reply, length=length) + reply.content, chance.choice((End.FIN, End.STALL))]
 
 
-def _bad_chunks(shown: Shown, chance: Random, _: str) -> Script:
-    content = shown.content
+def _bad_chunks(reply: SentReply, chance: Random, _: str) -> Script:
+    content = reply.content
     chunks = chance.choice(
         [
             (b"zz\r\n", content),
@@ -131,21 +131,21 @@ def _bad_chunks(shown: Shown, chance: Random, _: str) -> Script:
             (_chunk(content), b"0\r\nbroken trailer\r\n\r\n"),
         ]
     )
-    return [_chunked(shown, *chunks), chance.choice((End.FIN, End.STALL))]
+    return [_chunked(reply, *chunks), chance.choice((End.FIN, End.STALL))]
 
 
-def _interim(shown: Shown, chance: Random, echo: str) -> Script:
+def _interim(reply: SentReply, chance: Random, echo: str) -> Script:
     interim = chance.choice((b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n"))
     times = chance.choice((1, 1, 3, 60))
-    return [interim * times, chance.choice((0.0, 0.02)), *plain(shown)]
+    return [interim * times, chance.choice((0.0, 0.02)), *plain(reply)]
 
 
-def _unended(shown: Shown, chance: Random, _: str) -> Script:
-    return [head(shown, length=None) + shown.content, End.FIN]
+def _unended(reply: SentReply, chance: Random, _: str) -> Script:
+    return [head(reply, length=None) + reply.content, End.FIN]
 
 
-def _endless(shown: Shown, __: Random, ___: str) -> Script:
-    script: list[bytes | float | End] = [_chunked(shown)]
+def _endless(reply: SentReply, __: Random, ___: str) -> Script:
+    script: list[bytes | float | End] = [_chunked(reply)]
     for _ in range(90):
         script += [_chunk(b" " * 9), 0.02]
     return [*script, End.FIN]
@@ -158,22 +158,22 @@ WIRE1: Mapping[str, Wire] = {
     "reset": Wire(make=lambda _, __, ___: [End.RESET]),
     "closed": Wire(make=lambda _, __, ___: [End.FIN]),
     "stall": Wire(make=lambda _, __, ___: [End.STALL]),
-    "stall in the head": Wire(make=lambda shown, chance, _: [_half(head(shown), chance), End.STALL]),
-    "late": Wire(make=lambda shown, chance, _: [chance.uniform(0.05, 0.35), *plain(shown)]),
+    "stall in the head": Wire(make=lambda reply, chance, _: [_half(head(reply), chance), End.STALL]),
+    "late": Wire(make=lambda reply, chance, _: [chance.uniform(0.05, 0.35), *plain(reply)]),
     "cut": Wire(make=_cut),
     "garbage": Wire(make=_garbage),
     "broken header": Wire(make=_broken_header),
     "flood of headers": Wire(
-        make=lambda shown, _, echo: [head(shown, *(f"X-{n}: {echo}{'y' * 60}" for n in range(2000))) + shown.content]
+        make=lambda reply, _, echo: [head(reply, *(f"X-{n}: {echo}{'y' * 60}" for n in range(2000))) + reply.content]
     ),
     "wrong length": Wire(make=_length),
     "length too short": Wire(
-        make=lambda shown, chance, _: [head(shown, length=chance.randrange(len(shown.content) + 1)) + shown.content],
+        make=lambda reply, chance, _: [head(reply, length=chance.randrange(len(reply.content) + 1)) + reply.content],
     ),
-    "chunks": Wire(make=lambda shown, _, __: [_chunked(shown, _chunk(shown.content or b" "), b"0\r\n\r\n")]),
+    "chunks": Wire(make=lambda reply, _, __: [_chunked(reply, _chunk(reply.content or b" "), b"0\r\n\r\n")]),
     "broken chunks": Wire(make=_bad_chunks),
     "no length": Wire(make=_unended),
-    "no head": Wire(make=lambda shown, _, __: [shown.content, End.FIN]),
+    "no head": Wire(make=lambda reply, _, __: [reply.content, End.FIN]),
     "interim replies": Wire(make=_interim),
     "only interim replies": Wire(
         make=lambda _, chance, __: [
@@ -184,16 +184,16 @@ WIRE1: Mapping[str, Wire] = {
     "another protocol": Wire(
         make=lambda _, __, ___: [b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n\x00", End.FIN]
     ),
-    "drip": Wire(make=lambda shown, _, __: [*_drips(shown, 12, 0.005)]),
-    "slow drip": Wire(make=lambda shown, _, __: [*_drips(shown, 80, 0.03), End.STALL]),
+    "drip": Wire(make=lambda reply, _, __: [*_drips(reply, 12, 0.005)]),
+    "slow drip": Wire(make=lambda reply, _, __: [*_drips(reply, 80, 0.03), End.STALL]),
     "endless": Wire(make=_endless),
-    "trailing bytes": Wire(make=lambda shown, _, __: [head(shown) + shown.content + b"\r\n\r\nmore"]),
-    "two replies": Wire(make=lambda shown, _, __: [(head(shown) + shown.content) * 2]),
-    "a forged reply behind": Wire(make=lambda shown, _, __: [head(shown) + shown.content + _FORGED]),
-    "closed behind": Wire(make=lambda shown, chance, _: [*plain(shown), chance.choice((0.0, 0.002)), End.FIN]),
-    "reset behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, End.RESET]),
-    "timed out behind": Wire(make=lambda shown, _, __: [*plain(shown), 0.002, _TIMED_OUT, End.FIN]),
-    "closed as the next comes": Wire(make=lambda shown, _, __: [*plain(shown), End.NEXT], targets=("login", "read")),
+    "trailing bytes": Wire(make=lambda reply, _, __: [head(reply) + reply.content + b"\r\n\r\nmore"]),
+    "two replies": Wire(make=lambda reply, _, __: [(head(reply) + reply.content) * 2]),
+    "a forged reply behind": Wire(make=lambda reply, _, __: [head(reply) + reply.content + _FORGED]),
+    "closed behind": Wire(make=lambda reply, chance, _: [*plain(reply), chance.choice((0.0, 0.002)), End.FIN]),
+    "reset behind": Wire(make=lambda reply, _, __: [*plain(reply), 0.002, End.RESET]),
+    "timed out behind": Wire(make=lambda reply, _, __: [*plain(reply), 0.002, _TIMED_OUT, End.FIN]),
+    "closed as the next comes": Wire(make=lambda reply, _, __: [*plain(reply), End.NEXT], targets=("login", "read")),
 }
 """By name, how a reply can be sent wrongly."""
 

@@ -19,7 +19,7 @@ from hyperframe.frame import (
     SettingsFrame,
     WindowUpdateFrame,
 )
-from tests.model.socket_runs.replies import Shown
+from tests.model.socket_runs.replies import SentReply
 from tests.model.socket_runs.service import Target
 from tests.model.socket_runs.wire1 import End, Script
 
@@ -65,8 +65,8 @@ class Frames:
         frames[-1].flags.add("END_HEADERS")
         return b"".join(frame.serialize() for frame in frames)
 
-    def head(self, shown: Shown, *more: tuple[str, str], end: bool = False) -> bytes:
-        fields = [(":status", str(shown.status)), *((name.lower(), value) for name, value in shown.headers), *more]
+    def head(self, reply: SentReply, *more: tuple[str, str], end: bool = False) -> bytes:
+        fields = [(":status", str(reply.status)), *((name.lower(), value) for name, value in reply.headers), *more]
         return self.headers(fields, end=end)
 
     def data(self, content: bytes, *, end: bool = True) -> bytes:
@@ -85,9 +85,9 @@ class Frames:
         return GoAwayFrame(0, last_stream_id=last, error_code=code, additional_data=debug_data.encode()).serialize()
 
 
-def plain2(frames: Frames, shown: Shown) -> Script:
+def plain2(frames: Frames, reply: SentReply) -> Script:
     """Send a reply as it should be sent."""
-    return [frames.head(shown, ("content-length", str(len(shown.content)))) + frames.data(shown.content)]
+    return [frames.head(reply, ("content-length", str(len(reply.content)))) + frames.data(reply.content)]
 
 
 @attrs.frozen(kw_only=True)
@@ -100,7 +100,7 @@ class Wire2:
         targets: The calls that it may strike.
     """
 
-    make: Callable[[Frames, Shown, Random, str], Script]
+    make: Callable[[Frames, SentReply, Random, str], Script]
     after: tuple[bool, ...] = (False, True)
     targets: tuple[Target, ...] = ("login", "read", "write")
 
@@ -109,40 +109,40 @@ def _end(chance: Random) -> End:
     return chance.choice((End.FIN, End.RESET, End.STALL))
 
 
-def _abrupt(frames: Frames, shown: Shown, chance: Random, _: str) -> Script:
+def _abrupt(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
     """Cut the frames of a good reply anywhere."""
-    whole = b"".join(piece for piece in plain2(frames, shown) if isinstance(piece, bytes))
+    whole = b"".join(piece for piece in plain2(frames, reply) if isinstance(piece, bytes))
     return [whole[: chance.randrange(1, len(whole))], _end(chance)]
 
 
-def _cut_data(frames: Frames, shown: Shown, chance: Random, _: str) -> Script:
-    half = frames.data(shown.content[: len(shown.content) // 2], end=False)
+def _cut_data(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
+    half = frames.data(reply.content[: len(reply.content) // 2], end=False)
     ends: Sequence[bytes | End] = (frames.reset(chance.choice(_CODES)), _end(chance), frames.data(b"", end=True))
-    length = chance.choice([(), (("content-length", str(len(shown.content))),)])
-    return [frames.head(shown, *length) + half, chance.choice(ends)]
+    length = chance.choice([(), (("content-length", str(len(reply.content))),)])
+    return [frames.head(reply, *length) + half, chance.choice(ends)]
 
 
-def _goaway(frames: Frames, _: Shown, chance: Random, echo: str) -> Script:
+def _goaway(frames: Frames, _: SentReply, chance: Random, echo: str) -> Script:
     """Give the connection up with this stream on it."""
     return [frames.goaway(frames.number, chance.choice(_CODES), echo), chance.choice((End.FIN, End.STALL))]
 
 
-def _spared(frames: Frames, _: Shown, chance: Random, echo: str) -> Script:
+def _spared(frames: Frames, _: SentReply, chance: Random, echo: str) -> Script:
     """Give the connection up, and say that this stream was not looked at."""
     last = chance.choice((0, frames.number - 2))
     return [frames.goaway(last, chance.choice(_CODES), echo), chance.choice((End.FIN, End.STALL, 0.0))]
 
 
-def _goaway_behind(frames: Frames, shown: Shown, chance: Random, _: str) -> Script:
+def _goaway_behind(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
     pause = chance.choice((0.0, 0.002, 0.01))
-    return [*plain2(frames, shown), pause, frames.goaway(frames.number), pause, chance.choice((End.FIN, End.STALL))]
+    return [*plain2(frames, reply), pause, frames.goaway(frames.number), pause, chance.choice((End.FIN, End.STALL))]
 
 
-def _goaway_between(frames: Frames, shown: Shown, _: Random, __: str) -> Script:
-    return [frames.head(shown), frames.goaway(frames.number), 0.005, frames.data(shown.content)]
+def _goaway_between(frames: Frames, reply: SentReply, _: Random, __: str) -> Script:
+    return [frames.head(reply), frames.goaway(frames.number), 0.005, frames.data(reply.content)]
 
 
-def _bad_frame(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
+def _bad_frame(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Script:
     number = frames.number
     window = WindowUpdateFrame(number, window_increment=2**31 - 1).serialize()
     padded = b"\x00\x00\x02\x00\x09" + number.to_bytes(4, "big") + b"\xffx"
@@ -157,7 +157,7 @@ def _bad_frame(frames: Frames, shown: Shown, chance: Random, echo: str) -> Scrip
             HeadersFrame(number + 1, b"\x88", flags=["END_HEADERS"]).serialize(),
             HeadersFrame(number + 20, b"\x88", flags=["END_HEADERS"]).serialize(),
             PushPromiseFrame(number, promised_stream_id=2, data=b"\x82", flags=["END_HEADERS"]).serialize(),
-            DataFrame(number, shown.content).serialize(),
+            DataFrame(number, reply.content).serialize(),
             ContinuationFrame(number, b"\x88").serialize(),
             window + window,
             padded,
@@ -167,16 +167,16 @@ def _bad_frame(frames: Frames, shown: Shown, chance: Random, echo: str) -> Scrip
             b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n",
         ]
     )
-    return [bad, chance.choice((0.0, 0.002)), *plain2(frames, shown)]
+    return [bad, chance.choice((0.0, 0.002)), *plain2(frames, reply)]
 
 
-def _bad_block(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
+def _bad_block(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Script:
     block = chance.choice((b"\xff" * 9, b"\xfe", b"\x3f\xe1\xff\xff\x7f", b"\x40", b"\x00\x7f" + echo.encode()))
-    return [frames.block(block) + frames.data(shown.content), _end(chance)]
+    return [frames.block(block) + frames.data(reply.content), _end(chance)]
 
 
-def _odd_headers(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
-    status = (":status", str(shown.status))
+def _odd_headers(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Script:
+    status = (":status", str(reply.status))
     fields: Fields = chance.choice(
         [
             [(":status", "abc")],
@@ -197,77 +197,77 @@ def _odd_headers(frames: Frames, shown: Shown, chance: Random, echo: str) -> Scr
             [(":status", "101")],
         ]
     )
-    return [frames.headers(fields) + frames.data(shown.content)]
+    return [frames.headers(fields) + frames.data(reply.content)]
 
 
-def _interim(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
+def _interim(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Script:
     interim = frames.headers([(":status", chance.choice(("100", "103"))), ("link", echo)])
-    return [interim * chance.choice((1, 1, 5)), *plain2(frames, shown)]
+    return [interim * chance.choice((1, 1, 5)), *plain2(frames, reply)]
 
 
-def _only_interim(frames: Frames, _: Shown, chance: Random, __: str) -> Script:
+def _only_interim(frames: Frames, _: SentReply, chance: Random, __: str) -> Script:
     return [frames.headers([(":status", "100")], end=chance.random() < 0.5), _end(chance)]
 
 
-def _trailers(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
+def _trailers(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Script:
     trailers: Fields = chance.choice([[("grpc-status", echo)], [(":status", "500")], [("content-length", "1")]])
-    body = frames.data(shown.content, end=False)
-    return [frames.head(shown) + body + frames.headers(trailers, end=chance.random() < 0.8), 0.002]
+    body = frames.data(reply.content, end=False)
+    return [frames.head(reply) + body + frames.headers(trailers, end=chance.random() < 0.8), 0.002]
 
 
-def _drip(frames: Frames, shown: Shown, pause: float, pieces: int) -> Script:
-    size = max(1, -(-len(shown.content) // pieces))
-    script: list[bytes | float | End] = [frames.head(shown)]
-    for start in range(0, len(shown.content), size):
-        script += [frames.data(shown.content[start : start + size], end=False), frames.data(b"", end=False), pause]
+def _drip(frames: Frames, reply: SentReply, pause: float, pieces: int) -> Script:
+    size = max(1, -(-len(reply.content) // pieces))
+    script: list[bytes | float | End] = [frames.head(reply)]
+    for start in range(0, len(reply.content), size):
+        script += [frames.data(reply.content[start : start + size], end=False), frames.data(b"", end=False), pause]
     return [*script, frames.data(b"")]
 
 
-def _twice(frames: Frames, shown: Shown, _: Random, __: str) -> Script:
-    return [*plain2(frames, shown), *plain2(frames, shown)]
+def _twice(frames: Frames, reply: SentReply, _: Random, __: str) -> Script:
+    return [*plain2(frames, reply), *plain2(frames, reply)]
 
 
-def _flood(frames: Frames, shown: Shown, chance: Random, echo: str) -> Script:
+def _flood(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Script:
     ping = PingFrame(0, opaque_data=b"12345678").serialize()
     settings = SettingsFrame(0, settings={3: chance.choice((1, 5))}).serialize()
-    headers = frames.head(shown, *(("x", f"{echo}{'y' * 60}") for _ in range(1500)))
+    headers = frames.head(reply, *(("x", f"{echo}{'y' * 60}") for _ in range(1500)))
     match chance.randrange(3):
         case 0:
-            return [ping * 300, *plain2(frames, shown)]
+            return [ping * 300, *plain2(frames, reply)]
         case 1:
-            return [settings * 100, *plain2(frames, shown)]
+            return [settings * 100, *plain2(frames, reply)]
         case _:
-            return [headers + frames.data(shown.content)]
+            return [headers + frames.data(reply.content)]
 
 
-def _fewer_streams(frames: Frames, shown: Shown, chance: Random, _: str) -> Script:
+def _fewer_streams(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
     """Allow fewer streams, or no body, from now on."""
     settings = chance.choice(({3: 0}, {3: 1}, {4: 0}, {4: 3}))
-    return [SettingsFrame(0, settings=settings).serialize(), *plain2(frames, shown)]
+    return [SettingsFrame(0, settings=settings).serialize(), *plain2(frames, reply)]
 
 
-def _window_late(frames: Frames, shown: Shown, chance: Random, _: str) -> Script:
+def _window_late(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
     """Allow no body, and more a little later."""
     more = SettingsFrame(0, settings={4: 65_535}).serialize()
     none = SettingsFrame(0, settings={4: 0}).serialize()
-    return [none, *plain2(frames, shown), chance.choice((0.01, 0.1, 0.3)), more]
+    return [none, *plain2(frames, reply), chance.choice((0.01, 0.1, 0.3)), more]
 
 
-def _closed_behind(frames: Frames, shown: Shown, chance: Random, _: str) -> Script:
-    return [*plain2(frames, shown), 0.002, chance.choice((End.FIN, End.RESET))]
+def _closed_behind(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
+    return [*plain2(frames, reply), 0.002, chance.choice((End.FIN, End.RESET))]
 
 
 WIRE2: Mapping[str, Wire2] = {
     "reset": Wire2(make=lambda *_: [End.RESET]),
     "closed": Wire2(make=lambda *_: [End.FIN]),
     "stall": Wire2(make=lambda *_: [End.STALL]),
-    "late": Wire2(make=lambda frames, shown, chance, _: [chance.uniform(0.05, 0.35), *plain2(frames, shown)]),
+    "late": Wire2(make=lambda frames, reply, chance, _: [chance.uniform(0.05, 0.35), *plain2(frames, reply)]),
     "cut": Wire2(make=_abrupt),
     "cut data": Wire2(make=_cut_data),
-    "headers alone": Wire2(make=lambda frames, shown, chance, _: [frames.head(shown), _end(chance)]),
-    "no data": Wire2(make=lambda frames, shown, _, __: [frames.head(shown, ("content-length", "9"), end=True)]),
+    "headers alone": Wire2(make=lambda frames, reply, chance, _: [frames.head(reply), _end(chance)]),
+    "no data": Wire2(make=lambda frames, reply, _, __: [frames.head(reply, ("content-length", "9"), end=True)]),
     "RST_STREAM": Wire2(make=lambda frames, _, chance, __: [frames.reset(chance.choice(_CODES))]),
-    "RST_STREAM behind": Wire2(make=lambda frames, shown, _, __: [*plain2(frames, shown), frames.reset(0)]),
+    "RST_STREAM behind": Wire2(make=lambda frames, reply, _, __: [*plain2(frames, reply), frames.reset(0)]),
     "GOAWAY": Wire2(make=_goaway),
     # That no stream above the last was looked at, a client may rely on, and httpcore does.
     "GOAWAY, spared": Wire2(make=_spared, after=(False,)),
@@ -278,16 +278,16 @@ WIRE2: Mapping[str, Wire2] = {
     "odd headers": Wire2(make=_odd_headers),
     # httpcore takes both for a 200, and nothing of the reply shows that they are none.
     "no status": Wire2(
-        make=lambda frames, shown, _, echo: [frames.headers([("x", echo)]) + frames.data(shown.content)], after=(True,)
+        make=lambda frames, reply, _, echo: [frames.headers([("x", echo)]) + frames.data(reply.content)], after=(True,)
     ),
     "no headers": Wire2(
-        make=lambda frames, shown, _, __: [frames.block(b"") + frames.data(shown.content)], after=(True,)
+        make=lambda frames, reply, _, __: [frames.block(b"") + frames.data(reply.content)], after=(True,)
     ),
     "interim replies": Wire2(make=_interim),
     "only interim replies": Wire2(make=_only_interim),
     "trailers": Wire2(make=_trailers),
-    "drip": Wire2(make=lambda frames, shown, _, __: _drip(frames, shown, 0.005, 10)),
-    "slow drip": Wire2(make=lambda frames, shown, _, __: _drip(frames, shown, 0.05, 40)),
+    "drip": Wire2(make=lambda frames, reply, _, __: _drip(frames, reply, 0.005, 10)),
+    "slow drip": Wire2(make=lambda frames, reply, _, __: _drip(frames, reply, 0.05, 40)),
     "twice": Wire2(make=_twice),
     "flood": Wire2(make=_flood),
     "fewer streams": Wire2(make=_fewer_streams),

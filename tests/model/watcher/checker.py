@@ -183,7 +183,7 @@ class _Court:
 
     def watermarks(self) -> Iterator[Flaw]:
         """Yield a flaw for each change that was visible before the watermark advanced, and is not committed."""
-        shown = sorted(
+        changes = sorted(
             ((span.since, index, place) for index, spans in self._spans.items() for place, span in enumerate(spans))
         )
         written = _Written(self._spans)
@@ -194,8 +194,8 @@ class _Court:
                 continue
             due: dict[int, int] = {}
             # What shows in the very moment may do so between that scan's pages.
-            while done < len(shown) and shown[done][0] < note.until:
-                _, index, place = shown[done]
+            while done < len(changes) and changes[done][0] < note.until:
+                _, index, place = changes[done]
                 due[index] = place
                 done += 1
             for index, place in due.items():

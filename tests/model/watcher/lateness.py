@@ -16,9 +16,9 @@ class Lateness:
 
     def turn(self, now: float, late: float) -> None:
         """From now on, changes show so much later."""
-        self._turns.append((now, late, self.shown(now)))
+        self._turns.append((now, late, self.visible_until(now)))
 
-    def shown(self, now: float) -> float:
+    def visible_until(self, now: float) -> float:
         """Up to which time of change everything is shown now."""
         _, late, before = self._turns[-1]
         return max(before, now - late)

@@ -56,7 +56,7 @@ def naive_run(plan: Plan, name: str) -> int:
     return missed
 
 
-def _in_virtual_time(plan: Plan, work: Any, *given: object) -> object:
+def _in_virtual_time(plan: Plan, work: Any, *args: object) -> object:
     random.seed(plan.seed)
     drawn = random.Random(plan.seed)
 
@@ -71,7 +71,7 @@ def _in_virtual_time(plan: Plan, work: Any, *given: object) -> object:
             # Which of two tasks goes first is drawn by trio for each run anew: a seed is to make the same run again.
             patched.enter_context(mock.patch.object(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True))
             _run._r.seed(plan.seed)
-        return anyio.run(work, *given, backend=plan.backend, backend_options=virtual_time_options(plan.backend))
+        return anyio.run(work, *args, backend=plan.backend, backend_options=virtual_time_options(plan.backend))
 
 
 async def _watched(plan: Plan, lowered: bool) -> Ran:

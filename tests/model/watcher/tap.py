@@ -134,20 +134,20 @@ class Tap:
         tap, connect = self, sqlite3.connect
 
         class Counting(sqlite3.Connection):
-            def execute(self, *given: Any) -> sqlite3.Cursor:
+            def execute(self, *args: Any) -> sqlite3.Cursor:
                 tap.statement()
-                cursor = super().execute(*given)
-                tap.statement()
-                return cursor
-
-            def executemany(self, *given: Any) -> sqlite3.Cursor:
-                tap.statement()
-                cursor = super().executemany(*given)
+                cursor = super().execute(*args)
                 tap.statement()
                 return cursor
 
-        def counting(*given: Any, **options: Any) -> sqlite3.Connection:
-            return connect(*given, factory=Counting, **options)
+            def executemany(self, *args: Any) -> sqlite3.Cursor:
+                tap.statement()
+                cursor = super().executemany(*args)
+                tap.statement()
+                return cursor
+
+        def counting(*args: Any, **options: Any) -> sqlite3.Connection:
+            return connect(*args, factory=Counting, **options)
 
         with mock.patch("sqlite3.connect", counting):
             yield

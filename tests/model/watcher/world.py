@@ -264,7 +264,7 @@ class World:
             for op in due:
                 self._between.remove(op)
                 self._do(op, now)
-        late = max(0.0, now - self.lateness.shown(now))
+        late = max(0.0, now - self.lateness.visible_until(now))
         profile: Profile = self.exchange.profile
         if abs(late - profile.late_visibility) > 1e-5:
             self.exchange.profile = attrs.evolve(profile, late_visibility=late)

@@ -120,9 +120,9 @@ def test_the_records_hold_every_field_of_a_request() -> None:
     assert None not in [getattr(first, name) for name in FIELDS]
 
 
-async def listed(exchange: CrowdedExchange, **asked: int) -> list[Mapping[str, Any]]:
+async def listed(exchange: CrowdedExchange, **parameters: int) -> list[Mapping[str, Any]]:
     async with httpx.AsyncClient(transport=exchange) as client:
-        reply = await client.post(f"{exchange.url}/quote/getrequests", json=asked)
+        reply = await client.post(f"{exchange.url}/quote/getrequests", json=parameters)
     return [*reply.json()["raterequests"].values()]
 
 

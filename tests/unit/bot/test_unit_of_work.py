@@ -60,9 +60,9 @@ async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     await hold.take(BINDING, lease=LEASE, standby=False)
     made, real = Rig(hold), connection.transaction
 
-    def counted(*given: Any) -> Any:
+    def counted(*args: Any) -> Any:
         made.commits += 1
-        return real(*given)
+        return real(*args)
 
     monkeypatch.setattr(feed, "transaction", counted)
     yield made
@@ -71,7 +71,7 @@ async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
         await hold.let_go()
 
 
-async def asked(rig: Rig, *calls: Callable[[], Any]) -> None:
+async def call_while_busy(rig: Rig, *calls: Callable[[], Any]) -> None:
     """Start a slow step, then the calls while it runs, and let it finish."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(rig.keep_busy)
@@ -89,7 +89,7 @@ async def test_waiting_steps_share_commit(rig: Rig) -> None:
     async def put(number: int) -> None:
         written.append(await rig.put(f"{number}"))
 
-    await asked(rig, *[lambda number=number: put(number % 7) for number in range(8)])
+    await call_while_busy(rig, *[lambda number=number: put(number % 7) for number in range(8)])
     # The eighth has the key of the first, and gets that error.
     assert sorted(written) == [False, *[True] * 7]
     assert rig.commits == 2
@@ -110,7 +110,7 @@ async def test_failed_step_spoils_no_other(rig: Rig) -> None:
         except StoreError as error:
             failed.append(str(error))
 
-    await asked(rig, lambda: rig.put("a"), fail, lambda: rig.put("b"))
+    await call_while_busy(rig, lambda: rig.put("a"), fail, lambda: rig.put("b"))
     assert failed == ["no"]
     # What it wrote in a transaction of its own is there: that was one step, and this another.
     assert await rig.keys() == {"slow", "a", "b", "half"}
@@ -134,7 +134,7 @@ async def test_steps_do_not_run_again_after_lost_reply_to_their_commit(
             await rig.put(key)
 
     monkeypatch.setattr(SQLiteFeed, "transaction", cut)
-    await asked(rig, lambda: put("a"), lambda: put("b"))
+    await call_while_busy(rig, lambda: put("a"), lambda: put("b"))
     assert await rig.keys() == {"slow", "a", "b"}
 
 
@@ -149,7 +149,7 @@ async def test_cancelled_waiting_step_writes_nothing(rig: Rig) -> None:
     async def cancel() -> None:
         scope.cancel()
 
-    await asked(rig, leave, lambda: rig.put("a"), cancel)
+    await call_while_busy(rig, leave, lambda: rig.put("a"), cancel)
     assert await rig.keys() == {"slow", "a"}
 
 

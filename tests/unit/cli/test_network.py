@@ -63,15 +63,15 @@ def test_proxy_comes_from_option_or_variable(shell: Shell, authority: Path) -> N
         portal.wrap_async_context_manager(proxying()) as proxy,
     ):
         assert shell("--proxy", proxy.url, "currencies").status == Status.DONE
-        assert len(proxy.asked) > 0
-        proxy.asked.clear()
+        assert len(proxy.requests) > 0
+        proxy.requests.clear()
         shell.set("HTTPS_PROXY", proxy.url)
         assert shell("currencies").status == Status.DONE
-        assert len(proxy.asked) > 0
-        proxy.asked.clear()
+        assert len(proxy.requests) > 0
+        proxy.requests.clear()
         shell.set("NO_PROXY", "127.0.0.1")
         assert shell("currencies").status == Status.DONE
-        assert proxy.asked == []
+        assert proxy.requests == []
 
 
 def test_conventions_come_from_options_and_variables(shell: Shell) -> None:

@@ -196,5 +196,5 @@ def commands_of(group: click.Group, *path: str) -> Iterator[str]:
 
 def test_page_has_every_command_that_calls_the_service() -> None:
     local = {"bot", "store", "explain", "sandbox", "demo", "logout"}
-    shown = {" ".join(word for word in command.split(" ")[1:] if word.islower()) for command in TYPED}
-    assert shown == {command for command in commands_of(program) if command.split(" ")[0] not in local}
+    commands = {" ".join(word for word in command.split(" ")[1:] if word.islower()) for command in TYPED}
+    assert commands == {command for command in commands_of(program) if command.split(" ")[0] not in local}

@@ -50,16 +50,16 @@ class ScriptedService:
     def __init__(self, *answers: httpx.Response, login: httpx.Response | None = None) -> None:
         self.answers = list(answers)
         self.login = login if login is not None else replies(USER)
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
         self.events: list[Event] = []
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/login"):
-            given = self.login
+            reply = self.login
         else:
-            self.asked.append((request.url.path, json.loads(request.content or b"null")))
-            given = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        return httpx.Response(given.status_code, headers=given.headers, content=given.content)
+            self.requests.append((request.url.path, json.loads(request.content or b"null")))
+            reply = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
 
     def client(self, **options: Any) -> FreightExchange:
         return FreightExchange(

@@ -48,7 +48,7 @@ class Service:
     """Source of the order, which is another one for each page."""
     drops_bodies: bool = False
     """Something on the way drops the bodies of GETs: the service always returns its first page."""
-    asked: list[tuple[str, Any, Any]] = attrs.Factory(list)
+    requests: list[tuple[str, Any, Any]] = attrs.Factory(list)
     submitted: int = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -62,7 +62,7 @@ class Service:
             if self.commits:
                 self.bids.append(REQUEST)
             raise httpx.ReadError("reset")
-        self.asked.append((path, body.get("offset"), body.get("rowsperpage")))
+        self.requests.append((path, body.get("offset"), body.get("rowsperpage")))
         match path:
             case "quote/bid":
                 if self.shuffled is not None:
@@ -79,11 +79,11 @@ class Service:
         number, size = body.get("offset", 0), body.get("rowsperpage", self.clamp)
         if size > self.most_rows:
             return httpx.Response(400, json={"message": "rowsperpage is too large"})
-        given = min(size, self.clamp)
-        start = 0 if self.offset_ignored else number * (given if self.stride == "clamped" else size)
+        most = min(size, self.clamp)
+        start = 0 if self.offset_ignored else number * (most if self.stride == "clamped" else size)
         if number and start >= len(rows) and self.past_end != 200:
             return httpx.Response(self.past_end, json={"message": "no such page"})
-        page = [row for row in rows[start : start + given] if not self.hidden(row)]
+        page = [row for row in rows[start : start + most] if not self.hidden(row)]
         return httpx.Response(200, json={key: {str(place): render(row) for place, row in enumerate(page)}})
 
     def bid(self, index: int) -> object:
@@ -240,9 +240,9 @@ async def test_a_refused_page_size_is_stepped_down_and_remembered(
     service.most_rows = most
     async with service.client(page_size=wanted) as exchange:
         assert indexes(await exchange.bids.list().collect()) == service.bids
-        service.asked.clear()
+        service.requests.clear()
         page = await exchange.bids.list()
-        assert (page.page_size, service.asked) == (taken, [("quote/bid", 0, taken)])
+        assert (page.page_size, service.requests) == (taken, [("quote/bid", 0, taken)])
         error = await doubt(exchange)
         assert isinstance(await error.reconcile(settle=SETTLE), Applied)
 
@@ -260,19 +260,19 @@ async def test_a_refusal_in_every_size_is_raised(service: Service) -> None:
     async with service.client() as exchange:
         with pytest.raises(BadRequestError, match="rowsperpage"):
             await exchange.bids.list().collect()
-    assert [size for _, _, size in service.asked] == [100, 20, 10]
+    assert [size for _, _, size in service.requests] == [100, 20, 10]
 
 
 async def test_the_page_size_of_a_client_and_of_a_view(service: Service) -> None:
     async with service.client(page_size=40) as exchange:
         for client, size in ((exchange, 40), (exchange.with_options(page_size=7), 7), (exchange.with_options(), 40)):
-            service.asked.clear()
+            service.requests.clear()
             await client.bids.list()
-            assert service.asked == [("quote/bid", 0, size)]
+            assert service.requests == [("quote/bid", 0, size)]
         error = await doubt(exchange)
-        service.asked.clear()
+        service.requests.clear()
         await error.reconcile(settle=SETTLE)
-        assert max(size for _, _, size in service.asked) == 40
+        assert max(size for _, _, size in service.requests) == 40
 
 
 @pytest.mark.parametrize(("clamp", "rows"), [(10, 10), (10, 45), (20, 40), (100, 230), (500, 230)])
@@ -288,7 +288,7 @@ async def test_carriers_of_no_round_number_are_one_request() -> None:
     service = Service([*range(1, 38)])
     async with service.client() as exchange:
         assert len(await exchange.carriers.list().collect()) == 37
-    assert service.asked == [("carrier", None, None)]
+    assert service.requests == [("carrier", None, None)]
 
 
 @pytest.mark.parametrize("status", [200, 400, 404, 500])
@@ -296,4 +296,4 @@ async def test_a_round_number_of_carriers_is_looked_past_once(status: int) -> No
     service = Service([*range(1, 21)], past_end=status)
     async with service.client() as exchange:
         assert len(await exchange.carriers.list().collect()) == 20
-    assert service.asked[:2] == [("carrier", None, None), ("carrier", 1, 20)]
+    assert service.requests[:2] == [("carrier", None, None), ("carrier", 1, 20)]

@@ -29,14 +29,14 @@ class TestCurrencies:
             await exchange.currencies.by_code("USD")
             with pytest.raises(ValidationError, match="which has USD"):
                 await exchange.currencies.by_code("EUR")
-            assert len(service.asked) == 1
+            assert len(service.requests) == 1
             await anyio.sleep(61)
             await exchange.currencies.by_code("USD")
-            assert len(service.asked) == 1
+            assert len(service.requests) == 1
             assert (await exchange.currencies.by_code("EUR")).index == 2
             with pytest.raises(ValidationError, match="which has EUR, USD"):
                 await exchange.currencies.by_code("GBP")
-            assert len(service.asked) == 2
+            assert len(service.requests) == 2
 
     @pytest.mark.parametrize("listed", [[], [USD]], ids=["an empty list", "a list"])
     async def test_many_who_wait_for_the_list_fetch_it_once(self, listed: list[object]) -> None:
@@ -55,7 +55,7 @@ class TestCurrencies:
                 for _ in range(50):
                     group.start_soon(look)
         assert len(refused) == 50
-        assert len(service.asked) == 1
+        assert len(service.requests) == 1
 
     async def test_one_code_of_two_currencies(self) -> None:
         service = ScriptedService(replies({"currencies": [self.USD, self.EUR | {"code": "USD"}]}))

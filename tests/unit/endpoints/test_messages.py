@@ -99,13 +99,13 @@ class TestMessages:
 
 
 async def test_the_query_string_of_a_free_call() -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     async def note(request: Request, call_next: Next) -> Response:
-        asked.append(request)
+        requests.append(request)
         return await call_next(request)
 
     async with ScriptedService(replies({})).client(middleware=[note], deadline=timedelta(seconds=9)) as exchange:
         await exchange.request("GET", "route", params={"index": 301, "timezone": "Asia/Hong_Kong"})
-    (params,) = [request.params for request in asked if request.path == "route"]
+    (params,) = [request.params for request in requests if request.path == "route"]
     assert params == (("index", "301"), ("timezone", "Asia/Hong_Kong"))

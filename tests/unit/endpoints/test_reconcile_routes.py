@@ -50,15 +50,15 @@ async def test_an_update_of_a_route_that_was_never_read() -> None:
 async def test_an_update_of_a_route_that_is_not_shown_whole(applied: bool, changed: str) -> None:
     setup = DoubtfulWrite("update", optional_fields="absent")
     async with setup.client() as exchange:
-        shown = await exchange.routes.get(OLD_ROUTE)
-        assert shown.vessel is None
+        route = await exchange.routes.get(OLD_ROUTE)
+        assert route.vessel is None
         hidden: dict[str, Any] = {
             "cy_cutoff": ROUTE.cy_cutoff,
             "cfs_cutoff": ROUTE.cfs_cutoff,
             "voyage_id": "041E",
             "vessel": "Old",
         }
-        image = attrs.evolve(shown, **(hidden | {changed: "Changed"}))
+        image = attrs.evolve(route, **(hidden | {changed: "Changed"}))
         error = await setup.doubt(exchange, applied=applied, send=lambda client: client.routes.update(image))
         verdict = await error.reconcile()
     if changed == "origin" and not applied:

@@ -131,15 +131,15 @@ async def test_reply_that_rounds_permutes_or_leaves_out_is_a_success(name: str) 
 
 
 @pytest.mark.parametrize(
-    ("shown", "sent", "rounded"),
+    ("received", "sent", "rounded"),
     [
         ("1840.50", "1840.5", True), ("1840.57", "1840.567", True), ("1840.56", "1840.567", True),
         ("1841", "1840.5", True), ("1840", "1840.999", True), ("1E+3", "1000.4", True),
         ("1840.6", "1840.50", False), ("1841.50", "1840.50", False), ("1842", "1840.5", False), ("0", "0.5", True),
     ],
 )  # fmt: skip
-def test_is_rounded(shown: str, sent: str, rounded: bool) -> None:
-    assert is_rounded(Decimal(shown), Decimal(sent)) is rounded
+def test_is_rounded(received: str, sent: str, rounded: bool) -> None:
+    assert is_rounded(Decimal(received), Decimal(sent)) is rounded
 
 
 @pytest.mark.parametrize("value", [None, False, "", 0, "access denied"])

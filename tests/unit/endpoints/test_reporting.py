@@ -69,7 +69,7 @@ class TestOncePerReading:
         async with service.client() as exchange:
             listing = exchange.offers.list(page_size=5, sweep=sweep, window=window)
             assert [row.index for row in await listing.collect()] == [1, 2]
-            assert len(service.asked) >= 2
+            assert len(service.requests) >= 2
             assert service.broken == [f"offers.{path}" for path in self.PATHS]
             assert len(self.warnings(caplog)) == len(self.PATHS)
             # Another reading of the same listing reports what it meets.

@@ -30,7 +30,7 @@ class TestWhatErrorsCarry:
                 await exchange.requests.search()
         assert carried(caught.value) == ("quote/getrequests", 200, 2)
         assert caught.value.path == "raterequests.0.weight"
-        assert len(service.asked) == 2
+        assert len(service.requests) == 2
 
     async def test_a_broken_record_that_hooks_receive(self) -> None:
         service = ScriptedService(replies({"raterequests": [BROKEN, {"index": 9}]}))
@@ -46,7 +46,7 @@ class TestWhatErrorsCarry:
             with pytest.raises(NotFoundError, match="8") as caught:
                 await exchange.requests.get(8)
         assert carried(caught.value) == ("quote/getrequests", 200, 3)
-        assert len(service.asked) == 3
+        assert len(service.requests) == 3
 
     @pytest.mark.virtual_time
     async def test_a_login_past_its_deadline(self) -> None:

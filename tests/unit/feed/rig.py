@@ -51,11 +51,11 @@ class HandClock:
 
 @attrs.define
 class Listed:
-    """A request on the service's books."""
+    """A request that the service lists."""
 
     record: RateRequest
     updated: float
-    shown: float
+    visible_from: float
 
 
 @attrs.define
@@ -83,23 +83,23 @@ class Service:
     on_page: Callable[[int], None] = lambda number: None
     pages: list[tuple[int, int, int]] = attrs.field(factory=list)
     lookups: list[int] = attrs.field(factory=list)
-    books: dict[int, Listed] = attrs.field(factory=dict)
+    requests: dict[int, Listed] = attrs.field(factory=dict)
 
     def now(self) -> float:
         return anyio.current_time() + self.asleep
 
     def publish(self, *indexes: int, age: float = 0.0, **fields: Any) -> None:
-        """Put requests on the books, or others in their places."""
+        """Publish requests, or others in their places."""
         for index in indexes:
             record = RateRequest(index=index, **({"origin": "Oslo"} | fields))
-            self.books[index] = Listed(record, self.now() - age, self.now() - age + self.late)
+            self.requests[index] = Listed(record, self.now() - age, self.now() - age + self.late)
 
     def touch(self, index: int) -> None:
-        self.books[index].updated = self.books[index].shown = self.now()
+        self.requests[index].updated = self.requests[index].visible_from = self.now()
 
     def withdraw(self, *indexes: int) -> None:
         for index in indexes:
-            del self.books[index]
+            del self.requests[index]
 
     @property
     def windows(self) -> list[int]:
@@ -113,7 +113,7 @@ class Service:
         if fault is not None:
             raise fault
         now, size = self.now(), min(rows, self.clamp)
-        listed = [row for row in self.books.values() if row.updated >= now - window and row.shown <= now]
+        listed = [row for row in self.requests.values() if row.updated >= now - window and row.visible_from <= now]
         listed.sort(key=lambda row: (row.updated, row.record.index), reverse=True)
         found = tuple(row.record for row in listed[number * size : (number + 1) * size])
         self.on_page(number)
@@ -125,7 +125,7 @@ class Service:
         await anyio.sleep(self.latency)
         if fault is not None:
             raise fault
-        return self.books[index].record if index in self.books else None
+        return self.requests[index].record if index in self.requests else None
 
 
 class Rig:

@@ -201,12 +201,12 @@ async def test_retry_after_is_honoured() -> None:
 
 async def test_credentials_that_are_away_for_a_while_are_waited_for_at_the_start() -> None:
     """As `FreightExchange` documents them: a process that starts while its secret manager does must not end."""
-    sandbox, reported, asked = Sandbox(), list[object](), 0
+    sandbox, reported, attempts = Sandbox(), list[object](), 0
 
     async def vault() -> tuple[str, str]:
-        nonlocal asked
-        asked += 1
-        if asked < 4:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 4:
             raise TransportError("the vault is away")
         return "forwarder@demo.example", "forwarder"
 

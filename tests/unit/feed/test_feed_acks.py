@@ -91,13 +91,13 @@ async def test_a_new_loop_gets_what_the_store_has_left_to_do_where_an_acknowledg
         held: Any = feed.lease.state()
         acknowledge = held.acknowledge
 
-        def failing(*given: Any, **options: Any) -> None:
+        def failing(*args: Any, **options: Any) -> None:
             if written:
-                acknowledge(*given, **options)
+                acknowledge(*args, **options)
             raise StoreError("the answer is lost")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(held), "acknowledge", lambda _, *given, **options: failing(*given, **options))
+            patch.setattr(type(held), "acknowledge", lambda _, *args, **options: failing(*args, **options))
             with pytest.raises(StoreError):
                 await anext(feed)
         events = aiter(feed)
@@ -149,11 +149,11 @@ async def test_an_event_taken_back_and_then_acknowledged_does_not_come_again(
 
 
 async def test_a_filter_that_raises_loses_no_event(sandbox: Sandbox, listed: list[int]) -> None:
-    asked: list[int] = []
+    filtered: list[int] = []
 
     def moody(request: RateRequest) -> bool:
-        asked.append(request.index)
-        if len(asked) == 3:
+        filtered.append(request.index)
+        if len(filtered) == 3:
             raise ZeroDivisionError
         return True
 
@@ -240,17 +240,17 @@ async def test_leaving_takes_no_longer_than_the_request_under_way() -> None:
             async with exchange.watch(interval=timedelta(seconds=1)) as feed:
                 await anext(feed)
         assert scope.cancelled_caught
-        asked = len(sandbox.audit_log.calls_to("POST", POLL))
+        polls = len(sandbox.audit_log.calls_to("POST", POLL))
         assert anyio.current_time() - scope.deadline <= 3.0
         await anyio.sleep(600)
-    assert len(sandbox.audit_log.calls_to("POST", POLL)) <= asked + 1
+    assert len(sandbox.audit_log.calls_to("POST", POLL)) <= polls + 1
 
 
 async def test_no_scan_runs_while_no_reader_pulls(sandbox: Sandbox) -> None:
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE):
-        asked = len(sandbox.audit_log.calls_to("POST", POLL))
+        polls = len(sandbox.audit_log.calls_to("POST", POLL))
         await anyio.sleep(3600)
-        assert len(sandbox.audit_log.calls_to("POST", POLL)) == asked
+        assert len(sandbox.audit_log.calls_to("POST", POLL)) == polls
 
 
 async def test_hooks_receive_each_scan_and_each_turn_once(sandbox: Sandbox) -> None:

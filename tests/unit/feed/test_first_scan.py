@@ -48,7 +48,7 @@ async def test_backfill_hands_out_events_while_the_listing_is_read(store: Store)
     await rig.looks()
     assert 10 < len(rig.tale) <= 50
     await rig.primes()
-    assert Counter(rig.tale) == {("new", index): 1 for index in service.books}
+    assert Counter(rig.tale) == {("new", index): 1 for index in service.requests}
 
 
 async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store: Store) -> None:

@@ -162,18 +162,18 @@ def test_with_a_long_interval_nothing_is_repeated_at_once() -> None:
     assert Pacer(3600.0, Random(1)).repeat_delay() is None
 
 
-@pytest.mark.parametrize(("asked", "least"), [(7.0, 30.0), (200.0, 200.0), (1e12, 3600.0), (0.0, 30.0)])
-def test_retry_after_is_a_floor_up_to_an_hour(asked: float, least: float) -> None:
+@pytest.mark.parametrize(("retry_after", "least"), [(7.0, 30.0), (200.0, 200.0), (1e12, 3600.0), (0.0, 30.0)])
+def test_retry_after_is_a_floor_up_to_an_hour(retry_after: float, least: float) -> None:
     for seed in range(50):
         pacer = Pacer(30.0, Random(seed))
-        pacer.repeat_delay(retry_after=asked)
-        assert least <= pacer.record_failure(0.0, asked) <= max(least, 60.0)
+        pacer.repeat_delay(retry_after=retry_after)
+        assert least <= pacer.record_failure(0.0, retry_after) <= max(least, 60.0)
 
 
-@pytest.mark.parametrize("asked", [3.0, 300.0])
-def test_page_is_repeated_no_sooner_than_the_service_asks(asked: float) -> None:
-    pause = Pacer(30.0, Random(1)).repeat_delay(retry_after=asked)
-    assert pause == (asked if asked < 20 else None)
+@pytest.mark.parametrize("retry_after", [3.0, 300.0])
+def test_page_is_repeated_no_sooner_than_the_service_asks(retry_after: float) -> None:
+    pause = Pacer(30.0, Random(1)).repeat_delay(retry_after=retry_after)
+    assert pause == (retry_after if retry_after < 20 else None)
 
 
 def test_after_falling_short_the_wider_scan_follows_soon_and_is_no_failure() -> None:

@@ -73,27 +73,27 @@ def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> No
 
 
 def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> None:
-    sizes, asked = PageSizes(), list[tuple[int, int]]()
+    sizes, requested = PageSizes(), list[tuple[int, int]]()
     for scanner in (Scanner[RateRequest](sizes), Scanner[RateRequest](sizes)):
-        asked.clear()
+        requested.clear()
         while not scanner.ended:
-            asked.append((scanner.number, scanner.size))
+            requested.append((scanner.number, scanner.size))
             scanner.take(shelf(scanner, [*range(23)], clamp=10))
         assert sizes.clamp(OPERATION) == 10
-    assert asked == [(0, PAGE_SIZE), (1, 10), (2, 10), (1, 10), (0, 10)]
+    assert requested == [(0, PAGE_SIZE), (1, 10), (2, 10), (1, 10), (0, 10)]
 
 
 def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None:
     """Read row by row on a slow service, the burst would grow old before the scan has ended, and every one after it."""
-    sizes, listing, asked = PageSizes(), [1], list[tuple[int, int]]()
+    sizes, listing, requested = PageSizes(), [1], list[tuple[int, int]]()
     scanner = Scanner[RateRequest](sizes)
     while not scanner.ended:
-        asked.append((scanner.number, scanner.size))
+        requested.append((scanner.number, scanner.size))
         scanner.take(shelf(scanner, listing))
         if scanner.pages == 1:
             listing.extend(range(2, 112))
     assert sizes.clamp(OPERATION) is None
-    assert asked == [(0, PAGE_SIZE), (1, 1), (0, PAGE_SIZE), (1, 111), (0, 111)]
+    assert requested == [(0, PAGE_SIZE), (1, 1), (0, PAGE_SIZE), (1, 111), (0, 111)]
 
 
 def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
@@ -109,11 +109,11 @@ def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
 
 
 def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
-    scanner, asked = Scanner[RateRequest](known(2)), list[int]()
+    scanner, requested = Scanner[RateRequest](known(2)), list[int]()
     while not scanner.ended:
-        asked.append(scanner.number)
+        requested.append(scanner.number)
         scanner.take(shelf(scanner, [1, 2, 3, 4, 5], clamp=2))
-    assert asked == [0, 1, 2, 1, 0]
+    assert requested == [0, 1, 2, 1, 0]
 
 
 def test_rule_2_a_listing_that_never_stands_still_is_no_complete_scan() -> None:
@@ -126,14 +126,14 @@ def test_rule_2_a_listing_that_never_stands_still_is_no_complete_scan() -> None:
 
 
 def test_rule_3_an_error_past_page_0_ends_a_scan_only_if_a_second_walk_agrees() -> None:
-    scanner, asked = Scanner[RateRequest](known(2)), list[int]()
+    scanner, requested = Scanner[RateRequest](known(2)), list[int]()
     while not scanner.ended:
-        asked.append(scanner.number)
+        requested.append(scanner.number)
         if scanner.number == 2:
             assert scanner.fail(GONE) == "on"
         else:
             scanner.take(rows(2 * scanner.number, 2 * scanner.number + 1))
-    assert asked == [0, 1, 2, 1, 0] * 2
+    assert requested == [0, 1, 2, 1, 0] * 2
 
 
 def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
@@ -265,19 +265,19 @@ def test_a_limit_of_rate_is_no_matter_of_size() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-@pytest.mark.parametrize(("refusals", "given"), [(1, 100), (2, 20), (3, 10)])
+@pytest.mark.parametrize(("refusals", "size"), [(1, 100), (2, 20), (3, 10)])
 def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(
-    status: int, refusals: int, given: int
+    status: int, refusals: int, size: int
 ) -> None:
     sizes = PageSizes()
     scanner = Scanner[RateRequest](sizes)
     for _ in range(refusals):
         assert scanner.fail(BadRequestError("too many", status=status)) == "on"
-    assert (scanner.number, scanner.size) == (0, given)
+    assert (scanner.number, scanner.size) == (0, size)
     assert sizes.clamp(OPERATION) is None
     while not scanner.ended:
         scanner.take(shelf(scanner, [*range(45)]))
-    assert Scanner[RateRequest](sizes).size == given
+    assert Scanner[RateRequest](sizes).size == size
 
 
 def test_the_service_s_own_page_size_that_is_refused_too_is_the_window_s_fault() -> None:

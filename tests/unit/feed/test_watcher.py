@@ -115,7 +115,7 @@ async def test_rule_2_a_row_that_slips_to_an_earlier_page_is_not_lost(store: Sto
     service.publish(*range(6))
 
     def leave(number: int) -> None:
-        service.books.pop(5, None)
+        service.requests.pop(5, None)
 
     service.on_page = leave
     await rig.looks()

@@ -136,7 +136,7 @@ async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little
     # At this interval each scan is a deep one.
     service, rig = await live(store, interval=400.0, standing=8)
     for index in range(1, 5):
-        service.books[index].shown = 1e9
+        service.requests[index].visible_from = 1e9
     service.publish(*range(101, 121))
     await rig.looks()
     assert rig.journal.state.absence_doubt is not None

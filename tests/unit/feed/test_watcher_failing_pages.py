@@ -35,14 +35,14 @@ class Limited(Service):
     """Answers sixty pages a minute, and sends a Retry-After beyond that."""
 
     minute: int = -1
-    asked: int = 0
+    in_minute: int = 0
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         now = anyio.current_time()
         if int(now // 60) != self.minute:
-            self.minute, self.asked = int(now // 60), 0
-        self.asked += 1
-        if self.asked > 60:
+            self.minute, self.in_minute = int(now // 60), 0
+        self.in_minute += 1
+        if self.in_minute > 60:
             raise RateLimitedError("slowly", status=429, retry_after=60 - now % 60)
         return await Service.page(self, number, rows, window)
 
@@ -187,7 +187,7 @@ class Slow(Service):
     """Gives no page of many rows in time."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        if min(rows, len(self.books)) > 300:
+        if min(rows, len(self.requests)) > 300:
             self.faults.insert(0, ServerError("gateway time-out", status=504))
         return await Service.page(self, number, rows, window)
 

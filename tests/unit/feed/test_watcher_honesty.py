@@ -89,11 +89,11 @@ async def test_a_bare_404_counts_only_once_it_was_repeated_several_times(store: 
     rig = await live(service, store)
     service.publish(1)
     await rig.looks()
-    book = service.books.pop(1)
+    book = service.requests.pop(1)
     service.lookup_faults = [BARE, BARE]
     while len(service.lookups) < 2:
         await rig.looks()
-    service.books[1] = book
+    service.requests[1] = book
     await rig.goes_on_for(2 * HOUR)
     assert rig.tale == [("new", 1)]
 
@@ -264,7 +264,7 @@ async def test_after_a_schema_change_an_update_of_that_field_alone_is_reported(s
     await before(rig, "half an hour")
     # No shipper has updated any of them: the service differs.
     for index in range(1, 10):
-        service.books[index].record = attrs.evolve(service.books[index].record, notes="none")
+        service.requests[index].record = attrs.evolve(service.requests[index].record, notes="none")
     await rig.looks()
     assert [event.kind for event in rig.events[10:]] == ["schema_changed"]
     await before(rig, "half an hour")
@@ -295,7 +295,7 @@ async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_
     class Narrowing(Service):
         async def find(self, index: int) -> RateRequest | None:
             found = await super().find(index)
-            return found if found is not None and self.books[index].updated >= self.now() - 5 * DAY else None
+            return found if found is not None and self.requests[index].updated >= self.now() - 5 * DAY else None
 
     service = Narrowing()
     rig = Rig(service, store=store, interval=300.0)

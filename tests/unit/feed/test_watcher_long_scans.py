@@ -146,12 +146,12 @@ async def test_a_page_that_could_not_be_written_does_not_turn_back_what_came_aft
     service.publish(31, notes="B")
     commit, failing = rig.held.commit, True
 
-    def full(*given: Any, **named: Any) -> int:
+    def full(*args: Any, **named: Any) -> int:
         if failing and service.pages[-1][2] >= 1800:
             raise StoreError("the disk is full")
-        return commit(*given, **named)
+        return commit(*args, **named)
 
-    monkeypatch.setattr(type(rig.held), "commit", lambda _, *given, **named: full(*given, **named))
+    monkeypatch.setattr(type(rig.held), "commit", lambda _, *args, **named: full(*args, **named))
     with pytest.raises(StoreError):
         await rig.goes_on_for(HOUR)
     failing = False

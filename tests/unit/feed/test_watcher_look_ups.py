@@ -167,12 +167,12 @@ async def test_what_is_listed_again_is_not_looked_up_any_more(store: Store) -> N
     rig = await live(service, store)
     service.publish(1)
     await rig.looks()
-    record = service.books[1].record
+    record = service.requests[1].record
     service.withdraw(1)
     while not service.lookups:
         await rig.looks()
     service.publish(1)
-    assert service.books[1].record == record
+    assert service.requests[1].record == record
     await rig.goes_on_for(HOUR)
     assert service.lookups == [1]
     assert rig.tale == [("new", 1)]
@@ -225,8 +225,8 @@ class TwoMachines(Service):
 
     def meet_one(self) -> None:
         lag = self.random.choice((0.0, 50.0))
-        for listed in self.books.values():
-            listed.shown = listed.updated + lag
+        for listed in self.requests.values():
+            listed.visible_from = listed.updated + lag
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         self.meet_one()
@@ -235,7 +235,7 @@ class TwoMachines(Service):
     async def find(self, index: int) -> RateRequest | None:
         self.meet_one()
         record = await Service.find(self, index)
-        return record if record is not None and self.books[index].shown <= self.now() else None
+        return record if record is not None and self.requests[index].visible_from <= self.now() else None
 
 
 @virtual_time
@@ -270,7 +270,7 @@ async def test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing(
     rig = await live(service, store)
     service.publish(1, 2, 3)
     await rig.looks()
-    service.books[1].shown = 1e9
+    service.requests[1].visible_from = 1e9
     await rig.goes_on_for(2 * HOUR)
     assert len(rig.tale) == 3
     assert 1 not in service.lookups

@@ -85,7 +85,7 @@ async def test_rule_7_what_a_look_up_finds_is_not_withdrawn(store: Store) -> Non
     rig = await live(service, store)
     service.publish(1)
     await rig.looks()
-    service.books[1].shown = 1e9
+    service.requests[1].visible_from = 1e9
     await rig.goes_on_for(2 * HOUR)
     assert rig.tale == [("new", 1)]
     assert {*service.lookups} == {1}
@@ -99,9 +99,9 @@ async def test_rule_7_one_scan_that_lacks_it_proves_nothing(store: Store) -> Non
     for _ in range(30):
         if rig.seen(1).missed_scans:
             break
-        service.books[1].shown = 1e9
+        service.requests[1].visible_from = 1e9
         await rig.looks()
-    service.books[1].shown = 0.0
+    service.requests[1].visible_from = 0.0
     await rig.goes_on_for(HOUR)
     assert rig.seen(1).missed_scans == 0
     assert not service.lookups
@@ -162,7 +162,7 @@ async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and
     rig = await live(service, store)
     service.publish(*range(12))
     for incoterm in (None, "FOB", None, "FOB"):
-        for listed in service.books.values():
+        for listed in service.requests.values():
             listed.record = attrs.evolve(listed.record, incoterm=incoterm)
         await rig.goes_on_for(400)
     changes = [event for event in rig.events if isinstance(event, SchemaChanged)]
@@ -178,7 +178,7 @@ async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> Non
     service = Service()
     rig = await live(service, store)
     record = wire.recall(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))
-    service.books[1] = Listed(record, service.now(), service.now())
+    service.requests[1] = Listed(record, service.now(), service.now())
     await rig.looks()
     assert rig.tale == [("new", 1)]
 
@@ -250,4 +250,4 @@ async def test_no_event_repeats_after_failures(store: Store) -> None:
     await rig.fails_until_well()
     states = [(event.request.index, event.request.notes) for event in rig.events if isinstance(event, RequestEvent)]
     assert len(states) == len(set(states))
-    assert dict(states) == {index: service.books[index].record.notes for index in service.books}
+    assert dict(states) == {index: service.requests[index].record.notes for index in service.requests}

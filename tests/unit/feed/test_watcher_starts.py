@@ -182,15 +182,15 @@ async def test_long_first_scan_shows_how_far_it_is(store: Store, caplog: pytest.
     service.publish(*range(1, 2001))
     rig = Rig(service, store=store)
     caplog.set_level(logging.INFO, logger="freight_exchange.feed")
-    shown: list[tuple[str, int]] = []
+    progress: list[tuple[str, int]] = []
     with anyio.move_on_after(40.0):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(rig.poller.prime)
             for _ in range(3):
                 await anyio.sleep(10.0)
-                shown.append((rig.poller.progress.phase, rig.poller.progress.pages))
-    assert [phase for phase, _ in shown] == ["priming"] * 3
-    assert 0 < shown[0][1] < shown[1][1] < shown[2][1]
+                progress.append((rig.poller.progress.phase, rig.poller.progress.pages))
+    assert [phase for phase, _ in progress] == ["priming"] * 3
+    assert 0 < progress[0][1] < progress[1][1] < progress[2][1]
     assert 2 <= sum("requests so far" in line for line in caplog.messages) <= 3
 
 

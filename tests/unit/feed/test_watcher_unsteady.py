@@ -45,7 +45,7 @@ async def live(store: Store, count: int, **older: Any) -> tuple[TwoReleases, Rig
 async def touched_for_two_hours(service: TwoReleases, rig: Rig) -> None:
     for _ in range(24):
         await rig.goes_on_for(HOUR / 12)
-        for index in service.books:
+        for index in service.requests:
             service.touch(index)
 
 

@@ -28,10 +28,10 @@ class Annotating(Service):
 
     def annotate(self) -> None:
         count = len(self.annotated)
-        index = 1 + count * 37 % (len(self.books) or 1)
-        if index in self.books and index not in self.annotated:
+        index = 1 + count * 37 % (len(self.requests) or 1)
+        if index in self.requests and index not in self.annotated:
             self.annotated[index] = f"notes {count}"
-            self.books[index].record = attrs.evolve(self.books[index].record, notes=f"notes {count}")
+            self.requests[index].record = attrs.evolve(self.requests[index].record, notes=f"notes {count}")
             self.touch(index)
         else:
             self.annotated[-count] = ""
@@ -43,14 +43,14 @@ async def test_update_during_a_long_first_scan_is_never_taken_for_a_schema_chang
     service.publish(*range(1, 152), age=DAY)
     rig = Rig(service, store=store, start=start)  # type: ignore[arg-type]  # one of the two words
     await rig.primes()
-    known = {index: rig.seen(index).last_seen for index in service.books}
+    known = {index: rig.seen(index).last_seen for index in service.requests}
     await rig.goes_on_for(400)
     assert not any(isinstance(event, SchemaChanged) for event in rig.events)
     reported = {event.request.index: event.request.notes for event in rig.events if isinstance(event, RequestEvent)}
     later = {
         index: notes
         for index, notes in service.annotated.items()
-        if index > 0 and known[index] < service.books[index].updated < service.now() - 60
+        if index > 0 and known[index] < service.requests[index].updated < service.now() - 60
     }
     assert len(later) > 10
     assert {index: reported.get(index) for index in later} == later

@@ -166,10 +166,10 @@ def test_a_datetime_is_exact() -> None:
 
 
 def test_the_first_field_that_excludes_is_named() -> None:
-    asked: list[RateRequest] = []
+    filtered: list[RateRequest] = []
 
     def where(request: RateRequest) -> bool:
-        asked.append(request)
+        filtered.append(request)
         return False
 
     excluding: dict[str, Any] = {
@@ -189,7 +189,7 @@ def test_the_first_field_that_excludes_is_named() -> None:
         field = next(iter(excluding))
         # Written in the other order: it is the fields' order that counts.
         assert RequestFilter(**dict(reversed(excluding.items()))).excluded_by(REQUEST) == field
-        assert asked == ([REQUEST] if field == "where" else []), "where is asked last, and only if the rest passes"
+        assert filtered == ([REQUEST] if field == "where" else []), "where is asked last, and only if the rest passes"
         del excluding[field]
     assert RequestFilter().excluded_by(REQUEST) is None
 
@@ -330,7 +330,7 @@ def test_filter_by_own_values_always_passes(request: RateRequest, data: st.DataO
         "max_volume": data.draw(st.sampled_from([volume, volume and str(volume)])),
         "max_weight": request.weight,
         "need_by": data.draw(st.sampled_from([need_date, need_date and need_date.date()])),
-        "where": lambda asked: asked is request,
+        "where": lambda candidate: candidate is request,
     }
     wanted = RequestFilter(**own)
     assert wanted.excluded_by(request) is None

@@ -50,7 +50,7 @@ class OfferService:
         faults: What the next pages are answered with; `None` is a good page.
         lookup_faults: The same for look-ups.
         unfindable: Requests whose look-ups fail.
-        shown: What a look-up shows of a request.
+        view: Makes the reply to a look-up from a request, or none.
         flaws: Unreadable offers, in every page.
         hidden: Requests that listings leave out, and look-ups find.
         shadows: Rows of others before the last own request: pages are cut first, and hide them then.
@@ -64,7 +64,7 @@ class OfferService:
     faults: list[FreightExchangeError | None] = attrs.field(factory=list)
     lookup_faults: list[FreightExchangeError | None] = attrs.field(factory=list)
     unfindable: set[int] = attrs.field(factory=set)
-    shown: Callable[[Listing], Listing | None] = lambda listing: listing
+    view: Callable[[Listing], Listing | None] = lambda listing: listing
     flaws: tuple[DecodeError, ...] = ()
     hidden: set[int] = attrs.field(factory=set)
     shadows: int = 0
@@ -79,8 +79,8 @@ class OfferService:
 
     def offer(self, request: int, number: int, amount: int = 100, **fields: Any) -> None:
         """Make an offer, or replace it."""
-        given: dict[str, Any] = {"currency": 1, "status": OfferStatus.PENDING} | fields
-        self.requests[request][number] = Offer(id=number, amount=Decimal(amount), **given)
+        details: dict[str, Any] = {"currency": 1, "status": OfferStatus.PENDING} | fields
+        self.requests[request][number] = Offer(id=number, amount=Decimal(amount), **details)
 
     def approve(self, request: int, number: int) -> None:
         offer = self.requests[request][number]
@@ -112,7 +112,7 @@ class OfferService:
             raise fault
         if index in self.unfindable:
             raise ServerError("down", status=503)
-        return self.shown(self.listing(index)) if index in self.requests else None
+        return self.view(self.listing(index)) if index in self.requests else None
 
 
 class OfferRig:

@@ -104,13 +104,13 @@ async def test_many_absent_offers_are_trouble_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown", [lambda listing: None, lambda listing: attrs.evolve(listing, offers=())], ids=["nothing", "no offers"]
+    "view", [lambda listing: None, lambda listing: attrs.evolve(listing, offers=())], ids=["nothing", "no offers"]
 )
 async def test_look_ups_that_find_no_offer_at_all_prove_nothing(
-    shown: Callable[[Listing], Listing | None], caplog: pytest.LogCaptureFixture
+    view: Callable[[Listing], Listing | None], caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = await rig_with((1, 11), (2, 21))
-    rig.service.shown = shown
+    rig.service.view = view
     rig.service.hidden.add(1)
     await rig.scan(10)
     assert [kind for kind, *_ in rig.tale] == ["new", "new"]
@@ -119,7 +119,7 @@ async def test_look_ups_that_find_no_offer_at_all_prove_nothing(
     assert [record.message.partition(":")[0] for record in caplog.records] == [
         "look-ups do not find offers that are listed, such as those on request 2"
     ]
-    rig.service.shown = lambda listing: listing
+    rig.service.view = lambda listing: listing
     del rig.service.requests[1]
     await rig.scan(30)
     assert rig.tale[2:] == [("gone", 1, 11)]

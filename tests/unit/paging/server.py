@@ -66,7 +66,7 @@ class Server:
 
     @property
     def numbers(self) -> list[int]:
-        return [number for number, _ in self.shelf.asked]
+        return [number for number, _ in self.shelf.requests]
 
 
 MakeServer = Callable[[int], Server]

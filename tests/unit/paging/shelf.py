@@ -48,29 +48,29 @@ class Shelf(Generic[T]):
     """Pages of more rows are refused."""
     clamps: Callable[[int], int | None] | None = None
     """The clamp for each request, by how many came before it."""
-    asked: list[tuple[int, int]] = attrs.Factory(list)
-    given: list[T] = attrs.Factory(list)
+    requests: list[tuple[int, int]] = attrs.Factory(list)
+    last_page: list[T] = attrs.Factory(list)
     most_again: int = 0
     """Longest row of pages inside the listing that repeated the page before them."""
     _again: int = 0
 
     def page(self, number: int, size: int) -> Rows[T]:
-        self.asked.append((number, size))
+        self.requests.append((number, size))
         if self.clamps is not None:
-            self.clamp = self.clamps(len(self.asked) - 1)
+            self.clamp = self.clamps(len(self.requests) - 1)
         if self.most_rows is not None and size > self.most_rows:
             raise BadRequestError("rowsperpage is too large", status=400)
         size = self.own_page_size or size
-        given = size if self.clamp is None else min(size, self.clamp)
-        start = 0 if self.offset_ignored else number * (given if self.stride == "clamped" else size)
+        most = size if self.clamp is None else min(size, self.clamp)
+        start = 0 if self.offset_ignored else number * (most if self.stride == "clamped" else size)
         if number and start >= len(self.rows):
-            return self._beyond_end(given)
-        page = self.rows[start : start + given]
-        follows = len(self.asked) > 1 and number == self.asked[-2][0] + 1
-        alike = sorted(map(repr, page)) == sorted(map(repr, self.given))
+            return self._beyond_end(most)
+        page = self.rows[start : start + most]
+        follows = len(self.requests) > 1 and number == self.requests[-2][0] + 1
+        alike = sorted(map(repr, page)) == sorted(map(repr, self.last_page))
         self._again = self._again + 1 if follows and alike else 0
         self.most_again = max(self.most_again, self._again)
-        self.given = page
+        self.last_page = page
         return self._read(page)
 
     def _read(self, page: list[T]) -> Rows[T]:
@@ -80,7 +80,7 @@ class Shelf(Generic[T]):
             tuple(unreadable(row) for row in page if self.broken(row)),
         )
 
-    def _beyond_end(self, given: int) -> Rows[T]:
+    def _beyond_end(self, most: int) -> Rows[T]:
         match self.end:
             case "400":
                 raise BadRequestError("there is no such page", status=400)
@@ -91,7 +91,7 @@ class Shelf(Generic[T]):
             case "500":
                 raise ServerError("the service failed", status=500)
             case "last page" if self.rows:
-                last = (len(self.rows) - 1) // given * given
+                last = (len(self.rows) - 1) // most * most
                 return self._read(self.rows[last:])
             case _:
                 return Rows(())

@@ -23,7 +23,7 @@ from freight_exchange.paging.sweep import Sweep
 def test_an_unknown_clamp_is_probed_in_the_size_received() -> None:
     shelf = Shelf([*range(25)], clamp=10)
     assert read(shelf, page_size=100) == [*range(25)]
-    assert shelf.asked == [(0, 100), (1, 10), (2, 10), (3, 10)]
+    assert shelf.requests == [(0, 100), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_server_that_counts_pages_of_the_size_asked_for_loses_nothing() -> None:
@@ -36,7 +36,7 @@ def test_a_learned_clamp_is_asked_for_from_the_second_page_on() -> None:
     read(Shelf([*range(25)], clamp=10), page_size=100, sizes=sizes)
     shelf = Shelf([*range(25)], clamp=10)
     assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
-    assert shelf.asked == [(0, 100), (1, 10), (2, 10), (3, 10)]
+    assert shelf.requests == [(0, 100), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
@@ -46,7 +46,7 @@ def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
     assert sizes.clamp("operation") == 1
     shelf = Shelf([*range(25)])
     assert read(shelf, page_size=100, sizes=sizes) == [*range(25)]
-    assert shelf.asked == [(0, 100), (1, 25)]
+    assert shelf.requests == [(0, 100), (1, 25)]
     assert sizes.clamp("operation") is None
 
 
@@ -66,7 +66,7 @@ def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
     found = read(shelf, page_size=100, sizes=sizes, sweep=True, meanwhile=[lambda rows: rows.extend(range(1, 40))])
     assert sorted(found) == [*range(40)]
     assert sizes.clamp("operation") is None
-    assert shelf.asked[:4] == [(0, 100), (1, 1), (0, 100), (1, 40)]
+    assert shelf.requests[:4] == [(0, 100), (1, 1), (0, 100), (1, 40)]
 
 
 def test_a_reading_that_resumes_asks_for_the_pages_that_the_server_gives() -> None:
@@ -103,7 +103,7 @@ def test_sizes_are_learned_per_operation() -> None:
 def test_a_listing_shorter_than_the_longest_page_is_looked_past_once() -> None:
     shelf = Shelf([*range(29)])
     assert read(shelf, page_size=100, sizes=learned(30)) == [*range(29)]
-    assert shelf.asked == [(0, 100), (1, 29)]
+    assert shelf.requests == [(0, 100), (1, 29)]
 
 
 @pytest.mark.parametrize("sweep", [False, True])
@@ -138,7 +138,7 @@ def test_a_first_page_of_one_row_does_not_make_every_page_one_of_one_row(sweep: 
     shelf = Shelf([*range(2000)], hidden=lambda row: 1 < row < 100)
     found = read(shelf, page_size=100, sweep=sweep)
     assert found == [0, 1, *range(100, 2000)] or not sweep
-    assert len(shelf.asked) < 60
+    assert len(shelf.requests) < 60
 
 
 @pytest.mark.parametrize("most_rows", [10, 20, 99, 100])
@@ -150,7 +150,7 @@ def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, s
     taken = max(size for size in (wanted, 100, 20, 10) if size <= most_rows)
     shelf = Shelf(rows, most_rows=most_rows)
     assert read(shelf, page_size=wanted, sizes=sizes, sweep=sweep) == rows
-    assert shelf.asked[0] == (0, taken)
+    assert shelf.requests[0] == (0, taken)
 
 
 @pytest.mark.parametrize("error", [TransportError("reset"), ServerError(status=503)])
@@ -190,10 +190,10 @@ def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -
     else:
         assert read(shelf, page_size=5, sweep=sweep) == [*range(25)]
     # Up and down, each with a look past the end.
-    assert len(shelf.asked) <= 25 // own * 3 + 10 + 2 * pages_past_end(LOOK_FURTHER, min(own, 25))
+    assert len(shelf.requests) <= 25 // own * 3 + 10 + 2 * pages_past_end(LOOK_FURTHER, min(own, 25))
 
 
 def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:
     shelf = Shelf([*range(17)], own_page_size=10)
     assert read(shelf, page_size=5) == [*range(17)]
-    assert [number for number, _ in shelf.asked] == [0, 1, 2]
+    assert [number for number, _ in shelf.requests] == [0, 1, 2]

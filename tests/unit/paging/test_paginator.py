@@ -126,8 +126,8 @@ async def test_a_strict_reading_asks_why_only_where_it_must(serve: MakeServer) -
     lenient.shelf.end = strict.shelf.end = "last page"
     await lenient.listing().collect()
     await strict.listing(strict=True).collect()
-    assert lenient.shelf.asked == [(0, 10), (1, 10)]
-    assert strict.shelf.asked == [(0, 10), (1, 10), (1, 1)]
+    assert lenient.shelf.requests == [(0, 10), (1, 10)]
+    assert strict.shelf.requests == [(0, 10), (1, 10), (1, 1)]
 
 
 @pytest.mark.parametrize("length", [0, 3, 7, 50])

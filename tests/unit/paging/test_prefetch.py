@@ -48,7 +48,7 @@ async def test_a_listing_of_one_short_page_is_looked_past_once_in_any_window(ser
     server = serve(5)
     server.sizes.saw("operation", 10)
     assert await server.listing(window=8).collect() == [*range(5)]
-    assert server.shelf.asked == [(0, 10), (1, 5)]
+    assert server.shelf.requests == [(0, 10), (1, 5)]
 
 
 async def test_no_page_is_asked_for_ahead_of_what_the_server_makes_of_its_size(serve: MakeServer) -> None:

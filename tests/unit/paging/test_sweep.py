@@ -51,7 +51,7 @@ def test_a_sweep_distinguishes_an_ignored_offset_from_a_repeated_end() -> None:
 def test_broken_rows_that_are_alike_do_not_keep_a_sweep_going() -> None:
     shelf = Shelf([0, None, 1, None, 2, None, 3], broken=lambda row: row is None)
     assert read(shelf, page_size=2, sweep=True) == [0, 1, 2, 3]
-    assert len(shelf.asked) <= 3 * (5 + 2 * LOOK_FURTHER + 8)
+    assert len(shelf.requests) <= 3 * (5 + 2 * LOOK_FURTHER + 8)
 
 
 def test_twins_behind_a_hidden_row_are_both_swept() -> None:
@@ -66,7 +66,7 @@ def test_a_still_listing_is_swept_up_and_down_once() -> None:
         [(number, 10) for number in range(4 + pages_past_end(LOOK_FURTHER, 10))],
         [(number, 9) for number in range(6, -1, -1)],
     )
-    assert shelf.asked == up + down
+    assert shelf.requests == up + down
 
 
 def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
@@ -74,7 +74,7 @@ def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
     assert read(shelf, sweep=True, sizes=learned(10)) == [*range(5)]
     further = pages_past_end(LOOK_FURTHER, 10)
     up, again = [(number, 10) for number in range(1, further + 1)], [(n, 5) for n in range(LOOK_FURTHER + 1)]
-    assert shelf.asked == [(0, 10), (1, 5), *up, *again]
+    assert shelf.requests == [(0, 10), (1, 5), *up, *again]
 
 
 def test_a_listing_that_shows_nothing_is_swept_again_in_the_least_size() -> None:
@@ -121,7 +121,7 @@ def test_a_page_of_rows_inserted_does_not_pass_for_the_end_of_a_sweep() -> None:
 def test_a_listing_that_holds_a_row_twice_is_swept_in_bounded_time() -> None:
     shelf = Shelf([0, 1, 2, 0, 3, 4])
     assert read(shelf, page_size=2, sweep=True) == [0, 1, 2, 3, 4]
-    assert len(shelf.asked) <= 4 * (8 + LOOK_FURTHER + 6)
+    assert len(shelf.requests) <= 4 * (8 + LOOK_FURTHER + 6)
 
 
 def test_a_listing_that_never_stands_still_is_given_up() -> None:
@@ -132,7 +132,7 @@ def test_a_listing_that_never_stands_still_is_given_up() -> None:
         walk.take(shelf.page(walk.number, walk.size))
         shelf.rows.insert(0, 1000 + len(shelf.rows))
         assert not walk.ended
-    assert len(shelf.asked) <= MOST_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)
+    assert len(shelf.requests) <= MOST_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)
 
 
 def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -> None:

@@ -28,7 +28,7 @@ def test_rows_hidden_from_every_page_end_nothing(sweep: bool, identity: None, sh
 def test_an_empty_page_ends_a_plain_reading() -> None:
     shelf = Shelf([*range(350)], hidden=lambda row: 100 <= row < 200)
     assert read(shelf, page_size=100) == [*range(100)]
-    assert shelf.asked == [(0, 100), (1, 100)]
+    assert shelf.requests == [(0, 100), (1, 100)]
 
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422])
@@ -75,7 +75,7 @@ def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: 
         if sweep
         else pages + (length % 10 > 0)
     )
-    assert len(shelf.asked) <= most + repeated
+    assert len(shelf.requests) <= most + repeated
 
 
 def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
@@ -83,7 +83,7 @@ def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
         shelf = Shelf([*range(20)], end=end)
         read(shelf)
         failing = [(0, 10), (2, 10)] if end == "500" else []
-        assert shelf.asked == [(0, 10), (1, 10), (2, 10), *failing]
+        assert shelf.requests == [(0, 10), (1, 10), (2, 10), *failing]
 
 
 def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
@@ -95,7 +95,7 @@ def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
             shelf.rows.insert(0, -1)
         walk.take(shelf.page(walk.number, walk.size))
     assert not walk.offset_ignored
-    assert (0, 1) in shelf.asked
+    assert (0, 1) in shelf.requests
 
 
 @pytest.mark.parametrize("sweep", [False, True])
@@ -106,7 +106,7 @@ def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
             read(shelf, sweep=True)
     else:
         assert read(shelf) == [*range(10)]
-    assert len(shelf.asked) == (4 if sweep else 2)
+    assert len(shelf.requests) == (4 if sweep else 2)
 
 
 @pytest.mark.parametrize("rows", [10, 25])
@@ -120,7 +120,7 @@ def test_a_server_without_the_page_number_gives_no_whole_listing(rows: int, hide
 def test_broken_rows_are_rows() -> None:
     shelf = Shelf([*range(25)], broken=lambda row: row in (3, 9, 10, 11))
     assert read(shelf) == [row for row in range(25) if row not in (3, 9, 10, 11)]
-    assert shelf.asked == [(0, 10), (1, 10), (2, 10), (3, 10)]
+    assert shelf.requests == [(0, 10), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_page_of_broken_rows_is_no_end() -> None:
@@ -135,7 +135,7 @@ def test_a_broken_row_whose_text_changes_from_page_to_page_is_known_by_its_index
     shelf = Shelf([{"index": row, "views": 0} for row in range(12)], broken=lambda row: row["index"] == 4)
     found = read(shelf, page_size=5, sweep=True, identity=lambda row: row["index"], meanwhile=[somebody_looks] * 100)
     assert [row["index"] for row in found] == [row for row in range(12) if row != 4]
-    assert [number for number, _ in shelf.asked] == [0, 1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 0]
+    assert [number for number, _ in shelf.requests] == [0, 1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 0]
 
 
 def test_rows_that_come_twice_are_handed_out_once() -> None:
@@ -195,7 +195,7 @@ def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
 def test_it_begins_at_the_given_page() -> None:
     shelf = Shelf([*range(35)])
     assert read(shelf, start=2, sizes=learned(10)) == [*range(20, 35)]
-    assert shelf.asked == [(2, 10), (3, 10), (4, 10)]
+    assert shelf.requests == [(2, 10), (3, 10), (4, 10)]
 
 
 @pytest.mark.parametrize("end", ENDS[:5])

@@ -24,7 +24,7 @@ def test_address_of_database(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["bot.db", "/srv/bots/host.db", "./host=1.db", "C:\\bots\\bot.db", Path("host=1"), None]
+    "path", ["bot.db", "/srv/bots/host.db", "./host=1.db", "C:\\bots\\bot.db", Path("host=1"), None]
 )
-def test_path_of_file(given: object) -> None:
-    assert not is_database(given)
+def test_path_of_file(path: object) -> None:
+    assert not is_database(path)

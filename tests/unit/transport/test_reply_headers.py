@@ -14,7 +14,7 @@ from freight_exchange.transport.secrets import Redactor, Secret
 TOKEN = "c4nary-t0ken-of-some-length"
 
 
-def shown(headers: dict[str, str], *, login: bool = False) -> dict[str, str]:
+def kept_headers(headers: dict[str, str], *, login: bool = False) -> dict[str, str]:
     redactor = Redactor()
     redactor.add_token(Secret(TOKEN))
     pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
@@ -40,7 +40,7 @@ def test_headers_copy_pickle_and_compare() -> None:
 @pytest.mark.parametrize("name", REQUEST_ID_HEADERS)
 def test_the_request_id_is_found(name: str) -> None:
     assert ReplyHeaders({"via": "x", name.upper(): "r-1"}).request_id == "r-1"
-    assert name in shown({name: "r-1"}, login=True)
+    assert name in kept_headers({name: "r-1"}, login=True)
 
 
 def test_the_most_specific_id_wins() -> None:
@@ -61,27 +61,27 @@ def test_the_most_specific_id_wins() -> None:
     ],
 )
 def test_headers_that_grant_access_are_left_out(name: str) -> None:
-    assert shown({name: "unknown-secret"}) == {}
+    assert kept_headers({name: "unknown-secret"}) == {}
 
 
 def test_secrets_are_masked() -> None:
-    assert shown({"x-echo": f"you sent {TOKEN}"}) == {"x-echo": "you sent ***"}
-    assert shown({TOKEN: "1"}) == {}
+    assert kept_headers({"x-echo": f"you sent {TOKEN}"}) == {"x-echo": "you sent ***"}
+    assert kept_headers({TOKEN: "1"}) == {}
 
 
 def test_login_shows_only_well_known_headers() -> None:
-    assert shown({"x-debug": "a-new-token", "retry-after": "a-new-token", "via": "1.1 gw"}, login=True) == {
+    assert kept_headers({"x-debug": "a-new-token", "retry-after": "a-new-token", "via": "1.1 gw"}, login=True) == {
         "via": "1.1 gw"
     }
 
 
 def test_number_and_length_are_bounded() -> None:
-    many = shown({f"x-{number}": "v" * 300 for number in range(1000)})
+    many = kept_headers({f"x-{number}": "v" * 300 for number in range(1000)})
     assert len(many) == 32
     assert {len(value) for value in many.values()} == {203}
-    assert shown({"x": "v" * 100_000}) == {"x": "(100000 characters)"}
+    assert kept_headers({"x": "v" * 100_000}) == {"x": "(100000 characters)"}
 
 
 def test_a_secret_at_the_cut_is_masked_whole() -> None:
-    value = shown({"x": "v" * 190 + TOKEN})["x"]
+    value = kept_headers({"x": "v" * 190 + TOKEN})["x"]
     assert value == "v" * 190 + "***"

@@ -50,7 +50,7 @@ FAILED = Decision(ending="failed", state="ready", delay=1.2, error="LookupError:
 
 
 @pytest.mark.parametrize(
-    ("given", "decision", "error", "level", "line"),
+    ("row", "decision", "error", "level", "line"),
     [
         (
             delivery(),
@@ -107,18 +107,18 @@ FAILED = Decision(ending="failed", state="ready", delay=1.2, error="LookupError:
 )
 def test_line_has_handler_request_attempt_error_and_what_comes_next(
     log: pytest.LogCaptureFixture,
-    given: Delivery,
+    row: Delivery,
     decision: Decision,
     error: Exception | None,
     level: int,
     line: str,
 ) -> None:
-    AttemptLog().write(given, HANDLER, decision, error)
+    AttemptLog().write(row, HANDLER, decision, error)
     (record,) = log.records
     assert (record.levelno, record.getMessage()) == (level, line)
     assert (record.exc_info is not None) == (level >= logging.WARNING)
     fields = vars(record)
-    assert (fields["handler"], fields["number"], fields["attempt"]) == ("quote", 17, given.attempts)
+    assert (fields["handler"], fields["number"], fields["attempt"]) == ("quote", 17, row.attempts)
 
 
 def test_traceback_is_logged_once_for_each_failure_and_then_at_debug(log: pytest.LogCaptureFixture) -> None:

@@ -94,8 +94,8 @@ async def test_retry_later_is_no_failure(store: Store) -> None:
 
     assert calls.of("waits") == [(index, 1)] * 31
     for number, pause in enumerate(calls.pauses()):
-        asked = 90 if number % 2 else 60
-        assert pause == pytest.approx(asked, abs=SLACK)
+        expected = 90 if number % 2 else 60
+        assert pause == pytest.approx(expected, abs=SLACK)
 
 
 async def test_retry_later_keeps_earlier_failures(store: Store) -> None:

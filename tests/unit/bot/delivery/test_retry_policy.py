@@ -322,5 +322,5 @@ def test_error_of_unawaited_offer_decides(
 @pytest.mark.parametrize(("earlier", "kept"), [(INTERRUPTED, None), ("OSError: down", "not yet"), (None, "not yet")])
 def test_retry_later_keeps_suspicion(earlier: str | None, kept: str | None) -> None:
     """No error is stored, so that the earlier one stays."""
-    asked = decide(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), has_recovered=True, random=Random(0))
-    assert asked == later(5.0, kept)
+    decision = decide(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), has_recovered=True, random=Random(0))
+    assert decision == later(5.0, kept)

@@ -176,17 +176,17 @@ class TestFilters:
         assert {one.id: one.matches(event("new")) for one in router} == {"quote": False, "larger": True, "air": False}
 
     @pytest.mark.parametrize("kind", FILTERED)
-    @pytest.mark.parametrize("given", ["Shiping", {"Boat"}, ["Air", RequestType.TRUCKING]], ids=repr)
-    def test_mistyped_type_raises(self, kind: str, given: Any) -> None:
+    @pytest.mark.parametrize("types", ["Shiping", {"Boat"}, ["Air", RequestType.TRUCKING]], ids=repr)
+    def test_mistyped_type_raises(self, kind: str, types: Any) -> None:
         """It would match nothing, unnoticed."""
         with pytest.raises(ValidationError, match=r"type must be Shipping, Air Freight.*UnknownWord") as caught:
-            on(Router(), kind)(type=given)(quote)
+            on(Router(), kind)(type=types)(quote)
         assert caught.value.field == "type"
 
-    @pytest.mark.parametrize("given", ["air  FREIGHT ", RequestType.AIR_FREIGHT, {"Trucking", UnknownWord("Boat")}])
-    def test_unknown_word_is_accepted(self, given: Any) -> None:
+    @pytest.mark.parametrize("types", ["air  FREIGHT ", RequestType.AIR_FREIGHT, {"Trucking", UnknownWord("Boat")}])
+    def test_unknown_word_is_accepted(self, types: Any) -> None:
         router = Router()
-        router.on_new(type=given)(quote)
+        router.on_new(type=types)(quote)
         assert not only(router).matches(event("new"))
 
     def test_error_of_filter_is_raised(self) -> None:

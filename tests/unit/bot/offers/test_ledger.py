@@ -237,9 +237,9 @@ class TestArguments:
 
         @bot.on_new
         async def quote(request: Any, ctx: Any) -> None:
-            asked: dict[str, Any] = {"amount": AMOUNT, "currency": 840, **wrong}
+            arguments: dict[str, Any] = {"amount": AMOUNT, "currency": 840, **wrong}
             try:
-                await ctx.offer(**asked)
+                await ctx.offer(**arguments)
             except ValidationError as error:
                 refused.append(str(error))
             await ctx.offer(amount=AMOUNT, currency=840)

@@ -113,8 +113,8 @@ class _Rig:
         return ()
 
     async def reconcile(self, *_: object, **__: object) -> NotApplied:
-        self.looks.append(asked := anyio.Event())
-        await asked.wait()
+        self.looks.append(look := anyio.Event())
+        await look.wait()
         return NotApplied()
 
     async def advance(self, record: OfferRecord, state: Any, *, step: str | None = None, **facts: Any) -> OfferRecord:

@@ -155,11 +155,11 @@ class TestConcurrentRevisions:
     async def test_doubts_of_older_store_are_distinguished(self, sandbox: Sandbox, store: MemoryStore) -> None:
         """Earlier versions sent the second offer at once."""
         records: Any = _Kept([attrs.evolve(_record(0), state="confirmed", bid=Bid(index=4, amount=D, currency=840))])
-        asked: list[list[Bid]] = []
+        baselines: list[list[Bid]] = []
 
         class Exchange:
             async def reconcile(self, write: Any, *, settle: timedelta, baseline: list[Bid]) -> NotApplied:
-                asked.append(baseline)
+                baselines.append(baseline)
                 return NotApplied()
 
         exchange: Any = Exchange()
@@ -167,7 +167,7 @@ class TestConcurrentRevisions:
         doubtful = _record(1)
         doubts.add(doubtful)
         await doubts.resolve(doubtful)
-        assert asked == [[Bid(index=4, amount=D, currency=840)]]
+        assert baselines == [[Bid(index=4, amount=D, currency=840)]]
 
 
 def _record(revision: int) -> OfferRecord:

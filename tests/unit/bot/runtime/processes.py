@@ -304,17 +304,17 @@ STARTERS = contextlib.ExitStack()
 @cache
 def starter(backend: str) -> socket.socket:
     """Start the process that forks those of one backend, and return its socket."""
-    asks, asked = socket.socketpair()
-    with asked:
+    parent_end, child_end = socket.socketpair()
+    with child_end:
         child = subprocess.Popen(
-            [sys.executable, "-c", STARTER, str(asked.fileno()), backend, PROGRAM],
+            [sys.executable, "-c", STARTER, str(child_end.fileno()), backend, PROGRAM],
             stdout=subprocess.DEVNULL,
             cwd=ROOT / "src",
             env={name: value for name, value in os.environ.items() if not name.startswith("FREIGHT_EXCHANGE_")},
-            pass_fds=[asked.fileno()],
+            pass_fds=[child_end.fileno()],
         )
     STARTERS.enter_context(child)
-    return STARTERS.enter_context(asks)  # closed first: that ends it
+    return STARTERS.enter_context(parent_end)  # closed first: that ends it
 
 
 @contextmanager

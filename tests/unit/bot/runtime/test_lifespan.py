@@ -39,7 +39,7 @@ def exchange() -> FreightExchange:
     return FreightExchange("https://host/api", email="me@co.example", password="...")
 
 
-async def given(lifespan: Any, client: FreightExchange | None = None) -> Mapping[str, object]:
+async def shared_by(lifespan: Any, client: FreightExchange | None = None) -> Mapping[str, object]:
     async with lifespans.open_lifespan(lifespan, exchange() if client is None else client) as shared:
         return dict(shared)
 
@@ -49,15 +49,15 @@ class TestShapes:
         async def lifespan() -> AsyncIterator[object]:
             yield BOTH
 
-        assert await given(lifespan) == BOTH
+        assert await shared_by(lifespan) == BOTH
 
     async def test_function_that_returns_context_manager(self) -> None:
         @asynccontextmanager
         async def lifespan() -> AsyncIterator[object]:
             yield BOTH
 
-        assert await given(lifespan) == BOTH
-        assert await given(lambda: lifespan()) == BOTH
+        assert await shared_by(lifespan) == BOTH
+        assert await shared_by(lambda: lifespan()) == BOTH
 
     async def test_class_of_context_managers(self) -> None:
         class Opened:
@@ -66,7 +66,7 @@ class TestShapes:
 
             async def __aexit__(self, *_: object) -> None: ...
 
-        assert await given(Opened) == BOTH
+        assert await shared_by(Opened) == BOTH
 
     async def test_method_or_partial(self) -> None:
         class Resources:
@@ -77,8 +77,8 @@ class TestShapes:
             async def manager(self) -> AsyncIterator[object]:
                 yield {"pool": POOL}
 
-        assert await given(functools.partial(Resources().generator, POOL)) == {"pool": POOL}
-        assert await given(Resources().manager) == {"pool": POOL}
+        assert await shared_by(functools.partial(Resources().generator, POOL)) == {"pool": POOL}
+        assert await shared_by(Resources().manager) == {"pool": POOL}
 
     async def test_callable_object(self) -> None:
         class Generator:
@@ -90,8 +90,8 @@ class TestShapes:
             async def __call__(self) -> AsyncIterator[object]:
                 yield BOTH
 
-        assert await given(Manager()) == BOTH
-        assert await given(Generator()) == BOTH
+        assert await shared_by(Manager()) == BOTH
+        assert await shared_by(Generator()) == BOTH
 
     async def test_required_parameter_gets_exchange(self) -> None:
         async def generator(client: FreightExchange) -> AsyncIterator[object]:
@@ -108,11 +108,11 @@ class TestShapes:
             yield {"seen": clients}
 
         client = exchange()
-        assert await given(generator, client) == {"seen": client}
-        assert await given(manager, client) == {"seen": client}
-        assert await given(lambda it: manager(it), client) == {"seen": client}
-        assert await given(hidden, client) == {"seen": client}
-        assert await given(open_ended, client) in ({"seen": (client,)}, {"seen": ()}), "either, but it works"
+        assert await shared_by(generator, client) == {"seen": client}
+        assert await shared_by(manager, client) == {"seen": client}
+        assert await shared_by(lambda it: manager(it), client) == {"seen": client}
+        assert await shared_by(hidden, client) == {"seen": client}
+        assert await shared_by(open_ended, client) in ({"seen": (client,)}, {"seen": ()}), "either, but it works"
 
     async def test_optional_parameter_gets_nothing(self) -> None:
         async def named(*, url: str = "postgres://") -> AsyncIterator[object]:
@@ -121,8 +121,8 @@ class TestShapes:
         async def bound(url: str) -> AsyncIterator[object]:
             yield {"url": url}
 
-        assert await given(named) == {"url": "postgres://"}
-        assert await given(functools.partial(bound, url="bound")) == {"url": "bound"}
+        assert await shared_by(named) == {"url": "postgres://"}
+        assert await shared_by(functools.partial(bound, url="bound")) == {"url": "bound"}
 
     async def test_yields_none_one_or_mapping(self) -> None:
         def yielding(what: object) -> Any:
@@ -131,13 +131,13 @@ class TestShapes:
 
             return lifespan
 
-        assert await given(yielding(None)) == {}
-        assert await given(yielding({})) == {}
-        assert await given(yielding({"pool": None})) == {"pool": None}
-        assert [*(await given(yielding(POOL))).values()] == [POOL]
-        assert [*(await given(yielding(0))).values()] == [0]
-        assert [*(await given(yielding([POOL, TARIFF]))).values()] == [[POOL, TARIFF]]
-        assert await given(lifespans.no_resources) == {}
+        assert await shared_by(yielding(None)) == {}
+        assert await shared_by(yielding({})) == {}
+        assert await shared_by(yielding({"pool": None})) == {"pool": None}
+        assert [*(await shared_by(yielding(POOL))).values()] == [POOL]
+        assert [*(await shared_by(yielding(0))).values()] == [0]
+        assert [*(await shared_by(yielding([POOL, TARIFF]))).values()] == [[POOL, TARIFF]]
+        assert await shared_by(lifespans.no_resources) == {}
 
     @pytest.mark.parametrize("shape", ["generator", "manager"])
     async def test_is_closed_once(self, shape: str) -> None:
@@ -152,7 +152,7 @@ class TestShapes:
                 reported.append("closed")
 
         lifespan = generator if shape == "generator" else asynccontextmanager(generator)
-        assert await given(lifespan) == BOTH
+        assert await shared_by(lifespan) == BOTH
         assert reported == ["open", "closed"]
         with pytest.raises(LookupError):
             async with lifespans.open_lifespan(lifespan, exchange()):
@@ -165,7 +165,7 @@ class TestShapes:
             yield
 
         with pytest.raises(OSError, match="no database"):
-            await given(lifespan)
+            await shared_by(lifespan)
 
     @pytest.mark.parametrize("shape", ["generator", "manager", "manager that is given"])
     async def test_without_yield_raises(self, shape: str) -> None:
@@ -178,7 +178,7 @@ class TestShapes:
         manager = asynccontextmanager(generator)
         lifespans = {"generator": generator, "manager": manager, "manager that is given": lambda: manager()}
         with pytest.raises(ConfigurationError, match=r"^lifespan ended without a yield: "):
-            await given(lifespans[shape])
+            await shared_by(lifespans[shape])
 
     async def test_own_runtime_error_is_kept(self) -> None:
         async def lifespan() -> AsyncIterator[object]:
@@ -186,18 +186,18 @@ class TestShapes:
             yield
 
         with pytest.raises(RuntimeError, match="generator already executing"):
-            await given(lifespan)
+            await shared_by(lifespan)
 
     async def test_coroutine_function_raises(self) -> None:
         async def lifespan() -> object:
             return BOTH
 
         with pytest.raises(ConfigurationError, match="lifespan"):
-            await given(lifespan)
+            await shared_by(lifespan)
 
     async def test_other_result_raises(self) -> None:
         with pytest.raises(ConfigurationError, match="lifespan"):
-            await given(lambda: BOTH)
+            await shared_by(lambda: BOTH)
 
 
 class TestInBot:

@@ -160,8 +160,8 @@ def test_earlier_offers_on_request_are_shown_first(shell: Shell) -> None:
     shell.publish()
     assert "already" not in shell(*SUBMIT, "--yes").err
     message = "You have 1 offer on it already: 1840.50 USD (Available).\n"
-    asked = shell(*SUBMIT, "--again", typed="n\n")
-    assert asked.err.index(message) < asked.err.index("Offer 1840.50 USD on")
+    run = shell(*SUBMIT, "--again", typed="n\n")
+    assert run.err.index(message) < run.err.index("Offer 1840.50 USD on")
     for options in (["--yes"], ["--yes", "--json"]):
         result = shell(*SUBMIT, "--again", *options)
         assert (result.status, result.err) == (0, message)

@@ -30,10 +30,10 @@ def test_route_is_created_updated_and_listed(shell: Shell) -> None:
     index = str(created["index"])
     updated = shell("routes", "update", index, "--vessel", "Ever Given", "--cy-cutoff", "2036-02-01 18:00", "--yes")
     assert updated.status == 0, updated.err
-    shown = shell("routes", "get", index).out
-    assert "vessel       Ever Given\n" in shown
-    assert "cy cut-off   2036-02-01 18:00 HKT\n" in shown
-    assert "cfs cut-off  2036-01-31 12:00 HKT\n" in shown
+    output = shell("routes", "get", index).out
+    assert "vessel       Ever Given\n" in output
+    assert "cy cut-off   2036-02-01 18:00 HKT\n" in output
+    assert "cfs cut-off  2036-01-31 12:00 HKT\n" in output
     (listed,) = shell("routes", "list", "--vessel", "Ever Given", "--json").objects
     assert str(listed["index"]) == index
     assert any(row["VESSEL"] == "Ever Given" for row in shell("routes", "list").rows)

@@ -36,14 +36,14 @@ def server() -> PostgresServer:
 @cache
 def database_url() -> str:
     """Return the address of an empty database, made for this process."""
-    given = os.environ.get("DATABASE_URL")
-    if given is None:
+    url = os.environ.get("DATABASE_URL")
+    if url is None:
         return server().url()
     name = f"freight_exchange_test_{os.getpid()}"
-    with psycopg.connect(given, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-    atexit.register(_drop, given, name)
-    return psycopg.conninfo.make_conninfo(given, dbname=name)
+    atexit.register(_drop, url, name)
+    return psycopg.conninfo.make_conninfo(url, dbname=name)
 
 
 def empty_store(**options: Any) -> PostgresStore:
@@ -67,6 +67,6 @@ def execute(statement: str, *values: object) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def _drop(given: str, name: str) -> None:
-    with psycopg.connect(given, autocommit=True) as connection:
+def _drop(url: str, name: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

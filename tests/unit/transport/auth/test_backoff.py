@@ -84,16 +84,16 @@ class TestLatch:
     async def test_a_secret_manager_is_not_asked_by_every_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
         exchange.failure = LoginRejectedError("wrong", status=200)
-        asked = count_questions(exchange, monkeypatch)
+        readings = count_questions(exchange, monkeypatch)
         for _ in range(1000):
             with pytest.raises(LoginRejectedError):
                 await exchange.call()
-        assert len(asked) == 1 + 10
+        assert len(readings) == 1 + 10
         await anyio.sleep(5)
         for _ in range(1000):
             with pytest.raises(LoginRejectedError):
                 await exchange.call()
-        assert len(asked) == 1 + 10 + 1
+        assert len(readings) == 1 + 10 + 1
         assert exchange.logins == 1
 
     @pytest.mark.parametrize(("calls", "pause"), [(0, 0), (9, 0), (100, 5)])
@@ -315,7 +315,7 @@ class TestThrottledLogin:
     async def test_a_retry_after_holds_back_every_later_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
         exchange.failure = RateLimitedError("slow down", status=429, retry_after=90)
-        asked = count_questions(exchange, monkeypatch)
+        readings = count_questions(exchange, monkeypatch)
         with pytest.raises(RateLimitedError, match="slow down"):
             await exchange.call()
         await anyio.sleep(30)
@@ -324,7 +324,7 @@ class TestThrottledLogin:
         assert {round(outcome.retry_after) for outcome in outcomes} == {60}
         assert {outcome.status for outcome in outcomes} == {429}
         assert all(outcome.settled for outcome in outcomes)
-        assert (exchange.logins, len(asked)) == (1, 1)
+        assert (exchange.logins, len(readings)) == (1, 1)
         exchange.failure = None
         await anyio.sleep(60)
         assert await exchange.call() == 200
@@ -371,11 +371,11 @@ class TestThrottledLogin:
 
 def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One entry for each time that the credentials are asked for."""
-    asked: list[None] = []
+    readings: list[None] = []
 
     async def give() -> tuple[str, Secret]:
-        asked.append(None)
+        readings.append(None)
         return exchange.account
 
     monkeypatch.setattr(exchange.renewal, "_credentials", give)
-    return asked
+    return readings

@@ -49,8 +49,8 @@ def read(content: bytes) -> CachedLogin:
 def problem(content: bytes) -> str:
     with pytest.raises(InvalidLoginFileError) as caught:
         read(content)
-    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
-    own = [frame for frame in shown.stack if frame.filename == cached_login.__file__]
+    formatted = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    own = [frame for frame in formatted.stack if frame.filename == cached_login.__file__]
     assert CANARY not in f"{caught.value!r}{[frame.locals for frame in own]}"
     return str(caught.value)
 

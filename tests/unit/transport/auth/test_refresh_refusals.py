@@ -130,14 +130,14 @@ class TestRefusals:
 
 def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """One entry for each time that the credentials are asked for."""
-    asked: list[None] = []
+    readings: list[None] = []
 
     async def give() -> tuple[str, Secret]:
-        asked.append(None)
+        readings.append(None)
         return exchange.account
 
     monkeypatch.setattr(exchange.renewal, "_credentials", give)
-    return asked
+    return readings
 
 
 class TestCredentials:
@@ -169,19 +169,19 @@ class TestCredentials:
     ) -> None:
         exchange = Exchange(lifetime=1000)
         await exchange.call()
-        asked = 0
+        readings = 0
 
         async def stumble() -> tuple[str, Secret]:
-            nonlocal asked
-            asked += 1
+            nonlocal readings
+            readings += 1
             raise KeyError("vault")
 
         monkeypatch.setattr(exchange.renewal, "_credentials", stumble)
         await anyio.sleep(950)
         for _ in range(20):
             assert await exchange.call() == 200
-        assert asked == 1
+        assert readings == 1
         await anyio.sleep(5)
         assert await exchange.call() == 200
         await anyio.sleep(1)
-        assert asked == 2
+        assert readings == 2

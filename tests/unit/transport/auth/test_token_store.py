@@ -120,10 +120,10 @@ def test_file_holds_no_password_that_the_reply_repeats(path: Path) -> None:
 
 
 class TestWhere:
-    @pytest.mark.parametrize("given", ["", "a\0b", b"token.json", 5, True, "\ud800", "folder/", "/", "..", "a/.."])
-    def test_value_that_is_no_path_is_refused(self, given: Any) -> None:
+    @pytest.mark.parametrize("path", ["", "a\0b", b"token.json", 5, True, "\ud800", "folder/", "/", "..", "a/.."])
+    def test_value_that_is_no_path_is_refused(self, path: Any) -> None:
         with pytest.raises(ConfigurationError, match="TokenFile needs the path of a file"):
-            TokenFile(given)
+            TokenFile(path)
 
     def test_path_does_not_follow_a_change_of_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)

@@ -60,8 +60,8 @@ async def failure(
 
     with pytest.raises(TransportError) as caught:
         await network(library, handler)(request(kind, content=CANARY.encode(), token=Secret(CANARY)))
-    shown = "".join(traceback.format_exception(caught.value))
-    assert CANARY not in shown
+    text = "".join(traceback.format_exception(caught.value))
+    assert CANARY not in text
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
     return caught.value

@@ -125,7 +125,7 @@ def test_a_proxy_that_refuses(status: int, permanent: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "shown"),
+    ("location", "expected"),
     [
         ("https://elsewhere.example/login?token=s3cret#s3cret", "https://elsewhere.example/login"),
         ("https://me:s3cret@elsewhere.example:8443/x;jsessionid=s3cret", "https://elsewhere.example:8443/x"),
@@ -140,5 +140,5 @@ def test_a_proxy_that_refuses(status: int, permanent: bool) -> None:
         (None, None),
     ],
 )
-def test_destination_of_a_redirect_is_shown_without_secrets(location: str | None, shown: str | None) -> None:
-    assert destination(location) == shown
+def test_destination_of_a_redirect_is_shown_without_secrets(location: str | None, expected: str | None) -> None:
+    assert destination(location) == expected

@@ -230,29 +230,29 @@ class TestWaits:
         assert decision.delay == pytest.approx(delay)
 
     @pytest.mark.parametrize(
-        ("asked", "chance", "delay"),
+        ("retry_after", "chance", "delay"),
         [(0.0, 1.0, 0.0), (7.0, 0.0, 7.0), (7.0, 1.0, 7.7), (120.0, 1.0, 121.0), (0.25, 0.5, 0.2625)],
     )
     @pytest.mark.parametrize("error", [RateLimitedError("", status=429), ServerError("", status=503)], ids=str)
     def test_never_earlier_than_asked(
-        self, error: FreightExchangeError, asked: float, chance: float, delay: float
+        self, error: FreightExchangeError, retry_after: float, chance: float, delay: float
     ) -> None:
-        decision = decide(error, READ, retry_after=asked, chance=chance)
+        decision = decide(error, READ, retry_after=retry_after, chance=chance)
         assert isinstance(decision, Again)
         assert decision.delay == pytest.approx(delay)
 
     @pytest.mark.parametrize(
-        ("error", "asked"),
+        ("error", "retry_after"),
         [
             pytest.param(RateLimitedError("", status=429), 10.0, id="429"),
             pytest.param(ServerError("", status=503), 10.0, id="503"),
             pytest.param(ServerError("", status=503), 121.0, id="503 beyond any wait"),
         ],
     )
-    def test_wait_beyond_the_deadline_is_not_begun(self, error: FreightExchangeError, asked: float) -> None:
-        assert isinstance(decide(error, READ, retry_after=asked, remaining=10.0, chance=0.0), GiveUp)
-        if asked <= 120:
-            assert isinstance(decide(error, READ, retry_after=asked, remaining=10.1, chance=0.0), Again)
+    def test_wait_beyond_the_deadline_is_not_begun(self, error: FreightExchangeError, retry_after: float) -> None:
+        assert isinstance(decide(error, READ, retry_after=retry_after, remaining=10.0, chance=0.0), GiveUp)
+        if retry_after <= 120:
+            assert isinstance(decide(error, READ, retry_after=retry_after, remaining=10.1, chance=0.0), Again)
 
     def test_a_back_off_beyond_the_deadline_is_not_begun(self) -> None:
         assert isinstance(decide(TransportError(), READ, remaining=0.05, chance=1.0), GiveUp)
@@ -267,14 +267,14 @@ class TestWaits:
         row=st.sampled_from(MATRIX),
         kind=st.sampled_from(RequestKind),
         attempt=st.integers(1, 12),
-        asked=st.none() | st.floats(0, 1e9),
+        retry_after=st.none() | st.floats(0, 1e9),
         remaining=st.floats(-5, 300),
         chance=st.floats(0, 1),
     )
     def test_every_wait_ends_within_the_deadline(
-        self, row: Row, kind: RequestKind, attempt: int, asked: float | None, remaining: float, chance: float
+        self, row: Row, kind: RequestKind, attempt: int, retry_after: float | None, remaining: float, chance: float
     ) -> None:
-        decision = decide(row.error, kind, attempt=attempt, retry_after=asked, remaining=remaining, chance=chance)
+        decision = decide(row.error, kind, attempt=attempt, retry_after=retry_after, remaining=remaining, chance=chance)
         if isinstance(decision, Again):
             assert 0 <= decision.delay < remaining
 

@@ -22,9 +22,9 @@ class Service:
         if request.url.path.endswith("login"):
             return httpx.Response(200, json={"user": {"access_token": "a-token", "expires_on": 10**6}})
         self.times.append(anyio.current_time())
-        asked, self.retry_after = self.retry_after, None
-        if asked is not None:
-            return httpx.Response(429, headers={"retry-after": f"{asked:.0f}"}, json={})
+        wait, self.retry_after = self.retry_after, None
+        if wait is not None:
+            return httpx.Response(429, headers={"retry-after": f"{wait:.0f}"}, json={})
         return httpx.Response(200, json={"carriers": {}})
 
     def client(self) -> FreightExchange:
@@ -32,9 +32,11 @@ class Service:
         return FreightExchange("https://host/api", email="me@co.example", password="p", http_client=http)
 
 
-@pytest.mark.parametrize(("asked", "held"), [(1000, 1000), (10**8, 3600)])
-async def test_read_is_not_sent_before_the_time_that_another_read_was_asked_to_wait(asked: int, held: int) -> None:
-    service = Service(asked)
+@pytest.mark.parametrize(("retry_after", "held"), [(1000, 1000), (10**8, 3600)])
+async def test_read_is_not_sent_before_the_time_that_another_read_was_asked_to_wait(
+    retry_after: int, held: int
+) -> None:
+    service = Service(retry_after)
     async with service.client() as exchange:
         with pytest.raises(RateLimitedError):
             await exchange.carriers.list().collect()

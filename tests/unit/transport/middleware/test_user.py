@@ -152,7 +152,7 @@ class Stateful:
 
 
 @pytest.mark.parametrize(
-    ("layer", "name", "given"),
+    ("layer", "name", "result"),
     [
         (forgetful, "forgetful", "NoneType"),
         (native, "native", "Response"),
@@ -163,9 +163,9 @@ class Stateful:
 )
 @pytest.mark.parametrize("kind", list(RequestKind))
 async def test_result_that_is_no_response_is_refused_with_the_name_of_the_middleware(
-    kind: RequestKind, layer: Any, name: str, given: str
+    kind: RequestKind, layer: Any, name: str, result: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{given}$"):
+    with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{result}$"):
         await compose([guarded(layer)], Sender())(request(kind))
 
 

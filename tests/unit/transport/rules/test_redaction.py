@@ -29,8 +29,8 @@ class TestSecret:
     def test_only_reveal_shows_it(self) -> None:
         secret = Secret(CANARY)
         assert secret.reveal() == CANARY
-        for shown in (repr(secret), str(secret), f"{secret}", f"{secret!s:>20}", repr([secret]), repr({"a": secret})):
-            assert CANARY not in shown
+        for text in (repr(secret), str(secret), f"{secret}", f"{secret!s:>20}", repr([secret]), repr({"a": secret})):
+            assert CANARY not in text
         assert not hasattr(secret, "__dict__")
 
     @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -97,19 +97,19 @@ class TestText:
 
     def test_a_basic_header_is_masked_unknown(self) -> None:
         text = 'Authorization: Basic bWU6c2VjcmV0, {"authorization": "Basic bWU6c2VjcmV0"} basic information'
-        shown = knowing().text(text)
-        assert "bWU6c2VjcmV0" not in shown
-        assert "basic information" in shown
+        redacted = knowing().text(text)
+        assert "bWU6c2VjcmV0" not in redacted
+        assert "basic information" in redacted
 
-    @pytest.mark.parametrize("shown", range(1, len(CANARY)))
-    def test_a_cut_text_does_not_end_in_the_beginning_of_a_secret(self, shown: int) -> None:
-        text = knowing(CANARY).text("x" * (LONGEST - shown) + CANARY + "y" * 5000)
-        assert text == f"{'x' * (LONGEST - shown)}... ({LONGEST - shown + len(CANARY) + 5000} characters)"
+    @pytest.mark.parametrize("length", range(1, len(CANARY)))
+    def test_a_cut_text_does_not_end_in_the_beginning_of_a_secret(self, length: int) -> None:
+        text = knowing(CANARY).text("x" * (LONGEST - length) + CANARY + "y" * 5000)
+        assert text == f"{'x' * (LONGEST - length)}... ({LONGEST - length + len(CANARY) + 5000} characters)"
 
     def test_a_text_of_the_letter_that_a_secret_begins_with_is_kept(self) -> None:
         """Such as the padding of an error page: to drop it letter by letter would block the loop for seconds."""
-        shown = knowing("eyJhbGciOi").text("e" * 2 * LONGEST)
-        assert shown == f"{'e' * (LONGEST - 1)}... ({2 * LONGEST} characters)"
+        redacted = knowing("eyJhbGciOi").text("e" * 2 * LONGEST)
+        assert redacted == f"{'e' * (LONGEST - 1)}... ({2 * LONGEST} characters)"
 
     def test_no_chain_of_secrets_at_a_cut_leaves_a_half(self) -> None:
         text = knowing("abcd", "cdef", "efgh-and-more").text(f"{'.' * (LONGEST - 6)}abcdef{'y' * 5000}")
@@ -184,10 +184,10 @@ class TestClean:
         assert error.path == f"raterequests.{MASK}.weight"
         assert error.raw == {MASK: MASK}
 
-    @pytest.mark.parametrize("shown", range(3, 12))
+    @pytest.mark.parametrize("length", range(3, 12))
     @pytest.mark.parametrize("behind", ["", "it's "])
-    def test_a_secret_that_a_quotation_cuts_leaves_no_half(self, shown: int, behind: str) -> None:
-        quoted = repr(f"{behind}{CANARY[:shown]}...")
+    def test_a_secret_that_a_quotation_cuts_leaves_no_half(self, length: int, behind: str) -> None:
+        quoted = repr(f"{behind}{CANARY[:length]}...")
         error = DecodeError(f"{quoted} where a number is due")
         redact_decode_error(error, knowing(CANARY))
         assert CANARY[:3] not in error.message

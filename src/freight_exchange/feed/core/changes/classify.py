@@ -177,8 +177,8 @@ def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | No
     several = tuple(states.values())
     if len(several) == 1 or before is None:
         return several
-    shown = {before.digest[start : start + DIGEST] for start in range(0, len(before.digest), DIGEST)}
-    fresh = [several[at] for at, state in enumerate(states) if state not in shown]
+    digests = {before.digest[start : start + DIGEST] for start in range(0, len(before.digest), DIGEST)}
+    fresh = [several[at] for at, state in enumerate(states) if state not in digests]
     if fresh or before.record is None:
         return fresh or several[-1:]
     known = recall(before.record)

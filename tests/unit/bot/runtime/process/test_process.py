@@ -223,12 +223,12 @@ class TestStandby:
                 first.send_signal(signal.SIGTERM)
                 assert end_of(first)[0] == 0
                 until(second, "at the handlers")
-                assert asked(port, "/livez").startswith(b"running, ")
+                assert response_of(port, "/livez").startswith(b"running, ")
                 second.send_signal(signal.SIGTERM)
                 assert end_of(second)[:2] == (0, "closed\noffers 1\n")
 
 
-def asked(port: int, path: str) -> bytes:
+def response_of(port: int, path: str) -> bytes:
     """Request a path until a process answers."""
     for _ in range(600):
         try:
