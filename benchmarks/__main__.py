@@ -62,7 +62,7 @@ def main() -> int:
     profiles = profiling.tables() if "calls" in (options.sections or _SECTIONS) else {}
     seconds = time.perf_counter() - began
     kept = {
-        "machine": _machine(scale, seconds, busy),
+        "machine": _machine(seconds, busy),
         "tables": {name: attrs.asdict(table) for name, table in tables.items()},
         "oddities": odd,
         "profiles": profiles,
@@ -82,7 +82,7 @@ def _noting(section: str) -> Callable[[str], None]:
     return note
 
 
-def _machine(scale: Scale, seconds: float, busy: float) -> dict[str, Any]:
+def _machine(seconds: float, busy: float) -> dict[str, Any]:
     peers = {name: version(name) for name in _PEERS}
     cores, when = os.cpu_count() or 1, datetime.now(UTC).date().isoformat()
     load = (_busy() + busy) / 2

@@ -37,7 +37,6 @@ SHIPMENTS: Final = (RateRequest, Listing, Bid)
 SUBMIT: Final = ("POST quote/request (submit)", "POST quote/bid", "POST quote/submitoffer")
 RESPOND: Final = ("POST quote/offer", "POST quote/approveoffer")
 ROUTE_WRITES: Final = ("POST route", "PUT route")
-UNPAGED: Final = ("GET carrier", "GET currency")
 PUBLISH: Final = ("POST quote/request (publish)", "POST quote/submitrequest", "POST request")
 
 
@@ -82,14 +81,6 @@ def lists(change: Callable[[str, list[Any]], object]) -> Change:
     """Change every listing."""
     return lambda row, outcomes: {
         name: change(name, value) if isinstance(value, list) else value for name, value in outcomes.items()
-    }
-
-
-def lists_without_a_size(error: type[FreightExchangeError]) -> Change:
-    """Replace every listing with pages of the default size by an error."""
-    return lambda row, outcomes: {
-        name: Failed(error) if isinstance(value, list) and name != "paged" and row not in UNPAGED else value
-        for name, value in outcomes.items()
     }
 
 

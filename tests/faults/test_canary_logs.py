@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 from random import Random
 from typing import Any
-from urllib.parse import quote
 
 import attrs
 import httpx
 import httpx2
 import pytest
-from tests.faults.canary import PROXY_PASSWORD, TOKEN, Catch
+from tests.faults.canary import TOKEN, Catch
 from tests.faults.h2_server import serve_h2
 from tests.faults.support import patient, stocked
 from tests.faults.test_canary import USER, canaries, exercise, watched
@@ -23,7 +22,6 @@ from freight_exchange.testing import Sandbox
 
 EMAIL = "canary@demo.example"
 BEARER = f"Bearer {TOKEN}"
-_QUOTED = quote(PROXY_PASSWORD, safe="")
 
 
 def _repeating(reply: Reply, _: float, __: Random) -> Reply:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Deploy", "Gone", "quoting"]
 
-Build = Callable[["Deploy"], None]
 URL = "https://exchange.example/api"
 
 

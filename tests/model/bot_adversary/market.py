@@ -7,11 +7,9 @@ from typing import Final
 
 import attrs
 
-__all__ = ["CURRENCIES", "PERSON", "Bid", "Market", "Shipment"]
+__all__ = ["CURRENCIES", "Bid", "Market", "Shipment"]
 
 CURRENCIES: Final = {11: "EUR", 23: "USD", 40: "CNY"}
-PERSON: Final = "a person"
-"""Author of the offers that are made by hand on the bot's account."""
 
 _PORTS: Final = ("Hong Kong", "Busan", "Hamburg", "Callao")
 

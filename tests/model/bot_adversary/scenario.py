@@ -107,8 +107,3 @@ class Scenario:
 def is_offer(call: Call) -> bool:
     """Return whether a call submits an offer."""
     return call.is_offer
-
-
-def is_bids(call: Call) -> bool:
-    """Return whether a call lists own bids."""
-    return call.method == "GET" and call.path == "quote/bid"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from decimal import Decimal
@@ -278,5 +278,4 @@ async def world_of(seed: int, folder: Path) -> AsyncIterator[World]:
             tasks.cancel_scope.cancel()
 
 
-Play = Callable[[World], Awaitable[None]]
 SETTLE: Final = timedelta(seconds=30)

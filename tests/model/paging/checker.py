@@ -63,12 +63,12 @@ def _judge_reading(plan: Plan, server: Server, outcome: str, found: Sequence[Any
     )
     yielded = Counter(_key_of(plan, record) for record in found)
     excused = _excuse(plan, server, begun)
-    if excused is None and plan.reading == "plain" and _moved(plan, server, begun):
+    if excused is None and plan.reading == "plain" and _moved(server, begun):
         excused = "the listing moved"
     lost = (stood - yielded).total() if outcome == "complete" else 0
     wrong = Wrong.LOST if lost and excused is None else None
     ever = Counter(_key(plan, row) for row in held if row.visible and row.until > begun)
-    still = not _moved(plan, server, begun) or plan.noun != "bids"
+    still = not _moved(server, begun) or plan.noun != "bids"
     if wrong is None and still and yielded - ever:
         wrong = Wrong.REPEATED
     return Judgement(wrong=wrong, excused=excused, lost=lost)
@@ -155,7 +155,7 @@ def _hollow_runs(replies: Sequence[Served]) -> list[list[int]]:
     return runs
 
 
-def _moved(plan: Plan, server: Server, begun: int) -> bool:
+def _moved(server: Server, begun: int) -> bool:
     """Return whether rows moved between the pages of the reading, by themselves or because the page size changed."""
     return bool(server.moves) or _resized(server.served[begun:])
 

@@ -26,7 +26,6 @@ _PATHS = {
     "/api/route": "routes",
 }
 _SHOWN_BY = {None, "offers", "active"}
-_TYPES = frozenset({"active", "sel", "nsel", "offers"})
 _ALONE, _LONG = 20, 130
 """Rows in a row that a server hides, at most, where it hides runs and long runs."""
 

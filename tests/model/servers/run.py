@@ -97,7 +97,6 @@ class _Watch:
         self.log = Log()
         self._store = MemoryStore()
         self._chance = random.Random(f"reader {schedule.seed}")
-        self._in_hand: Reported | None = None
         self._feed: Any = None
         self._number = 0
 
@@ -144,11 +143,7 @@ class _Watch:
                             self.log.slept.append(Span(began, anyio.current_time()))
                         if session.ending == "break" and anyio.current_time() > session.end - 300:
                             break
-                        self._in_hand_acknowledged()
                     self._feed = None
-
-    def _in_hand_acknowledged(self) -> None:
-        self._in_hand = None
 
     def _note(self, event: object) -> None:
         now = anyio.current_time()
@@ -170,12 +165,9 @@ class _Watch:
                 now, type(event).__name__, None, None, False, None, False, str(event), session=self._number
             )
         before = self.log.reported[-1] if self.log.reported else None
-        if before is not None and self._last_in_hand == before and _same(before, reported):
+        if before is not None and _same(before, reported):
             reported = attrs.evolve(reported, again=True)
-        self._last_in_hand = reported
         self.log.reported.append(reported)
-
-    _last_in_hand: Reported | None = None
 
     def _hook(self, event: Event) -> None:
         now = anyio.current_time()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from freight_exchange.sandbox.core.operations import bids, lists, offers, requests, routes
 from freight_exchange.sandbox.core.request_context import Operation
 
-__all__ = ["OPERATIONS", "WRITES"]
+__all__ = ["OPERATIONS"]
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "quote/request"): requests.open_requests,
@@ -28,17 +28,3 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "carrier"): lists.carriers,
     ("GET", "currency"): lists.currencies,
 }
-
-WRITES = frozenset(
-    {
-        ("POST", "quote/request"),
-        ("POST", "quote/submitrequest"),
-        ("POST", "request"),
-        ("POST", "route"),
-        ("PUT", "route"),
-        ("POST", "quote/offer"),
-        ("POST", "quote/approveoffer"),
-        ("POST", "quote/bid"),
-        ("POST", "quote/submitoffer"),
-    }
-)
