@@ -257,7 +257,7 @@ MUTATIONS: Final = (
         "feed/core/changes/schema_drift.py",
         "if before.last_seen < observation.sent - observation.window:",
         "if False:",
-        "tests/unit/feed/test_classify.py",
+        "tests/unit/feed/test_schema_drift.py",
     ),
     one(
         "7 a deep look does not ask what was updated lately before it finds a change of shape",

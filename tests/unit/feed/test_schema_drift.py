@@ -73,18 +73,23 @@ def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:
     assert [event.kind for event in reported(back)] == ["updated"]
 
 
-def test_updates_are_no_schema_change_where_the_window_proves_them() -> None:
-    """A shipper who adds the same to three requests, alone in the window: its requests were last seen before that."""
-    _, known = look(shape(3))
-    meaning, known = look(shape(3, incoterm="FOB"), known, sent=2000.0)
-    assert [event.kind for event in reported(meaning)] == ["updated"] * 3
+ADDED_ALIKE = [{"incoterm": "FOB"}, {"extra": {"priority": "A"}}]
+
+
+@pytest.mark.parametrize("added", ADDED_ALIKE)
+def test_updates_are_no_schema_change_where_the_window_proves_them(added: Any) -> None:
+    """A shipper who adds the same to several requests, alone in the window: they were last seen before that."""
+    _, known = look(shape(8))
+    meaning, known = look(shape(8, **added), known, sent=2000.0)
+    assert [event.kind for event in reported(meaning)] == ["updated"] * 8
     assert not meaning.schema.fields
 
 
-def test_an_update_is_not_excused_by_a_schema_change_where_the_window_proves_it() -> None:
+@pytest.mark.parametrize("added", ADDED_ALIKE)
+def test_an_update_is_not_excused_by_a_schema_change_where_the_window_proves_it(added: Any) -> None:
     _, known = look(shape(12))
-    meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
-    late, _ = look([request(11, incoterm="FOB")], known, sent=2500.0, schema=meaning.schema)
+    meaning, known = look(shape(10, **added), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
+    late, _ = look([request(11, **added)], known, sent=2500.0, schema=meaning.schema)
     assert [event.kind for event in reported(late)] == ["updated"]
 
 
