@@ -186,8 +186,11 @@ async def test_a_service_that_ignores_the_offset_is_reported_in_the_status(store
     await rig.goes_on_for(2 * HOUR)
     # A request outside its one page is not absent, and is not looked up again and again.
     assert (len(rig.tale), len(service.lookups)) == (20, 0)
-    service.publish(*range(100, 120))
-    await rig.goes_on_for(2 * HOUR)
+    service.publish(*range(100, 103))
+    await rig.goes_on_for(1 * HOUR)
+    assert (len(rig.tale), len(service.lookups)) == (23, 0)
+    service.publish(*range(103, 120))
+    await rig.goes_on_for(1 * HOUR)
     assert (len(rig.tale), len(service.lookups)) == (40, 0)
     service.clamp = 10_000
     await rig.goes_on_for(2 * HOUR)

@@ -219,8 +219,9 @@ async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
     covered = rig.journal.state.watermark
     service.latency = 40.0
     service.publish(*range(100))
-    while not any(isinstance(reported, Degraded) for reported in rig.reported):
-        await rig.looks()
+    with anyio.fail_after(HOUR):
+        while not any(isinstance(reported, Degraded) for reported in rig.reported):
+            await rig.looks()
     (lost,) = (reported for reported in rig.reported if isinstance(reported, Scan) and reported.error is not None)
     assert (lost.tier, lost.complete) == ("narrow", False)
     assert lost.elapsed == pytest.approx(600)
