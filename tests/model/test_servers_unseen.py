@@ -1,77 +1,160 @@
-"""Excuses of the judge of servers with quirks: each holds for what no reply contained, and for nothing else."""
+"""Excuses of the judge for final states without a report: no reply contained them. And the nearest that one did."""
 
 from __future__ import annotations
 
-import math
-from datetime import timedelta
-from typing import Any
-
 import attrs
-from tests.model.servers.drawing import draw
-from tests.model.servers.market import Content, Market
-from tests.model.servers.quirks import Cache, Empty, Quirks, Span
-from tests.model.servers.run import Log
-from tests.model.servers.server import Served, StrangeServer
-from tests.model.servers.unseen import Unseen
+import pytest
+from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
+from tests.model.servers.quirks import Cache, Empty, Quirks, Replicas, Span
+from tests.model.servers.unseen import DAILY
 
-CONTENT = Content("upright", 1, "Durban", "FOB", "Available")
-ALL = Empty(Span(1000.0, 5000.0), listings=True, lookups=True, share=1.0, form="object")
+AN_HOUR = Quirks(windows="an hour")
+FAILURE = Empty(Span(1000.0, 5000.0), listings=True, lookups=True, share=1.0, form="object")
 
 
-def unseen(quirks: Quirks, *listings: tuple[float, int, bool], stamp: float = 900.0, live: float = 1.0) -> Unseen:
-    """Return the replies to a watcher that made these listings: time, window, and whether they list request 1."""
-    market = Market(lambda at: at)
-    market.publish(stamp, CONTENT)
-    schedule = attrs.evolve(
-        draw(1, ("texts",)), quirks=quirks, market=market, end=30_000.0, interval=timedelta(seconds=300)
-    )
-    server = StrangeServer(market, quirks, 1)
-    for at, window, lists_it in listings:
-        body: dict[str, Any] = {"secondsSinceUpdate": window, "offset": 0}
-        server.served.append(Served(at, "listing", body, False, {1: CONTENT} if lists_it else {}, as_of=at))
-    return Unseen(schedule, Log(live=[live], listed=live + 1.0), server)
+def missed(run: HandMadeRun) -> list[str]:
+    return [excuse for kind, excuse in run.finds if kind == "missed"]
 
 
-def test_state_left_while_hidden_if_the_widest_window_is_an_hour() -> None:
-    hour = Quirks(windows="an hour", empties=(ALL,))
-    assert unseen(hour).left_while_hidden(1, 900.0, CONTENT)
-    assert not unseen(Quirks(empties=(ALL,))).left_while_hidden(1, 900.0, CONTENT)
-    assert not unseen(Quirks(windows="an hour")).left_while_hidden(1, 900.0, CONTENT)
+def published(
+    quirks: Quirks, *listings: float, at: float = 1500.0, stamp: float | None = None, degraded: float | None = None
+) -> list[str]:
+    """Return the excuses for request 1, which is published and never reported; some listings show it."""
+    run = HandMadeRun(quirks, start="backfill")
+    run.listing(0.5, WIDEST)
+    run.market.publish(at, FIRST, stamp=stamp)
+    for listing in listings:
+        run.listing(listing, 345, 1)
+    run.listing(20_000.0, 345)
+    run.log.degraded += [] if degraded is None else [degraded]
+    return missed(run)
 
 
-def test_state_that_a_listing_contains_or_that_was_listed_for_intervals_was_not_hidden() -> None:
-    hour = Quirks(windows="an hour", empties=(ALL,))
-    assert not unseen(hour, (950.0, 345, True)).left_while_hidden(1, 900.0, CONTENT)
-    assert not unseen(hour, stamp=500.0).left_while_hidden(1, 500.0, CONTENT)
+@pytest.mark.parametrize(
+    "quirks",
+    [
+        Quirks(),
+        AN_HOUR,
+        attrs.evolve(AN_HOUR, empties=(FAILURE,)),
+        attrs.evolve(AN_HOUR, lookups_have_windows=True),
+        Quirks(windows="capped", cap=7200),
+    ],
+    ids=str,
+)
+def test_state_that_a_listing_shows_has_no_excuse(quirks: Quirks) -> None:
+    assert published(quirks, 1600.0) == [""]
+    assert published(quirks, 1600.0, degraded=1550.0) == [""]
 
 
-def test_update_left_when_no_window_reaches_back_to_it() -> None:
-    hour = Quirks(windows="an hour")
-    assert unseen(hour, (4000.0, 345, False), (4600.0, 345, False)).left(1) == 4600.0
-    assert unseen(Quirks(), (4000.0, 345, False)).left(1) is None
+def test_state_that_every_scan_should_have_listed_has_no_excuse() -> None:
+    for quirks in (Quirks(), AN_HOUR, Quirks(windows="capped", cap=7200)):
+        assert published(quirks) == [""]
 
 
-def test_first_scan_hides_what_a_failure_or_a_cache_of_shuffled_pages_hides() -> None:
-    failing = Quirks(empties=(attrs.evolve(ALL, span=Span(0.0, 100.0)),))
-    cached = Quirks(shuffled=True, cache=Cache(60.0, listings=True, lookups=True, key="body", until=math.inf))
-    for quirks in (failing, cached):
-        assert unseen(quirks, (0.5, 432_000, False)).was_hidden_at_entry(1)
-        assert not unseen(quirks, (0.5, 432_000, True)).was_hidden_at_entry(1)
-    assert not unseen(Quirks(shuffled=True), (0.5, 432_000, False)).was_hidden_at_entry(1)
+def test_update_that_is_older_than_the_widest_window_when_it_appears_is_never_listed() -> None:
+    assert published(AN_HOUR, stamp=1500.0 - 3700.0) == ["never listed"]
+    assert published(AN_HOUR, stamp=1500.0 - 3500.0) == [""]
+    lagging = attrs.evolve(AN_HOUR, replicas=Replicas((3700.0,), "request", 1e9))
+    assert published(lagging) == ["never listed"]
+    assert published(attrs.evolve(lagging, replicas=Replicas((900.0,), "request", 1e9))) == [""]
 
 
-def test_scan_after_the_first_one_decides_unless_a_failure_hides_the_update() -> None:
-    failing = Quirks(empties=(ALL,))
-    during = {"stamp": 1500.0, "live": 1499.0}
-    assert unseen(failing, (1600.0, 200, False), **during).was_hidden_when_decided(1, 1499.5)
-    assert not unseen(Quirks(), (1600.0, 200, False), **during).was_hidden_when_decided(1, 1499.5)
-    assert not unseen(failing, (1600.0, 200, False), (5100.0, 345, True), **during).was_hidden_when_decided(1, 1499.5)
-    assert not unseen(failing, (1600.0, 200, False), **during).was_hidden_when_decided(1, 1501.0)
+def test_update_that_is_older_than_six_hours_when_it_appears_waits_for_the_daily_scan() -> None:
+    assert published(Quirks(), stamp=1500.0 - 20_000.0) == [DAILY]
+    assert published(Quirks(), 1600.0, stamp=1500.0 - 20_000.0) == [""]
+    assert published(Quirks(), stamp=1500.0 - 17_000.0) == [""]
 
 
-def test_clock_that_is_set_back_brings_in_only_what_no_listing_contained_before() -> None:
-    back = Quirks(jumps=((2000.0, -3600.0),))
-    assert unseen(back, (500.0, 3600, False)).was_brought_back_by_the_clock(1, 2100.0)
-    assert not unseen(back, (500.0, 3600, True)).was_brought_back_by_the_clock(1, 2100.0)
-    assert not unseen(back, (500.0, 3600, False)).was_brought_back_by_the_clock(1, 1900.0)
-    assert not unseen(Quirks(jumps=((2000.0, 3600.0),))).was_brought_back_by_the_clock(1, 2100.0)
+def test_failure_that_hides_a_state_until_no_hourly_scan_can_list_it() -> None:
+    hidden = "hidden until no hourly scan could list it any more"
+    failing = attrs.evolve(AN_HOUR, empties=(FAILURE,))
+    assert published(failing) == [hidden]
+    assert published(failing, 1600.0) == [""]
+    assert published(failing, at=500.0) == [""]
+    assert published(Quirks(empties=(FAILURE,))) == [""]
+    short = attrs.evolve(FAILURE, span=Span(1000.0, 2900.0))
+    assert published(attrs.evolve(AN_HOUR, empties=(short,))) == [""]
+    look_ups = attrs.evolve(FAILURE, listings=False)
+    assert published(attrs.evolve(AN_HOUR, empties=(look_ups,))) == [""]
+
+
+def test_failure_that_is_reported_while_an_update_leaves_the_widest_window() -> None:
+    degraded = ["Degraded when it left the widest window of the service"]
+    assert published(AN_HOUR, degraded=2000.0) == degraded
+    assert published(AN_HOUR, 1600.0, degraded=2000.0) == [""]
+    assert published(Quirks(), degraded=2000.0) == [""]
+    assert published(AN_HOUR, degraded=20_001.0) == [""]
+
+
+def test_failure_that_ended_before_the_update_left_is_no_excuse() -> None:
+    def recovered(at: float) -> list[str]:
+        run = HandMadeRun(AN_HOUR, start="backfill")
+        run.listing(0.5, WIDEST)
+        run.market.publish(1500.0, FIRST)
+        run.log.degraded.append(1600.0)
+        run.log.recovered.append(at)
+        run.listing(5050.0, 345)
+        run.listing(5150.0, 345)
+        return missed(run)
+
+    assert recovered(5151.0) == ["Degraded when it left the widest window of the service"]
+    assert recovered(5050.0) == [""]
+
+
+# Requests that are reported as withdrawn, and stand
+
+
+def back(quirks: Quirks, *listings: float, updated: float | None = None) -> list[str]:
+    """Return the excuses for request 1, whose withdrawal at 5000 is the last report of it."""
+    run = HandMadeRun(quirks, start="backfill")
+    run.listing(0.5, WIDEST)
+    run.market.publish(900.0, FIRST)
+    run.listing(1000.0, 345, 1)
+    run.report(1000.0, "new", 1)
+    run.look_up(5000.0, 1)
+    run.report(5000.0, "withdrawn", 1)
+    if updated is not None:
+        run.market.update(updated, 1, SECOND)
+    for at in listings:
+        run.listing(at, 345, 1)
+    return missed(run)
+
+
+def test_withdrawn_request_is_not_reported_again_if_no_question_shows_it() -> None:
+    windows = attrs.evolve(AN_HOUR, lookups_have_windows=True)
+    assert back(windows) == ["shown to no question, as if gone"]
+    assert back(AN_HOUR) == ["never listed"]
+    assert back(Quirks(lookups_have_windows=True)) == [""]
+    assert back(windows, 5400.0) == [""]
+
+
+def test_withdrawn_request_that_is_updated_is_to_be_reported() -> None:
+    windows = attrs.evolve(AN_HOUR, lookups_have_windows=True)
+    assert back(windows, updated=5300.0) == [""]
+    assert back(windows, 5400.0, updated=5300.0) == [""]
+
+
+def test_cache_that_answers_every_window_alike_excuses_only_what_it_showed_to_the_first_scan() -> None:
+    pages = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=1e9))
+    cache = ["a cache that answers every window alike"]
+
+    def excuses(quirks: Quirks, *listings: float, start: str = "now", first: int = 0) -> list[str]:
+        """Request 1 stands before, if it is `first` listed then; it is published or updated at 50."""
+        run = HandMadeRun(quirks, start=start, listed=100.0)
+        if first:
+            run.market.publish(-1000.0, FIRST)
+        run.listing(0.5, WIDEST, *(first,) * first)
+        if first:
+            run.market.update(50.0, 1, SECOND)
+        else:
+            run.market.publish(50.0, SECOND)
+        for at in listings:
+            run.listing(at, 345 if at > 100.0 else WIDEST, 1)
+        return missed(run)
+
+    assert excuses(pages, first=1) == cache
+    assert excuses(pages, 60.0, first=1) == [""]
+    assert excuses(pages, 400.0, first=1) == [""]
+    assert excuses(pages, 60.0, 400.0) == [""]
+    assert excuses(pages, 60.0, start="backfill") == [""]
+    assert excuses(Quirks(), first=1) == [""]

@@ -6,7 +6,8 @@ Written without knowledge of the feed's own code: a second opinion beside `tests
 from __future__ import annotations
 
 from tests.model.servers.drawing import QUIRKS, Schedule, draw
-from tests.model.servers.judge import Find, judge
+from tests.model.servers.find import Find
+from tests.model.servers.judge import judge
 from tests.model.servers.run import Log, watch
 from tests.model.servers.tally import Ran, Tally, run
 

@@ -32,7 +32,8 @@ class Reported:
 
     Attributes:
         content: Content of the request, in the words of the model; `None` for other events.
-        again: Whether the same event was in hand when the watcher's last run ended.
+        again: Whether the same event was in hand, unacknowledged, when the watcher's last run ended.
+        fields: Fields of the request that the service's document lacks.
     """
 
     at: float
@@ -45,6 +46,7 @@ class Reported:
     text: str
     changed: tuple[str, ...] = ()
     session: int = 0
+    fields: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -97,6 +99,7 @@ class _Watch:
         self.log = Log()
         self._store = MemoryStore()
         self._chance = random.Random(f"reader {schedule.seed}")
+        self._in_hand: Reported | None = None
         self._feed: Any = None
         self._number = 0
 
@@ -143,6 +146,8 @@ class _Watch:
                             self.log.slept.append(Span(began, anyio.current_time()))
                         if session.ending == "break" and anyio.current_time() > session.end - 300:
                             break
+                        # Pulling the next event acknowledges this one.
+                        self._in_hand = None
                     self._feed = None
 
     def _note(self, event: object) -> None:
@@ -159,14 +164,15 @@ class _Watch:
             reported = Reported(
                 now, event.kind, request.index, content, event.returned, event.observed_between, False, ""
             )
-            reported = attrs.evolve(reported, changed=event.changed, session=self._number)
+            fields = tuple(sorted(request.extra))
+            reported = attrs.evolve(reported, changed=event.changed, session=self._number, fields=fields)
         else:
             reported = Reported(
                 now, type(event).__name__, None, None, False, None, False, str(event), session=self._number
             )
-        before = self.log.reported[-1] if self.log.reported else None
-        if before is not None and _same(before, reported):
+        if self._in_hand is not None and _same(self._in_hand, reported):
             reported = attrs.evolve(reported, again=True)
+        self._in_hand = reported
         self.log.reported.append(reported)
 
     def _hook(self, event: Event) -> None:

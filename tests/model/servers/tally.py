@@ -7,15 +7,16 @@ from collections.abc import Iterable
 
 import attrs
 from tests.model.servers.drawing import draw
-from tests.model.servers.judge import Find, judge
+from tests.model.servers.find import Find
+from tests.model.servers.judge import judge
 from tests.model.servers.quirks import Span
 from tests.model.servers.replies import loudest_hour
 from tests.model.servers.run import watch
+from tests.model.servers.unseen import DAILY
 
 __all__ = ["Ran", "Tally", "run"]
 
 _LONGER = 54 * 3600.0
-_MISSED = ("missed", "missed withdrawal")
 
 
 @attrs.frozen
@@ -34,20 +35,19 @@ def run(seed: int, only: tuple[str, ...] = ()) -> Ran:
     schedule = draw(seed, only)
     log, server = watch(schedule)
     finds = tuple(judge(schedule, log, server))
-    if any(find.kind in _MISSED and not find.excuse for find in finds):
-        finds = _later(seed, only, finds)
+    if any(find.excuse == DAILY for find in finds):
+        finds = _confirmed(seed, only, finds)
     loudness = loudest_hour(server, Span(0, schedule.end)) / (3600 / schedule.interval.total_seconds())
     return Ran(seed, schedule.names, finds, len(server.served), len(log.reported), loudness)
 
 
-def _later(seed: int, only: tuple[str, ...], finds: tuple[Find, ...]) -> tuple[Find, ...]:
-    """Excuse what is reported later: the five-day scans are daily, and an absence takes two."""
+def _confirmed(seed: int, only: tuple[str, ...], finds: tuple[Find, ...]) -> tuple[Find, ...]:
+    """Excuse what the daily scan alone lists only if a longer run reports it."""
     schedule = draw(seed, only, longer=_LONGER)
-    still = {(find.kind, find.index) for find in judge(schedule, *watch(schedule)) if not find.excuse}
-    late = [find.kind in _MISSED and not find.excuse and (find.kind, find.index) not in still for find in finds]
+    still = {(find.kind, find.index) for find in judge(schedule, *watch(schedule))}
     return tuple(
-        attrs.evolve(find, excuse="reported by a later scan of five days") if reported else find
-        for find, reported in zip(finds, late, strict=True)
+        attrs.evolve(find, excuse="") if find.excuse == DAILY and (find.kind, find.index) in still else find
+        for find in finds
     )
 
 

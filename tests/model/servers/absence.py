@@ -1,0 +1,151 @@
+"""Requests that replies lack: whether any client could tell a failure from a withdrawal."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tests.model.servers.clocks import Clocks
+from tests.model.servers.drawing import Schedule
+from tests.model.servers.history import History
+from tests.model.servers.replies import begins, proven_updates
+from tests.model.servers.run import Log, Reported
+from tests.model.servers.server import Served, StrangeServer
+
+__all__ = ["Absence"]
+
+_ALLOWANCE: Final = 60.0
+_SLACK: Final = 60.0
+_HOUR: Final = 3600.0
+_SIX_HOURS: Final = 21_600.0
+_SCANS: Final = 2
+_MANY: Final = 3
+_TURN: Final = 1.2
+"""Intervals from one scan to the next, at most."""
+
+
+class Absence(History):
+    """Proof, by the replies of a run, about requests that they lack."""
+
+    def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
+        super().__init__(schedule, log, server)
+        self.clocks = Clocks(schedule, log, server)
+
+    def is_true_withdrawal(self, index: int, at: float) -> bool:
+        """Return whether a look-up, or the last scan, lacked what was gone, and no newer reply had shown it."""
+        # A reader who pauses comes to an event later than to the look-ups after it.
+        lookups = self.lookups(index, at)
+        for reply in (*(lookups if self.schedule.pauses else lookups[-1:]), *self._lacking(index, at)[-1:]):
+            newer = any(s.as_of >= reply.as_of for s in self._showing(index, reply.at))
+            if index not in reply.rows and not newer and self.is_true(index, None, reply.as_of):
+                return True
+        return False
+
+    def excuse_for_false(self, index: int, at: float) -> str:
+        """Return why replies said that a request was gone which was not, or nothing."""
+        if not self.is_gone_by_replies(index, at):
+            return ""
+        look = self.lookups(index, at)[-1]
+        quirks = self.schedule.quirks
+        if self.is_shown_to_no_question(index, look.at, look.as_of):
+            return "shown to no question, as if gone"
+        if look.at - look.as_of > _ALLOWANCE and self.is_true(index, None, look.as_of):
+            return "look-ups that are older than the request"
+        if any(look.at in e.span and e.lookups and e.hides(index) for e in quirks.empties):
+            if not any(self._hides_many(s) for s in self._lacking(index, at) if s.at > at - _HOUR):
+                return "gone by every reply of an interval, as few others"
+            if self.is_degraded(at):
+                return "Degraded beside it"
+        return ""
+
+    def is_shown_to_no_question(self, index: int, at: float, as_of: float) -> bool:
+        """Return whether the last update of a request is older than every window, and look-ups have windows as well."""
+        row = self.market.visible(as_of).get(index)
+        return self.schedule.quirks.lookups_have_windows and row is not None and not self.is_within_reach(row, at)
+
+    def excuse_for_missed(self, event: Reported, index: int, gone: float) -> str:
+        """Return why no replies prove that a request is gone, or nothing.
+
+        Args:
+            event: The last report of it.
+            index: The request.
+            gone: When it went.
+        """
+        if not self.is_provable(index, gone):
+            return "there before the feed began, not seen updated"
+        if self.clocks.may_be_older(self._found(event), gone):
+            return "a wall clock that was set: it may be older than every window"
+        if self._is_gap_beside(gone):
+            return "a Gap beside it"
+        return ""
+
+    def is_provable(self, index: int, gone: float) -> bool:
+        """Return whether scans of six hours, or two others that were made, contain its last update once it is gone.
+
+        Replies prove when that was, at the earliest. One that a cache keeps for all windows of a page proves nothing
+        by the window of its request.
+        """
+        is_kept = self.schedule.quirks.has_cache_of_pages
+        proven = proven_updates(s for s in self.listings(gone) if not (is_kept and s.as_of < s.at))
+        since = proven.get(index, -math.inf)
+        stale = gone + self.schedule.quirks.stale()
+        if since >= stale + _SCANS * (_HOUR + _TURN * self.interval) - _SIX_HOURS:
+            return True
+        scans = [s.at for s in self.listings() if s.at > stale and not s.body["offset"] and begins(s) <= since]
+        return len(scans) >= _SCANS and scans[-1] - scans[0] >= self.interval
+
+    def _found(self, event: Reported) -> float:
+        """Return when the state of an event was first listed: a field that comes or goes is no update."""
+        alike = event
+        for earlier in reversed([t for t in self.log.reported if t.index == event.index and t.at <= event.at]):
+            if earlier.content != event.content or earlier.kind == "withdrawn":
+                break
+            alike = earlier
+        # What waits for its reader was found before: no listing is read meanwhile.
+        return self.listings(alike.at)[-1].at
+
+    def _is_gap_beside(self, gone: float) -> bool:
+        """Return whether a gap was reported before scans could prove that a request is gone: it may be older since."""
+        gaps = [t.at for t in self.log.reported if t.kind == "Gap" and t.at > gone]
+        return any(at - gone < _HOUR or self.is_degraded(at) for at in gaps)
+
+    def is_gone_by_replies(self, index: int, at: float) -> bool:
+        """Return whether all replies of an interval or longer lack a request, and a look-up as well.
+
+        Two scans at least have windows that contain its last update, one of them as far as replies prove.
+        """
+        scans = self._lacking(index, at)
+        if len(scans) < _SCANS or scans[-1].at - scans[0].at < 0.8 * self.interval:
+            return False
+        is_looked_up = any(s.at > scans[0].at for s in self.lookups(index, at))
+        return is_looked_up and min(map(begins, scans)) <= self._proven(index, at)
+
+    def _showing(self, index: int, at: float) -> list[Served]:
+        return [s for s in (*self.listings(at), *self.lookups(index, at)) if index in s.rows]
+
+    def _lacking(self, index: int, at: float) -> list[Served]:
+        """Scans since a reply last showed a request, with windows that contain its last update by proof or in truth."""
+        last_shown = max((s.at for s in self._showing(index, at)), default=-math.inf)
+        proven = self._proven(index, at)
+        scans = [s for s in self.listings(at) if s.at > last_shown and not s.body["offset"]]
+        return [s for s in scans if begins(s) <= proven or self._is_within(index, s)]
+
+    def _proven(self, index: int, at: float) -> float:
+        return proven_updates(self.listings(at)).get(index, -math.inf)
+
+    def _is_within(self, index: int, scan: Served) -> bool:
+        row = self.market.rows(scan.at).get(index)
+        return row is not None and self.schedule.quirks.service_clock(begins(scan)) <= row.stamp
+
+    def _hides_many(self, scan: Served) -> bool:
+        """Return whether a scan hides at least three requests and a third of all known: to a feed, a failure."""
+        events = {t.index: t for t in self.log.reported if t.at < scan.at and t.index is not None}
+        gone = {index for index, last in events.items() if last.kind == "withdrawn"}
+        before = self.listings(scan.at)
+        proven = proven_updates(before)
+        least = begins(scan) + _SLACK
+        wanted = {i for i in self.market.rows(scan.at).keys() - gone if proven.get(i, -math.inf) >= least}
+        listed = set[int]().union(*(s.rows for s in self.listings() if abs(s.at - scan.at) <= _SLACK))
+        known = listed & set[int]().union(*(s.rows for s in before))
+        hidden = len(wanted - listed)
+        return hidden >= _MANY and 2 * hidden >= len(known)

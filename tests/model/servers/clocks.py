@@ -1,0 +1,79 @@
+"""Clocks that were set: what no client can tell from a machine that slept, or from a service that waited."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Final
+
+from tests.model.servers.history import History
+from tests.model.servers.replies import begins
+
+__all__ = ["Clocks"]
+
+_ALLOWANCE: Final = 60.0
+_SLACK: Final = 60.0
+_FIVE_DAYS: Final = 432_000.0
+_SCANS: Final = 2
+
+
+class Clocks(History):
+    """The clocks of a run, compared with true time."""
+
+    def gaps(self, at: float) -> int:
+        """Count the times that five days passed from one listing to the next as far as any clock shows."""
+        jumps = sum(
+            self.schedule.wall(later.at) - self.schedule.wall(earlier.at) >= _FIVE_DAYS
+            for earlier, later in pairwise(self.listings(at))
+        )
+        return jumps + sum(when <= at for when, _ in self.unreported_times())
+
+    def unreported_times(self) -> list[tuple[float, float]]:
+        """Starts on another machine whose wall clock is behind the last one's: no clock shows how long ago that was."""
+        found: list[tuple[float, float]] = []
+        for session in self.schedule.sessions[1:]:
+            before = max((s.at for s in self.listings(session.start)), default=math.inf)
+            after = min((s.at for s in self.server.served if s.call == "listing" and s.at > before), default=before)
+            if not session.same_machine and self.schedule.wall(after) < self.schedule.wall(before):
+                found.append((session.start, _FIVE_DAYS))
+        return found
+
+    def may_have_slept(self, index: int) -> bool:
+        """Return whether only by the wall clock the window that first lists a request began after the entry."""
+        first = self.first_listing(index)
+        if first is None:
+            return False
+        jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= first.at)
+        least = self.began - _ALLOWANCE - _SLACK
+        return begins(first) < least <= begins(first) + max((*jumps, 0.0))
+
+    def brought_back(self, index: int, at: float) -> bool:
+        """Return whether the service's clock was set back, and its windows with it, to a request of before.
+
+        No listing showed the request until then: its last update was older than the widest window.
+        """
+        row = self.market.rows(at).get(index)
+        return row is not None and any(
+            by < 0
+            and self.began < when <= at
+            and not self.is_within_reach(row, self.began)
+            and not any(index in s.rows for s in self.listings(when))
+            for when, by in self.schedule.quirks.jumps
+        )
+
+    def may_be_older(self, found: float, gone: float) -> bool:
+        """Return whether the wall clock was set forward, and too few windows reach back so much further.
+
+        Args:
+            found: When the last state of a request was listed.
+            gone: When the request went.
+        """
+        listings = [s for s in self.listings() if not s.body["offset"]]
+        for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
+            first = next((s.at for s in listings if s.at >= when), math.inf)
+            # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
+            if by <= 0 or found > first + _SLACK:
+                continue
+            if sum(s.at > gone and begins(s) < found - by for s in listings) < _SCANS:
+                return True
+        return False

@@ -1,0 +1,96 @@
+"""Claims of a feed that nothing from before a time is missing, against what it had reported."""
+
+from __future__ import annotations
+
+from itertools import pairwise, zip_longest
+from typing import Final
+
+from tests.model.servers.drawing import Schedule
+from tests.model.servers.entry import Entry
+from tests.model.servers.find import Find
+from tests.model.servers.history import History
+from tests.model.servers.market import Content
+from tests.model.servers.run import Claim, Log
+from tests.model.servers.server import StrangeServer
+
+__all__ = ["Covers"]
+
+_ALLOWANCE: Final = 60.0
+_SLACK: Final = 60.0
+_BREAK: Final = 300.0
+_HOUR: Final = 3600.0
+_TURN: Final = 1.2
+
+
+class Covers(History):
+    """The claims of a run, on a server whose replies are complete, and no older than the allowance."""
+
+    def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
+        super().__init__(schedule, log, server)
+        self.entry = Entry(schedule, log, server)
+
+    def finds(self) -> list[Find]:
+        return [] if not self._is_honest() else [find for index in sorted(self.market.ever) for find in self._of(index)]
+
+    def _is_honest(self) -> bool:
+        quirks = self.schedule.quirks
+        complete = quirks.windows in ("exact", "minutes up", "hours up", "ignored") and not quirks.empties
+        steady = not {"restore", "rights", "flap", "service clock"} & set(self.schedule.names)
+        return complete and steady and quirks.stale() <= _ALLOWANCE
+
+    def _of(self, index: int) -> list[Find]:
+        """Claims that came before a state which they cover, the first one for each state."""
+        found: list[Find] = []
+        stale = self.schedule.quirks.stale()
+        claims = sorted(self.log.claims, key=lambda claim: claim.at)
+        for version in self.versions(index):
+            if version.content is None or version.since <= self.began + stale:
+                continue
+            claim = next((c for c in claims if c.since >= version.since + stale and c.at <= version.until), None)
+            if claim is None:
+                continue
+            handed_out = self._handed_out(claim.at)
+            if version.until > handed_out and self._known(index, handed_out) != version.content:
+                text = f"covered {claim.since:.0f} at {claim.at:.0f} ({claim.tier}): {version}"
+                excuse = "fewer rows in a page than there were" if self._is_cut(index, version.since, claim) else ""
+                found.append(Find("claim", index, claim.at, text, excuse))
+        return found
+
+    def _is_cut(self, index: int, since: float, claim: Claim) -> bool:
+        """Return whether a listing ended without a request, with a page as long as the server's pages are since lately.
+
+        Pages had more rows before, so this one looks like the last, until the hourly scan that relies on no size.
+        """
+        quirks = self.schedule.quirks
+        lowered = [at for (_, before), (at, after) in pairwise(quirks.clamps) if after < before]
+        lately = _HOUR + _TURN * self.interval + _SLACK
+        listings = [s for s in self.listings(claim.at) if s.at >= since]
+        return any(
+            len(page.rows) == quirks.clamp(page.at)
+            and index not in page.rows
+            and (later is None or later.body["offset"] != page.body["offset"] + 1)
+            and any(at <= page.at <= at + lately for at in lowered)
+            for page, later in zip_longest(listings, listings[1:])
+            if page is not None
+        )
+
+    def _handed_out(self, at: float) -> float:
+        """Return the latest time at which a reader has the findings of that time."""
+        delay = _SLACK + self.schedule.pauses * 2
+        # A reader who pauses again and again has as many of these before he comes to what was found.
+        awake = at + _SLACK
+        for pause in self.log.slept:
+            if pause.start <= awake and pause.end > at:
+                awake += pause.end - max(pause.start, at)
+        latest = max(at + delay, awake)
+        for session, later in zip(self.schedule.sessions, self.log.live[1:], strict=False):
+            if session.end - _BREAK <= latest and at < later:
+                latest = max(latest, later + delay)
+        return latest
+
+    def _known(self, index: int, at: float) -> Content | None:
+        """Return the state of a request that a reader knows at a time."""
+        events = [t for t in self.log.reported if t.index == index and t.at <= at]
+        if events:
+            return None if events[-1].kind == "withdrawn" else events[-1].content
+        return self.entry.baseline(index)

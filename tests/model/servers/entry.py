@@ -1,0 +1,136 @@
+"""The first scan of a feed: what stood before it, and what no reply distinguishes from that."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.model.servers.clocks import Clocks
+from tests.model.servers.drawing import Schedule
+from tests.model.servers.history import History
+from tests.model.servers.market import Content, Row
+from tests.model.servers.replies import begins, first_alike
+from tests.model.servers.run import Log
+from tests.model.servers.server import StrangeServer
+from tests.model.servers.unseen import Unseen
+
+__all__ = ["Entry"]
+
+_HOUR: Final = 3600.0
+_SCAN: Final = 60.0
+_SLACK: Final = 60.0
+
+
+class Entry(History):
+    """The requests of a run at the entry of its feed."""
+
+    def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
+        super().__init__(schedule, log, server)
+        self.unseen = Unseen(schedule, log, server)
+        self.clocks = Clocks(schedule, log, server)
+
+    def row(self, index: int) -> Row | None:
+        """A request as it was when the feed was entered.
+
+        A reply that is older than a request can neither show it nor prove when it was published: the oldest one up to
+        the entry decides. The service's clock does not, which may have been set back.
+        """
+        data_times = [s.as_of for s in self.listings(self.began)]
+        return self.market.rows(min(data_times)).get(index) if data_times else None
+
+    def baseline(self, index: int) -> Content | None:
+        """Return the content of a request at the entry of the feed, as far as the first scan listed it."""
+        until = self.began if self.log.listed is None else self.log.listed
+        replies = [s for s in self.server.served if s.at <= until and index in s.rows]
+        stood = next(v.content for v in self.versions(index) if v.since <= self.began < v.until)
+        if any(s.rows[index] == stood for s in replies):
+            return stood
+        early = [s.rows[index] for s in replies if s.at <= self.began]
+        return early[-1] if early else None
+
+    def stood_before(self, index: int, at: float) -> bool:
+        """Return whether a request was listed when the feed was entered, and was not updated since."""
+        stood = self.row(index)
+        return stood is not None and stood == self.market.rows(at).get(index)
+
+    def excuse_for_new(self, index: int, at: float) -> str:
+        """Return why replies showed a request that stood before as if it was published later, or nothing."""
+        if self.was_kept_for_a_later_window(index):
+            return "a cache that answers every window alike"
+        if self.clocks.may_have_slept(index):
+            return "a wall clock that was set: all of a window may be later than the entry"
+        if self.was_hidden(index):
+            return "hidden from the first scan"
+        if self.clocks.brought_back(index, at):
+            return "a service clock that was set back: its windows list what they did not before"
+        return ""
+
+    def was_kept_for_a_later_window(self, index: int) -> bool:
+        """Return whether the first listing of a request was kept for another window, and asked with one since entry."""
+        first = self.first_listing(index)
+        if first is None or not self.schedule.quirks.has_cache_of_pages:
+            return False
+        return first.as_of < first.at and begins(first) >= self.began - _SLACK
+
+    def was_hidden(self, index: int) -> bool:
+        """Return whether a failure, or a cache of shuffled pages, hid a request from the whole first scan."""
+        quirks = self.schedule.quirks
+        first = self.listings(self.began if self.log.listed is None else self.log.listed)
+        is_shuffled = quirks.shuffled and quirks.cache is not None and quirks.cache.listings
+        return not any(index in s.rows for s in first) and all(
+            is_shuffled or self.unseen.is_hidden(index, s.at) for s in first
+        )
+
+    def excuse_for_missed(self, index: int, updated: float, content: Content) -> str:
+        """Return why no reply distinguishes an update since the entry from what stood before, or nothing."""
+        if self.schedule.start == "backfill" and self.first_listing(index) is not None:
+            return ""
+        if self._is_in_no_window_since(index, updated):
+            return "updated during the first scan, and listed by no window that begins after the entry"
+        if self._was_listed_by_a_cache_alone(index, updated, content):
+            return "a cache that answers every window alike"
+        return ""
+
+    def _was_listed_by_a_cache_alone(self, index: int, updated: float, content: Content) -> bool:
+        """Return whether a cache that answers every window alike showed a state to the first scan only, or never."""
+        since = updated if self.log.listed is None else self.log.listed
+        if not self.schedule.quirks.has_cache_of_pages or self.is_listed(index, content, since):
+            return False
+        first = self.first_listing(index)
+        return not self.is_listed(index, content, updated) or (first is not None and first.at >= updated)
+
+    def _is_in_no_window_since(self, index: int, updated: float) -> bool:
+        """Return whether no reply distinguishes an update during the first scan from one before the feed was entered.
+
+        No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
+        Of what was updated and updated back unseen, the scans until then decide, unless a late window lists it.
+        """
+        listings, quirks = self.listings(), self.schedule.quirks
+        if self.log.listed is None or updated <= self.began:
+            return False
+        first = first_alike([v for v in self.versions(index) if self.began < v.since <= updated], index, listings)
+        if first.until < updated and all(index not in s.rows or begins(s) <= self.began + _HOUR for s in listings):
+            listings, updated = [s for s in listings if s.at < first.until], first.since
+        if updated > self.log.listed or any(index in s.rows for s in listings if s.at < updated):
+            return False
+        if any(index in s.rows and begins(s) > self.began for s in listings):
+            return False
+        stamp = self.market.rows(updated)[index].stamp
+        if self.was_hidden_when_decided(index, updated):
+            return True
+        scans = (s.at for s in listings if s.at >= updated)
+        least = (quirks.service_clock(at) - self.server.counted_window(int(at - self.began)) for at in scans)
+        return all(stamp < since for since in least)
+
+    def was_hidden_when_decided(self, index: int, updated: float) -> bool:
+        """Return whether a failure hid an update during the first scan from the scan after it.
+
+        That one looks back to the entry: without it, nothing distinguishes the update from what was there before.
+        """
+        listed = self.log.listed
+        if listed is None or not self.began < updated <= listed:
+            return False
+        after = [s for s in self.listings() if s.at > listed and begins(s) <= self.began]
+        first = [s for s in after if s.at < after[0].at + _SCAN]
+        later = (s for s in self.listings() if s.at > listed and begins(s) > self.began)
+        is_hidden = bool(first) and all(self.unseen.is_hidden(index, s.at) for s in first)
+        return is_hidden and not any(index in s.rows for s in later)

@@ -1,0 +1,22 @@
+"""A find of the judge in a run."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["Find"]
+
+
+@attrs.frozen
+class Find:
+    """One thing that a watcher should not have done, or done.
+
+    Attributes:
+        excuse: Why it could not be known from outside, or which note goes with it; empty for a broken promise.
+    """
+
+    kind: str
+    index: int | None
+    at: float
+    text: str
+    excuse: str = ""

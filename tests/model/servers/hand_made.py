@@ -1,0 +1,86 @@
+"""Hand-made runs for tests of the judge: a few changes, replies and reports, in order of time."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import attrs
+from tests.model.servers.drawing import Session, draw
+from tests.model.servers.judge import judge
+from tests.model.servers.market import Content, Market
+from tests.model.servers.quirks import Quirks
+from tests.model.servers.run import Claim, Log, Reported
+from tests.model.servers.server import Served, StrangeServer
+
+__all__ = ["FIRST", "SECOND", "THIRD", "HandMadeRun"]
+
+FIRST = Content("first", 1, "Durban", "FOB", "Available")
+SECOND = attrs.evolve(FIRST, notes="second")
+THIRD = attrs.evolve(FIRST, notes="third")
+WIDEST = 432_000
+
+
+class HandMadeRun:
+    """A run of a watcher that was entered at second 1, polls every five minutes and is judged at second 30,000.
+
+    Args:
+        quirks: Quirks of its server.
+        start: What the watcher reports of what stood before.
+        listed: When the first scan had read everything; `None` for never.
+        changes: Other attributes of the schedule.
+    """
+
+    def __init__(
+        self, quirks: Quirks | None = None, *, start: str = "now", listed: float | None = 2.0, **changes: Any
+    ) -> None:
+        self.quirks = Quirks() if quirks is None else quirks
+        self.market = Market(self.quirks.service_clock)
+        self.log = Log(live=[1.0], listed=listed)
+        self.server = StrangeServer(self.market, self.quirks, 1)
+        self._changes: dict[str, Any] = {"names": (), "start": start, "end": 30_000.0, "pauses": 0.0, **changes}
+
+    def listing(self, at: float, window: int, *indexes: int, as_of: float | None = None, offset: int = 0) -> None:
+        """Add a listing that shows these requests, as they were then, or at `as_of`."""
+        self._serve(at, "listing", {"secondsSinceUpdate": window, "offset": offset}, indexes, as_of)
+
+    def look_up(self, at: float, index: int, *, finds: bool = False, as_of: float | None = None) -> None:
+        """Add a look-up of one request, in the widest window."""
+        body = {"secondsSinceUpdate": WIDEST, "index": index}
+        self._serve(at, "look-up", body, (index,) if finds else (), as_of)
+
+    def refusal(self, at: float, note: str) -> None:
+        """Add a listing that fails."""
+        self.server.served.append(Served(at, "listing", {}, True, {}, note))
+
+    def report(self, at: float, kind: str, index: int | None, content: Content | None = FIRST, **more: Any) -> None:
+        """Add an event of the watcher."""
+        moment = datetime.fromtimestamp(at, UTC)
+        self.log.reported.append(Reported(at, kind, index, content, False, (moment, moment), False, ""))
+        self.log.reported[-1] = attrs.evolve(self.log.reported[-1], **more)
+
+    def claim(self, at: float, since: float) -> None:
+        """Add a claim that nothing from before is missing."""
+        self.log.claims.append(Claim(at, since, "narrow"))
+
+    @property
+    def finds(self) -> list[tuple[str, str]]:
+        """Kind and excuse of each find of the judge."""
+        session = Session(0.0, math.inf, "cancel", same_machine=True)
+        whole: dict[str, Any] = {
+            "quirks": self.quirks,
+            "market": self.market,
+            "interval": timedelta(seconds=300),
+            "sessions": (session,),
+            "wall_jumps": (),
+            "wall_drift": 0.0,
+            **self._changes,
+        }
+        schedule = attrs.evolve(draw(1, ("texts",)), **whole)
+        return [(find.kind, find.excuse) for find in judge(schedule, self.log, self.server)]
+
+    def _serve(self, at: float, call: str, body: dict[str, Any], indexes: tuple[int, ...], as_of: float | None) -> None:
+        moment = at if as_of is None else as_of
+        rows = {index: self.market.rows(moment)[index].content for index in indexes}
+        self.server.served.append(Served(at, call, body, False, rows, as_of=moment))

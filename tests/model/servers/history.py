@@ -1,0 +1,75 @@
+"""History of one run: what was true, which replies the watcher got, and what it reported."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from tests.model.servers.drawing import Schedule
+from tests.model.servers.market import Content, Market, Row, Version
+from tests.model.servers.run import Log
+from tests.model.servers.server import Served, StrangeServer
+
+__all__ = ["History"]
+
+_HOUR: Final = 3600.0
+_FIVE_DAYS: Final = 432_000.0
+
+
+class History:
+    """The schedule of a run, its log, and the replies of its server."""
+
+    def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
+        self.schedule = schedule
+        self.log = log
+        self.server = server
+        self.began = log.live[0] if log.live else schedule.end
+        self._versions: dict[int, list[Version]] = {}
+
+    @property
+    def market(self) -> Market:
+        return self.schedule.market
+
+    @property
+    def interval(self) -> float:
+        return self.schedule.interval.total_seconds()
+
+    def versions(self, index: int) -> list[Version]:
+        if index not in self._versions:
+            self._versions[index] = self.market.versions(index)
+        return self._versions[index]
+
+    def listings(self, until: float = math.inf) -> list[Served]:
+        return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
+
+    def lookups(self, index: int, until: float) -> list[Served]:
+        lookups = (s for s in self.server.served if s.call == "look-up" and not s.failed and s.at <= until)
+        return [s for s in lookups if int(s.body["index"]) == index]
+
+    def is_listed(self, index: int, content: Content | None, since: float) -> bool:
+        """Return whether a listing since a time shows a request in a state."""
+        return any(s.at >= since and s.rows.get(index) == content for s in self.listings())
+
+    def first_listing(self, index: int) -> Served | None:
+        return next((s for s in self.listings() if index in s.rows), None)
+
+    def is_true(self, index: int, content: Content | None, at: float) -> bool:
+        """Return whether the account could see a request in a state at a time; `None` is a request that is gone."""
+        row = self.market.visible(at).get(index)
+        return (None if row is None else row.content) == content
+
+    def is_degraded(self, at: float, *, grace: float = _HOUR) -> bool:
+        """Return whether a failure had been reported at a time, and had not ended so long before it."""
+        began = [degraded for degraded in self.log.degraded if degraded <= at]
+        if not began:
+            return False
+        return not any(began[-1] < recovered < at - grace for recovered in self.log.recovered)
+
+    def reach(self) -> float:
+        """Seconds of the widest window that the service knows."""
+        quirks = self.schedule.quirks
+        return {"an hour": _HOUR, "capped": float(quirks.cap)}.get(quirks.windows, _FIVE_DAYS)
+
+    def is_within_reach(self, row: Row | None, at: float) -> bool:
+        """Return whether that window reaches back to the last update of a request."""
+        return row is None or self.schedule.quirks.service_clock(at) - row.stamp <= self.reach()

@@ -1,0 +1,152 @@
+"""Excuses of the judge for the first scan: what no reply distinguishes from what stood before, and what one does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
+from tests.model.servers.quirks import Cache, Empty, Quirks, Span
+
+PAGES = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=1e9))
+FAILURE = Empty(Span(0.0, 100.0), listings=True, lookups=True, share=1.0, form="object")
+
+
+def excuses(run: HandMadeRun, kind: str = "stood before") -> list[str]:
+    return [excuse for found, excuse in run.finds if found == kind]
+
+
+def standing(quirks: Quirks | None = None, *, stamp: float = -1000.0, **changes: Any) -> HandMadeRun:
+    """Return a run of `start="now"` before which request 1 stood; its first scan does not list it."""
+    run = HandMadeRun(quirks, **changes)
+    run.market.publish(-2000.0, FIRST, stamp=stamp)
+    run.listing(0.5, WIDEST)
+    return run
+
+
+def reported(run: HandMadeRun, at: float, window: int, *, as_of: float | None = None) -> list[str]:
+    """Return the excuses for request 1 as new, which a listing shows then."""
+    run.listing(at, window, 1, as_of=as_of)
+    run.report(at, "new", 1)
+    return excuses(run)
+
+
+def test_request_from_before_that_is_reported_as_new_has_no_excuse() -> None:
+    assert reported(standing(), 300.0, 345) == [""]
+    assert reported(standing(), 300.0, WIDEST) == [""]
+
+
+def test_request_that_is_updated_after_the_entry_is_new() -> None:
+    run = standing()
+    run.market.update(100.0, 1, FIRST)
+    assert reported(run, 300.0, 345) == []
+
+
+def test_reply_that_a_cache_kept_for_another_window_lists_a_request_as_if_it_was_updated() -> None:
+    cache = ["a cache that answers every window alike"]
+    assert reported(standing(PAGES), 300.0, 250, as_of=0.5) == cache
+    assert reported(standing(PAGES), 300.0, 250) == [""]
+    assert reported(standing(PAGES), 300.0, 1800, as_of=0.5) == [""]
+    assert reported(standing(), 300.0, 250, as_of=0.5) == [""]
+
+
+def test_request_that_the_first_scan_listed_is_not_new_in_a_kept_reply() -> None:
+    run = HandMadeRun(PAGES)
+    run.market.publish(-2000.0, FIRST)
+    run.listing(0.5, WIDEST, 1)
+    assert reported(run, 300.0, 250, as_of=0.5) == [""]
+
+
+def test_wall_clock_that_is_set_forward_makes_a_window_seem_to_begin_after_the_entry() -> None:
+    slept = ["a wall clock that was set: all of a window may be later than the entry"]
+    jumps = ((200.0, 3600.0),)
+    assert reported(standing(wall_jumps=jumps), 300.0, 1800) == slept
+    assert reported(standing(wall_jumps=jumps), 300.0, WIDEST) == [""]
+    assert reported(standing(wall_jumps=((200.0, -3600.0),)), 300.0, 1800) == [""]
+    assert reported(standing(wall_jumps=((400.0, 3600.0),)), 300.0, 1800) == [""]
+
+
+def test_failure_that_hides_a_request_from_the_whole_first_scan() -> None:
+    failing = Quirks(empties=(FAILURE,))
+    hidden = ["hidden from the first scan"]
+    assert reported(standing(failing), 300.0, WIDEST) == hidden
+    look_ups = attrs.evolve(FAILURE, listings=False)
+    assert reported(standing(Quirks(empties=(look_ups,))), 300.0, WIDEST) == [""]
+    later = attrs.evolve(FAILURE, span=Span(10.0, 100.0))
+    assert reported(standing(Quirks(empties=(later,))), 300.0, WIDEST) == [""]
+    listed = HandMadeRun(failing)
+    listed.market.publish(-2000.0, FIRST)
+    listed.listing(0.5, WIDEST, 1)
+    assert reported(listed, 300.0, WIDEST) == [""]
+
+
+def test_failure_that_ends_during_the_first_scan_hides_nothing_from_the_rest_of_it() -> None:
+    run = standing(Quirks(empties=(attrs.evolve(FAILURE, span=Span(0.0, 1.0)),)), listed=3.0)
+    run.listing(2.0, WIDEST)
+    assert reported(run, 300.0, WIDEST) == [""]
+
+
+def test_cache_of_shuffled_pages_may_hide_a_request_from_the_whole_first_scan() -> None:
+    cache = Cache(3600.0, listings=True, lookups=False, key="body", until=1e9)
+    assert reported(standing(Quirks(shuffled=True, cache=cache)), 300.0, WIDEST) == ["hidden from the first scan"]
+    assert reported(standing(Quirks(shuffled=True)), 300.0, WIDEST) == [""]
+    assert reported(standing(Quirks(cache=cache)), 300.0, WIDEST) == [""]
+
+
+def test_service_clock_that_is_set_back_brings_in_what_no_window_listed_before() -> None:
+    back = ["a service clock that was set back: its windows list what they did not before"]
+    quirks = Quirks(windows="an hour", jumps=((200.0, -3600.0),))
+    assert reported(standing(quirks, stamp=-5000.0), 300.0, 345) == back
+    assert reported(standing(quirks, stamp=-3000.0), 300.0, 345) == [""]
+    assert reported(standing(attrs.evolve(quirks, windows="exact"), stamp=-5000.0), 300.0, 345) == [""]
+    assert reported(standing(attrs.evolve(quirks, jumps=((200.0, 3600.0),)), stamp=-5000.0), 300.0, 345) == [""]
+    assert reported(standing(attrs.evolve(quirks, jumps=((400.0, -3600.0),)), stamp=-5000.0), 300.0, 345) == [""]
+
+
+def test_request_that_was_listed_before_the_service_clock_was_set_back_is_not_new() -> None:
+    run = standing(Quirks(windows="an hour", jumps=((200.0, -3600.0),)), stamp=-5000.0)
+    run.listing(100.0, 345, 1)
+    assert reported(run, 300.0, 345) == [""]
+
+
+# Updates during the first scan
+
+UNDECIDED = "updated during the first scan, and listed by no window that begins after the entry"
+
+
+def published(
+    quirks: Quirks, *windows: int, hides: bool = False, start: str = "now", at: float = 50.0, before: bool = False
+) -> list[str]:
+    """Return the excuses for request 1, published during the first scan, which alone lists it; later ones follow."""
+    run = HandMadeRun(quirks, start=start, listed=100.0)
+    if before:
+        run.market.publish(-2000.0, SECOND)
+    run.listing(0.5, WIDEST, *(1,) * before)
+    if before:
+        run.market.update(at, 1, FIRST)
+    else:
+        run.market.publish(at, FIRST)
+    run.listing(60.0, WIDEST, *(1,) * (at < 60.0))
+    for turn, window in enumerate(windows):
+        run.listing(400.0 + 300.0 * turn, window, *() if hides else (1,))
+    return excuses(run, "missed")
+
+
+def test_update_that_only_the_first_scan_lists_may_have_stood_before_if_windows_are_counted_short() -> None:
+    short = Quirks(windows="hours down")
+    assert published(short) == [UNDECIDED]
+    assert published(Quirks()) == [""]
+    assert published(short, 410) == [UNDECIDED]
+    assert published(short, 345) == [""]
+    assert published(short, start="backfill") == [""]
+    assert published(short, before=True) == [""]
+    assert published(short, at=150.0) == [""]
+
+
+def test_failure_that_hides_the_update_from_the_scan_that_decides() -> None:
+    failing = Quirks(empties=(attrs.evolve(FAILURE, span=Span(350.0, 650.0)),))
+    assert published(failing, 410, hides=True) == [UNDECIDED]
+    assert published(Quirks(), 410, hides=True) == [""]
+    assert published(failing, 300, 690) == [""]
+    later = Quirks(empties=(attrs.evolve(FAILURE, span=Span(450.0, 650.0)),))
+    assert published(later, 410, hides=True) == [""]

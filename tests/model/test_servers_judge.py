@@ -1,0 +1,235 @@
+"""Excuses of the judge for events, claims and errors, and the nearest case that has none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.model.servers.drawing import Session
+from tests.model.servers.hand_made import FIRST, SECOND, THIRD, WIDEST, HandMadeRun
+from tests.model.servers.quirks import Quirks
+
+TURN = ("carbonFootprint",)
+RELEASES = Quirks(releases=True)
+FIELD = "a field that comes and goes, at first"
+FIVE_DAYS = 432_000.0
+
+
+def excuses(run: HandMadeRun, kind: str) -> list[str]:
+    return [excuse for found, excuse in run.finds if found == kind]
+
+
+def listed(quirks: Quirks | None = None, **changes: Any) -> HandMadeRun:
+    """Return a run that reports request 1, of second 100, as new at 300."""
+    run = HandMadeRun(quirks, **changes)
+    run.listing(0.5, WIDEST)
+    run.market.publish(100.0, FIRST)
+    run.listing(300.0, 345, 1)
+    run.report(300.0, "new", 1)
+    return run
+
+
+def test_true_report_is_no_find() -> None:
+    assert listed().finds == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "changed", "found"),
+    [
+        ("new", FIRST, (), "repeated"),
+        ("updated", FIRST, ("notes",), "repeated"),
+        ("updated", FIRST, (), "repeated"),
+        ("updated", SECOND, ("notes",), "phantom"),
+    ],
+)
+def test_failure_that_is_reported_excuses_no_wrong_event(
+    kind: str, content: Any, changed: tuple[str, ...], found: str
+) -> None:
+    run = listed(RELEASES)
+    run.log.degraded.append(200.0)
+    run.listing(600.0, 345, 1)
+    run.report(600.0, kind, 1, content, changed=changed)
+    assert set(excuses(run, found)) == {""}
+
+
+def turns(*fields: tuple[str, ...], quirks: Quirks = RELEASES, changed: tuple[str, ...] = TURN) -> list[str]:
+    """Return the excuses for updates of request 1 that show the same state, with these fields beside it."""
+    run = listed(quirks)
+    for number, names in enumerate(fields, 2):
+        run.listing(300.0 * number, 345, 1)
+        run.report(300.0 * number, "updated", 1, changed=changed, fields=names)
+    return excuses(run, "repeated")
+
+
+def test_field_that_comes_and_goes_is_reported_four_times_at_most() -> None:
+    assert turns(TURN, (), TURN, ()) == [FIELD] * 4
+    assert turns(TURN, (), TURN, (), TURN) == [*[FIELD] * 4, ""]
+
+
+def test_update_is_repeated_unless_that_field_and_nothing_else_turned() -> None:
+    assert turns(TURN, TURN) == [FIELD, ""]
+    assert turns(TURN, quirks=Quirks()) == [""]
+    assert turns(TURN, changed=("notes",)) == [""]
+    assert turns(TURN, changed=()) == [""]
+
+
+def test_field_may_have_turned_back_with_a_change_of_the_schema() -> None:
+    run = listed(RELEASES)
+    run.report(600.0, "SchemaChanged", None, None)
+    run.listing(900.0, 345, 1)
+    run.report(900.0, "updated", 1, changed=TURN)
+    assert run.finds == [("repeated", FIELD)]
+
+
+def test_schema_changes_five_times_in_a_run_at_most() -> None:
+    run = listed(RELEASES)
+    for at in range(600, 1200, 100):
+        run.report(at, "SchemaChanged", None, None)
+    assert excuses(run, "event SchemaChanged") == [""]
+    run = listed()
+    run.report(600.0, "SchemaChanged", None, None)
+    assert excuses(run, "event SchemaChanged") == [""]
+
+
+def went_back(first: float, second: float) -> list[str]:
+    """Return the excuses for states that are reported in the wrong order; the replies show these moments."""
+    run = listed()
+    run.market.update(400.0, 1, SECOND)
+    run.market.update(500.0, 1, THIRD)
+    contents = {400.0: SECOND, 500.0: THIRD}
+    for at, as_of in ((600.0, first), (900.0, second)):
+        run.listing(at, 345, 1, as_of=as_of)
+        content = contents[as_of // 100 * 100]
+        run.report(at, "updated", 1, content, changed=("notes",))
+    run.listing(1200.0, 345, 1)
+    run.report(1200.0, "updated", 1, THIRD, changed=("notes",))
+    return excuses(run, "went back")
+
+
+def test_reply_that_is_older_than_one_before_it_shows_an_older_state() -> None:
+    assert went_back(510.0, 410.0) == ["replies that are older than others"]
+    assert went_back(410.0, 510.0) == []
+
+
+def test_older_state_has_no_excuse_if_replies_came_in_order() -> None:
+    run = listed()
+    run.market.update(400.0, 1, SECOND)
+    run.listing(500.0, 345, 1)
+    run.report(500.0, "updated", 1, SECOND, changed=("notes",))
+    run.report(600.0, "updated", 1, FIRST, changed=("notes",))
+    assert excuses(run, "went back") == [""]
+
+
+# Gaps
+
+
+def gaps(*reports: float, jumps: tuple[tuple[float, float], ...] = (), **changes: Any) -> list[str]:
+    run = listed(wall_jumps=jumps, **changes)
+    run.listing(600.0, 345, 1)
+    run.listing(900.0, WIDEST, 1)
+    for at in reports:
+        run.report(at, "Gap", None, None)
+    return excuses(run, "event Gap")
+
+
+def test_wall_clock_that_is_set_five_days_makes_one_gap() -> None:
+    clock = "a wall clock that is set five days"
+    jump = ((700.0, FIVE_DAYS),)
+    assert gaps(1000.0, jumps=jump) == [clock]
+    assert gaps(1000.0, 1100.0, jumps=jump) == [clock, ""]
+    assert gaps(650.0, jumps=jump) == [""]
+    assert gaps(1000.0, jumps=((700.0, -FIVE_DAYS),)) == [""]
+    assert gaps(1000.0, jumps=((700.0, FIVE_DAYS / 2),)) == [""]
+    assert gaps(1000.0) == [""]
+
+
+def test_start_on_another_machine_whose_wall_clock_is_behind_makes_a_gap() -> None:
+    clock = "a wall clock that is set five days"
+
+    def moved(*, same_machine: bool) -> tuple[Session, ...]:
+        return Session(0.0, 650.0, "cancel", same_machine=True), Session(
+            700.0, 3e4, "cancel", same_machine=same_machine
+        )
+
+    behind = ((680.0, -3600.0),)
+    assert gaps(1000.0, jumps=behind, sessions=moved(same_machine=False)) == [clock]
+    assert gaps(1000.0, 1100.0, jumps=behind, sessions=moved(same_machine=False)) == [clock, ""]
+    assert gaps(1000.0, jumps=behind, sessions=moved(same_machine=True)) == [""]
+    assert gaps(1000.0, sessions=moved(same_machine=False)) == [""]
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("note", "error", "live", "excuse"),
+    [
+        ("400", "BadRequestError()", [], "refused on entry"),
+        ("html", "DecodeError()", [], "refused on entry"),
+        ("503", "ServerError()", [], ""),
+        ("refused", "ConnectError()", [], ""),
+        ("400", "StormError()", [], ""),
+        ("400", "BadRequestError()", [1.0], ""),
+    ],
+)
+def test_feed_ends_with_an_error_only_if_its_entry_is_refused(
+    note: str, error: str, live: list[float], excuse: str
+) -> None:
+    run = HandMadeRun()
+    run.log.live = live
+    run.refusal(0.5, note)
+    run.log.errors.append(error)
+    assert run.finds == [("error", excuse)]
+
+
+def test_error_after_a_good_reply_has_no_excuse() -> None:
+    run = HandMadeRun()
+    run.log.live = []
+    run.listing(0.5, WIDEST)
+    run.log.errors.append("BadRequestError()")
+    assert run.finds == [("error", "")]
+
+
+# Claims
+
+
+def claimed(*listings: tuple[float, bool], clamps: tuple[tuple[float, int], ...] = ((0.0, 1000),)) -> list[str]:
+    """Return the excuses for a claim at 1000 on request 2, which is of second 600 and never reported.
+
+    A page at each of these times lists request 1, and request 2 if it says so.
+    """
+    run = listed(Quirks(clamps=clamps))
+    run.market.publish(600.0, SECOND)
+    for at, lists_both in listings:
+        run.listing(at, 700, *((1, 2) if lists_both else (1,)))
+    run.claim(1000.0, 900.0)
+    return excuses(run, "claim")
+
+
+def test_page_that_is_cut_where_pages_were_longer_looks_like_the_last_one() -> None:
+    cut = "fewer rows in a page than there were"
+    lowered = ((0.0, 2), (800.0, 1))
+    assert claimed((900.0, False), clamps=lowered) == [cut]
+    assert claimed((900.0, True), clamps=lowered) == [""]
+    assert claimed((900.0, False), clamps=((0.0, 1), (800.0, 2))) == [""]
+    assert claimed((900.0, False), clamps=((0.0, 2), (950.0, 1))) == [""]
+    assert claimed((900.0, False), clamps=((0.0, 3), (800.0, 2))) == [""]
+    assert claimed((900.0, False), clamps=((-9000.0, 2), (-8000.0, 1))) == [""]
+    assert claimed((900.0, False)) == [""]
+
+
+def test_page_is_not_the_last_one_if_the_next_one_was_read() -> None:
+    run = listed(Quirks(clamps=((0.0, 2), (800.0, 1))))
+    run.market.publish(600.0, SECOND)
+    run.listing(900.0, 700, 1)
+    run.listing(901.0, 700, 2, offset=1)
+    run.claim(1000.0, 900.0)
+    assert excuses(run, "claim") == [""]
+
+
+def test_claim_has_no_excuse_beside_a_failure_that_is_reported() -> None:
+    run = listed()
+    run.market.publish(600.0, SECOND)
+    run.log.degraded.append(700.0)
+    run.claim(1000.0, 900.0)
+    assert excuses(run, "claim") == [""]
