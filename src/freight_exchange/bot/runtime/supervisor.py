@@ -14,12 +14,13 @@ import attrs
 
 from freight_exchange.bot.handlers.injection import resolve_arguments
 from freight_exchange.bot.metrics.call_times import CallTimes
+from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT
 from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.session.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
-from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
+from freight_exchange.errors import LoginRejectedError
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _MAX_LOGIN_PAUSE: Final = 900.0
 _REJOIN_PAUSE: Final = 1.0
-_LOST_SEAT: Final = (FencedError, StoreAwayError)
 
 
 class Supervisor:
@@ -218,8 +218,8 @@ class Supervisor:
         """Run a session, and return whether it lost its seat in the store, so that another one follows."""
         try:
             await session()
-        except (*_LOST_SEAT, BaseExceptionGroup) as error:
-            if not self._has_joined or not all(isinstance(leaf, _LOST_SEAT) for leaf in flatten(error)):
+        except (*LOST_SEAT, BaseExceptionGroup) as error:
+            if not self._has_joined or not all(isinstance(leaf, LOST_SEAT) for leaf in flatten(error)):
                 raise
             level = logging.DEBUG if session.components is None else logging.WARNING
             _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
@@ -249,7 +249,7 @@ class Supervisor:
             tasks.start_soon(self._report_cancellation, anyio.current_effective_deadline() == -math.inf)
             return
         session = self.session
-        if isinstance(error, _LOST_SEAT) and self._has_joined:
+        if isinstance(error, LOST_SEAT) and self._has_joined:
             self._on_failure(error, lambda: session is None or session.phase == "stopped")
             return
         if session is None or client.user is None or not isinstance(error, LoginRejectedError):

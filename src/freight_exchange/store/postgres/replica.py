@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 from freight_exchange.errors import FencedError
 from freight_exchange.store.holder import Holder
 from freight_exchange.store.postgres.history import FLUSHED, History
+from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -218,9 +219,13 @@ class Replica:
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
         """Take the term if no living replica has it, and return its epoch and the feed's state."""
-        with connection.transaction():
-            self.fence(connection)
-            row = connection.row(_TAKE_TERM, self._values)
+        try:
+            with connection.transaction():
+                self.fence(connection)
+                row = connection.row(_TAKE_TERM, self._values)
+        except ConflictError:
+            # The replica with the term is late, but inside a transaction, which ends soon.
+            return None
         return None if row is None else (row[0], row[1])
 
     def has_newer(self, connection: DatabaseConnection) -> bool:

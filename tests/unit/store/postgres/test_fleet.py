@@ -13,7 +13,7 @@ from tests.unit.store.postgres.databases import empty_store, execute
 from tests.unit.store.rows import BINDING, effect, event, put, seen
 
 from freight_exchange.errors import FencedError
-from freight_exchange.store.postgres import feed_sql
+from freight_exchange.store.postgres import connection, feed_sql
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
@@ -232,6 +232,17 @@ class TestTerm:
         assert (second.state(), len(newer.pending())) == ("one", 1)
         term.release()
         assert first.take_term() is None, "its release does not end the term of another"
+
+    def test_is_not_taken_from_a_late_replica_inside_a_transaction(
+        self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, second = join(store), join(store)
+        term = take_term(first)
+        lapse(first)
+        monkeypatch.setattr(connection, "_BEGIN", connection._BEGIN.replace("lock_timeout = '5s'", "lock_timeout = 1"))
+        with term.transaction():
+            assert second.take_term() is None
+        assert second.take_term() is not None
 
     def test_keeps_the_work_of_the_replica_that_lost_it(self, store: PostgresStore) -> None:
         first, second = join(store), join(store)

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import anyio
 import anyio.to_thread
 
-from freight_exchange.errors import ConfigurationError, StoreError
+from freight_exchange.errors import ConfigurationError, FencedError, StoreAwayError, StoreError
 from freight_exchange.platform.version import __version__
+from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding, Store
     from freight_exchange.store.seat import Adoption, BotStore, Seat
     from freight_exchange.store.work import Work, WorkStore
 
-__all__ = ["Membership", "TermHeldError"]
+__all__ = ["LOST_SEAT", "Membership", "TermHeldError"]
+
+LOST_SEAT: Final = (FencedError, StoreAwayError, ConflictError)
+"""Errors after which a bot joins again."""
 
 T = TypeVar("T")
 

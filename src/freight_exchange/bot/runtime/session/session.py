@@ -17,13 +17,13 @@ from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.runtime.fleet.adoption import adopt_lapsed
-from freight_exchange.bot.runtime.fleet.membership import Membership
+from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, Membership
 from freight_exchange.bot.runtime.fleet.term import Term, join
 from freight_exchange.bot.runtime.session.end import await_replies, cancel_handlers, drain
 from freight_exchange.bot.runtime.session.feeds import make_feeds
 from freight_exchange.bot.runtime.session.health import Health
 from freight_exchange.bot.unit_of_work import UnitOfWork
-from freight_exchange.errors import FencedError, LoginRejectedError, StoreAwayError
+from freight_exchange.errors import LoginRejectedError
 from freight_exchange.feed.factory import make_store
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, unwrap_errors
 
@@ -267,7 +267,7 @@ class BotSession:
                     self.phase = "draining"
                     self._on_failure(error)
                 await cancel_handlers(dispatcher, tasks, self._metrics.in_flight)
-                if isinstance(self._failure, (FencedError, StoreAwayError)):
+                if isinstance(self._failure, LOST_SEAT):
                     await await_replies(ledger, answers)
                 raise
 

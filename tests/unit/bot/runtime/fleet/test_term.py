@@ -11,8 +11,9 @@ import pytest
 from tests.unit.bot.rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot
 
 from freight_exchange import RetryLater
-from freight_exchange.errors import StoreAwayError
+from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store import MemoryStore
+from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.sqlite.seat import SQLiteSeat
 from freight_exchange.testing import Sandbox
 
@@ -26,6 +27,7 @@ class OneOfTwo(MemoryStore):
         super().__init__()
         self.is_free = True
         self.is_away = False
+        self.trouble: StoreError = StoreAwayError("the database is away")
         self.is_restored = False
 
     def join(self, binding: Any, **options: Any) -> Any:
@@ -34,7 +36,7 @@ class OneOfTwo(MemoryStore):
 
     def check(self) -> None:
         if self.is_away:
-            raise StoreAwayError("the database is away")
+            raise self.trouble
 
 
 class _Seat:
@@ -108,10 +110,12 @@ async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -
         bot.stop()
 
 
+@pytest.mark.parametrize("trouble", [StoreAwayError("it is away"), ConflictError("a write met another one")])
 async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, trouble: StoreError
 ) -> None:
     store = OneOfTwo()
+    store.trouble = trouble
     bot = offering_bot(store)
     async with sandbox.running(bot) as trial:
         await trial.idle()
@@ -125,7 +129,7 @@ async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
         store.is_away = False
         await eventually(lambda: amounts_on(sandbox, index))
         assert (trial.status.state, trial.status.live) == ("running", True)
-    assert "has lost its seat in the store: the database is away" in caplog.text
+    assert f"has lost its seat in the store: {trouble}" in caplog.text
 
 
 async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) -> None:
