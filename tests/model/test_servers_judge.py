@@ -52,6 +52,16 @@ def test_failure_that_is_reported_excuses_no_wrong_event(
     assert set(excuses(run, found)) == {""}
 
 
+@pytest.mark.parametrize("changed", [(), TURN])
+def test_update_that_changes_nothing_since_the_first_scan_is_repeated(changed: tuple[str, ...]) -> None:
+    run = HandMadeRun()
+    run.market.publish(-100.0, FIRST)
+    run.listing(0.5, WIDEST, 1)
+    run.listing(300.0, 345, 1)
+    run.report(300.0, "updated", 1, changed=changed)
+    assert run.finds == [("repeated", "")]
+
+
 def turns(*fields: tuple[str, ...], quirks: Quirks = RELEASES, changed: tuple[str, ...] = TURN) -> list[str]:
     """Return the excuses for updates of request 1 that show the same state, with these fields beside it."""
     run = listed(quirks)
@@ -216,6 +226,16 @@ def test_page_that_is_cut_where_pages_were_longer_looks_like_the_last_one() -> N
     assert claimed((900.0, False), clamps=((0.0, 3), (800.0, 2))) == [""]
     assert claimed((900.0, False), clamps=((-9000.0, 2), (-8000.0, 1))) == [""]
     assert claimed((900.0, False)) == [""]
+
+
+def test_page_that_was_full_before_pages_became_shorter_has_no_excuse() -> None:
+    run = listed(Quirks(clamps=((0.0, 2), (950.0, 1))))
+    run.market.publish(600.0, SECOND)
+    run.market.publish(600.0, THIRD)
+    run.listing(900.0, 700, 1, 3)
+    run.report(900.0, "new", 3, THIRD)
+    run.claim(1000.0, 900.0)
+    assert excuses(run, "claim") == [""]
 
 
 def test_page_is_not_the_last_one_if_the_next_one_was_read() -> None:
