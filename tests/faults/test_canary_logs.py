@@ -91,5 +91,5 @@ async def test_the_logs_of_others_are_left_alone(caplog: pytest.LogCaptureFixtur
                 await exchange.login()
             await ask(None)
     logged = [record.getMessage() for record in caplog.records if "other.example" in record.getMessage()]
-    # For the attempt, for the login, and beside them.
+    # In the hook for the attempt, in the hook for the login, and outside of the client.
     assert logged == ['HTTP Request: GET https://other.example/?password=abcdef "HTTP/1.1 200 OK"'] * 3

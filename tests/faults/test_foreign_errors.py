@@ -149,7 +149,7 @@ async def test_status_of_a_request_that_an_event_hook_makes_proves_nothing_about
 
 
 @pytest.mark.parametrize("reads", [False, True])
-async def test_success_for_which_an_event_hook_raises_is_no_empty_one(reads: bool) -> None:
+async def test_event_hook_that_raises_leaves_outcome_of_a_write_unknown(reads: bool) -> None:
     async def check(response: httpx.Response) -> None:
         if response.request.url.path.endswith("/approveoffer"):
             if reads:

@@ -143,7 +143,7 @@ async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
 
 @_FROM_ONE_LOOP
 async def test_processes_without_a_file_log_in_each(tmp_path: Path) -> None:
-    """The proof can fail: they are processes, and they are counted."""
+    """Control of the other tests: without the file each process logs in, and the count shows it."""
     sandbox = stocked(Sandbox())
     async with serve_tcp(sandbox.exchange) as face, fleet(sandbox, face.url, None, tmp_path / "log", 2) as sharers:
         assert await all_work(sharers) == fine(2)

@@ -282,10 +282,10 @@ class TestRefusals:
         ("function", "argument"), ARGUMENTS, ids=lambda argument: getattr(argument, "__name__", argument)
     )
     def test_invalid_argument_is_named(self, function: Callable[..., object], argument: str) -> None:
-        reading = {} if function is cargo.loading_metres else {"per": "total"}
+        options = {} if function is cargo.loading_metres else {"per": "total"}
         for value in INVALID:
             with pytest.raises(ValidationError, match=f"^{argument} must be") as refusal:
-                function(PALLETS, **{argument: value}, **reading)
+                function(PALLETS, **{argument: value}, **options)
             assert refusal.value.field == argument
 
     @pytest.mark.parametrize("per", ["", "Unit", "units", None, True, []])

@@ -100,7 +100,7 @@ class TestProxy:
             ({"HTTPS_PROXY": "http://proxy.example", "NO_PROXY": "other.example"}, "http://proxy.example"),
         ],
     )
-    def test_is_the_one_for_the_service(
+    def test_variable_for_the_service_is_used(
         self, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], found: str | None
     ) -> None:
         for name, value in variables.items():

@@ -111,7 +111,7 @@ class Work(Protocol):
             event, handler: The delivery.
             state: Its new state.
             not_before: The earliest time of the next attempt, on the feed's clock. Later ready deliveries of the same
-                handler and request are put off with it: a claim would else look at each of them in vain.
+                handler and request are put off with it: otherwise each claim would look at them in vain.
             error: The error of the attempt.
             refund_attempt: Do not count the attempt, and keep the earlier error if there is no new one.
             also_done: Later events that the attempt handled too: this handler's ready deliveries of them become done.

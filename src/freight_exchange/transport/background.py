@@ -236,8 +236,8 @@ class BackgroundTasks:
     def close(self, last_work: Callable[[], Awaitable[None]]) -> BackgroundTask[None]:
         """Cancel all tasks, wait for their end, and do a last piece of work; no other task starts any more.
 
-        A call from within a task, such as by a hook, spares that task: the caller could not wait for its end, and its
-        reply is there.
+        A call from within a task, such as by a hook, spares that task: it could not wait for its own end, and it has
+        its reply already.
         """
         self._closed = True
         caller_id = _current_id.get()

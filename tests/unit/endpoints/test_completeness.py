@@ -187,7 +187,7 @@ async def test_a_reading_looks_ten_times_as_far_as_pages_were_hidden(service: Se
         assert isinstance(await error.reconcile(settle=SETTLE), Applied)
 
 
-async def test_rows_hidden_from_every_page_end_no_plain_listing(service: Service) -> None:
+async def test_plain_listing_continues_past_rows_hidden_on_each_page(service: Service) -> None:
     service.hidden = lambda row: row % 4 == 0
     async with service.client() as exchange:
         assert indexes(await exchange.bids.list().collect()) == [row for row in service.bids if row % 4]

@@ -206,17 +206,17 @@ async def test_a_baseline_of_anything_else(kind: str, wrong: tuple[Any, str]) ->
 
 
 @KINDS
-async def test_a_baseline_of_the_right_and_of_others(kind: str) -> None:
+async def test_baseline_with_records_of_another_type_is_refused(kind: str) -> None:
     setup = DoubtfulWrite(kind)
-    right: dict[str, Any] = {"Bid": Bid(index=7), "Route": Route(index=7), "Listing": Listing(index=7)}
+    records: dict[str, Any] = {"Bid": Bid(index=7), "Route": Route(index=7), "Listing": Listing(index=7)}
     wanted = RIGHT.get(kind, "Listing")
     async with setup.client() as exchange:
         error = await setup.doubt(exchange, applied=True)
-        for name, record in right.items():
+        for name, record in records.items():
             if name != wanted:
                 with pytest.raises(ConfigurationError, match=f"{wanted}s, not {name}s"):
-                    await error.reconcile(baseline=[right[wanted], record])
-        assert isinstance(await error.reconcile(baseline=(right[wanted],)), Applied)
+                    await error.reconcile(baseline=[records[wanted], record])
+        assert isinstance(await error.reconcile(baseline=(records[wanted],)), Applied)
 
 
 async def test_a_listing_that_was_never_read_is_no_baseline() -> None:

@@ -129,7 +129,7 @@ class Service:
 
 
 class Rig:
-    """A watcher of a service, on a store; `again()` is the next run on the same store."""
+    """A watcher of a service, on a store; `restart()` is the next run on the same store."""
 
     def __init__(
         self,
@@ -146,8 +146,8 @@ class Rig:
         self.clock = HandClock() if clock is None else clock
         self.reported: list[HookEvent] = []
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
-        self.held = self.store.open(BINDING, lease=60.0)
-        self.journal = Journal(self.held, self._run, start=start, allowance=allowance, now=self.clock.read())
+        self.feed_store = self.store.open(BINDING, lease=60.0)
+        self.journal = Journal(self.feed_store, self._run, start=start, allowance=allowance, now=self.clock.read())
         self.poller = Poller(
             service,
             self.journal,
@@ -162,49 +162,49 @@ class Rig:
     async def _run(work: Callable[[], Any]) -> Any:
         return work()
 
-    def again(self, *, run: str = "next run") -> Rig:
-        self.held.release()
+    def restart(self, *, run: str = "next run") -> Rig:
+        self.feed_store.release()
         return Rig(self.service, store=self.store, clock=attrs.evolve(self.clock, run=run), **self._options)
 
-    async def primes(self) -> None:
-        """Enter, and read until the first scan is done and nothing of it is undecided."""
+    async def prime(self) -> None:
+        """Scan until the first scan is complete and nothing of it is undecided."""
         await self.poller.prime()
         while not self.journal.state.is_primed:
             await self.poller.scan()
 
-    async def looks(self, count: int = 1) -> None:
+    async def scan(self, count: int = 1) -> None:
         for _ in range(count):
             await self.poller.scan()
 
-    async def goes_on_for(self, seconds: float) -> None:
-        """Scan until so much time has passed, and no scan is cut short."""
+    async def scan_for(self, seconds: float) -> None:
+        """Scan until this time has passed; no scan is cut short."""
         until = anyio.current_time() + seconds
         while anyio.current_time() < until:
             await self.poller.scan()
 
-    async def fails_until_well(self) -> None:
-        """Scan until the faults are used up and a scan went well."""
+    async def scan_until_well(self) -> None:
+        """Scan until the faults are used up and a scan succeeds."""
         while self.service.faults or self.poller.progress.phase == "backing-off":
             await self.poller.scan()
 
     @property
     def events(self) -> list[Event]:
-        """All that waits to be handed out."""
-        return [unpack(stored.kind, stored.payload) for stored in self.held.pending(limit=10_000)]
+        """All events that wait to be delivered."""
+        return [unpack(stored.kind, stored.payload) for stored in self.feed_store.pending(limit=10_000)]
 
     @property
-    def tale(self) -> list[tuple[str, int]]:
+    def event_keys(self) -> list[tuple[str, int]]:
         """The kinds and indexes of the events about requests."""
         return [(event.kind, event.request.index) for event in self.events if isinstance(event, RequestEvent)]
 
     def seen(self, index: int) -> TrackedRequest:
-        seen, _ = self.held.history(index)
+        seen, _ = self.feed_store.history(index)
         assert seen is not None
         return seen
 
 
 def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
-    """The scans that ended so far, by their depth."""
+    """Return the number of ended scans, by tier."""
     return Counter(
         reported.tier for reported in rig.reported if isinstance(reported, Scan) and reported.complete == complete
     )

@@ -113,16 +113,16 @@ def test_scan_that_surely_lists_what_another_lacks_may_take_twice_as_long() -> N
 async def test_withdrawals_after_the_wall_clock_was_set_days_forward_are_reported(store: Store) -> None:
     rig = Rig(service := Service(), store=store, interval=300.0)
     service.publish(9)
-    await rig.primes()
+    await rig.prime()
     rig.clock.wall += 500_000.0
-    await rig.looks(2)
+    await rig.scan(2)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     rig.clock.wall += 3600.0
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
-    await rig.goes_on_for(3 * HOUR)
-    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    await rig.scan_for(3 * HOUR)
+    assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
 
 
 @pytest.mark.virtual_time
@@ -131,12 +131,12 @@ async def test_withdrawal_of_what_a_window_has_listed_since_the_wall_clock_was_s
 ) -> None:
     rig = Rig(service := Service(), store=store, interval=300.0)
     service.publish(9)
-    await rig.primes()
+    await rig.prime()
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     rig.clock.wall += 500_000.0
     # The five days first, then half an hour, which began before the wall clock was set.
-    await rig.looks(3)
+    await rig.scan(3)
     service.withdraw(1)
-    await rig.goes_on_for(3 * HOUR)
-    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    await rig.scan_for(3 * HOUR)
+    assert rig.event_keys == [("new", 1), ("withdrawn", 1)]

@@ -140,7 +140,7 @@ def windows(sandbox: Sandbox) -> list[int]:
     return [int(json.loads(call.body)["secondsSinceUpdate"]) for call in polls]
 
 
-async def test_each_window_reaches_back_over_the_allowance_and_over_failed_looks() -> None:
+async def test_each_window_reaches_back_over_the_allowance_and_over_failed_scans() -> None:
     sandbox = Sandbox()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         assert windows(sandbox) == [WIDEST]

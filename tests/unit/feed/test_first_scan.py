@@ -44,23 +44,23 @@ async def test_backfill_hands_out_events_while_the_listing_is_read(store: Store)
     service = large_market()
     rig = Rig(service, store=store, start="backfill")
     await rig.poller.prime()
-    assert len(rig.tale) == 10
-    await rig.looks()
-    assert 10 < len(rig.tale) <= 50
-    await rig.primes()
-    assert Counter(rig.tale) == {("new", index): 1 for index in service.requests}
+    assert len(rig.event_keys) == 10
+    await rig.scan()
+    assert 10 < len(rig.event_keys) <= 50
+    await rig.prime()
+    assert Counter(rig.event_keys) == {("new", index): 1 for index in service.requests}
 
 
 async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store, start=timedelta(hours=1))
     await rig.poller.prime()
-    await rig.looks()
+    await rig.scan()
     recent = [("new", index) for index in range(1, 13)]
-    assert rig.tale == recent
+    assert rig.event_keys == recent
     assert len(service.pages) < 10
-    await rig.primes()
-    assert rig.tale == recent
+    await rig.prime()
+    assert rig.event_keys == recent
 
 
 @pytest.mark.parametrize("start", STARTS, ids=str)
@@ -77,8 +77,8 @@ async def test_what_is_published_during_the_first_scan_is_new_and_handed_out_soo
             index = 3000 + len(published)
             service.publish(index)
             published[index] = anyio.current_time()
-        await rig.looks()
-        for event in rig.held.pending(after=last, limit=1000):
+        await rig.scan()
+        for event in rig.feed_store.pending(after=last, limit=1000):
             last = event.id
             if event.index is not None and event.index >= 3000:
                 assert kinds.setdefault(event.index, event.kind) == "new"
@@ -86,30 +86,30 @@ async def test_what_is_published_during_the_first_scan_is_new_and_handed_out_soo
     assert len(published) == 10
     assert handed_out.keys() == published.keys()
     assert max(handed_out[index] - published[index] for index in published) < 60.0
-    assert max(Counter(rig.tale).values()) == 1
+    assert max(Counter(rig.event_keys).values()) == 1
 
 
 async def test_start_now_reports_nothing_that_was_there_before(store: Store) -> None:
     service = large_market()
     service.publish(*range(2001, 2011), age=1.0)
     rig = Rig(service, store=store)
-    await rig.primes()
-    await rig.goes_on_for(7 * HOUR)
-    assert rig.tale == []
+    await rig.prime()
+    await rig.scan_for(7 * HOUR)
+    assert rig.event_keys == []
 
 
 async def test_update_during_the_first_scan_is_reported_once(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
     await rig.poller.prime()
-    await rig.looks()
+    await rig.scan()
     # The first page shows request 3; no page has shown requests 590 and 591.
     service.publish(3, 590, notes="moved")
     service.touch(591)
-    await rig.primes()
-    await rig.looks(3)
+    await rig.prime()
+    await rig.scan(3)
     # Without an earlier state, an update is new: the feed has never seen the request.
-    assert Counter(rig.tale) == {("updated", 3): 1, ("new", 590): 1, ("new", 591): 1}
+    assert Counter(rig.event_keys) == {("updated", 3): 1, ("new", 590): 1, ("new", 591): 1}
 
 
 async def test_request_of_the_baseline_that_is_touched_later_is_no_event(store: Store) -> None:
@@ -118,13 +118,13 @@ async def test_request_of_the_baseline_that_is_touched_later_is_no_event(store: 
     await rig.poller.prime()
     while rig.journal.state.stage != "settling":
         assert not rig.journal.state.is_primed
-        await rig.looks()
+        await rig.scan()
     await anyio.sleep(100.0)
-    await rig.looks(2)
+    await rig.scan(2)
     service.touch(400)
-    await rig.primes()
-    await rig.looks(3)
-    assert rig.tale == []
+    await rig.prime()
+    await rig.scan(3)
+    assert rig.event_keys == []
 
 
 @pytest.mark.parametrize("start", STARTS, ids=str)
@@ -136,16 +136,16 @@ async def test_killed_first_scan_loses_and_repeats_nothing(store: Store, start: 
     published = []
     for kill in range(kills):
         for _ in range(kill):
-            await rig.looks()
+            await rig.scan()
         published.append(3000 + kill)
         service.publish(published[-1])
         with anyio.move_on_after(7.0 * kill):
-            await rig.looks(100)
-        rig = rig.again(run=f"run {kill}")
+            await rig.scan(100)
+        rig = rig.restart(run=f"run {kill}")
         await rig.poller.prime()
-    await rig.primes()
-    await rig.looks(3)
-    reported = Counter(rig.tale)
+    await rig.prime()
+    await rig.scan(3)
+    reported = Counter(rig.event_keys)
     assert set(reported.values()) == {1}
     assert {index for _, index in reported if index >= 3000} == {*published}
     old = {index for _, index in reported if index < 3000}
@@ -161,14 +161,14 @@ async def test_first_scan_goes_on_after_a_long_time_without_a_program(store: Sto
     service = large_market()
     rig = Rig(service, store=store)
     await rig.poller.prime()
-    await rig.looks()
+    await rig.scan()
     await anyio.sleep(HOUR)
     service.publish(3000)
     await anyio.sleep(2 * HOUR)
-    rig = rig.again()
+    rig = rig.restart()
     service.pages.clear()
-    await rig.primes()
-    assert rig.tale == [("new", 3000)]
+    await rig.prime()
+    assert rig.event_keys == [("new", 3000)]
     # First what was missed, and then the listing from its beginning.
     assert 3 * HOUR < service.windows[0] < 3 * HOUR + 120
     assert WIDEST in service.windows
@@ -183,9 +183,9 @@ async def test_configuration_error_is_raised_on_entry_and_trouble_later_is_not(s
     rig = Rig(service, store=store, start=start)
     await rig.poller.prime()
     service.faults[:] = [NotFoundError("nothing here", status=404)] * 3
-    await rig.looks(2)
+    await rig.scan(2)
     assert {rig.poller.progress.phase} <= {"backing-off", "priming"}
-    await rig.primes()
+    await rig.prime()
     assert rig.poller.progress.phase == "live"
 
 
@@ -196,7 +196,7 @@ async def test_progress_of_the_first_scan_is_reported(store: Store) -> None:
     pages = []
     while rig.poller.progress.phase == "priming":
         pages.append(rig.poller.progress.pages)
-        await rig.looks()
+        await rig.scan()
     assert pages == sorted(pages)
     progress = [reported for reported in rig.reported if isinstance(reported, ScanProgress) and reported.first]
     assert [reported.pages for reported in progress] == [*range(1, len(progress) + 1)]
@@ -212,18 +212,18 @@ async def test_pages_that_shrink_hide_nothing_that_is_published_during_the_first
     rig = Rig(service, store=store)
     await rig.poller.prime()
     service.publish(*range(3001, 3011))
-    while len(rig.tale) < 10:
-        await rig.looks()
+    while len(rig.event_keys) < 10:
+        await rig.scan()
     service.publish(*range(3011, 3017))
     service.clamp = 3
     # The reader is slow: later narrow scans do not reach back so far.
     await anyio.sleep(200.0)
     narrow = scans(rig)["narrow"]
     while scans(rig)["narrow"] == narrow:
-        await rig.looks()
+        await rig.scan()
     service.clamp = 10
-    await rig.primes()
-    assert sorted(rig.tale) == [("new", index) for index in range(3001, 3017)]
+    await rig.prime()
+    assert sorted(rig.event_keys) == [("new", index) for index in range(3001, 3017)]
 
 
 async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: Store) -> None:
@@ -234,10 +234,10 @@ async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: 
     service.publish(*range(101, 107))
     while rig.journal.state.stage != "settling":
         assert not rig.journal.state.is_primed
-        await rig.looks()
+        await rig.scan()
     service.clamp = 3
-    await rig.primes()
-    assert sorted(rig.tale) == [("new", index) for index in range(101, 107)]
+    await rig.prime()
+    assert sorted(rig.event_keys) == [("new", index) for index in range(101, 107)]
 
 
 async def test_request_that_only_the_first_scan_saw_updated_is_reported_as_withdrawn(store: Store) -> None:
@@ -246,11 +246,11 @@ async def test_request_that_only_the_first_scan_saw_updated_is_reported_as_withd
     rig = Rig(service, store=store, interval=300.0)
     await rig.poller.prime()
     service.publish(30, origin="Bergen")
-    while not rig.tale:
-        await rig.looks()
+    while not rig.event_keys:
+        await rig.scan()
     service.withdraw(30)
-    await rig.goes_on_for(3 * HOUR)
-    assert rig.tale == [("updated", 30), ("withdrawn", 30)]
+    await rig.scan_for(3 * HOUR)
+    assert rig.event_keys == [("updated", 30), ("withdrawn", 30)]
 
 
 async def test_withdrawal_during_the_first_scan_is_reported_after_it(store: Store) -> None:
@@ -258,21 +258,21 @@ async def test_withdrawal_during_the_first_scan_is_reported_after_it(store: Stor
     rig = Rig(service, store=store)
     await rig.poller.prime()
     service.publish(3000)
-    while not rig.tale:
-        await rig.looks()
+    while not rig.event_keys:
+        await rig.scan()
     service.withdraw(3000, 600)
-    await rig.primes()
-    assert rig.tale == [("new", 3000)]
-    await rig.goes_on_for(HOUR)
-    assert rig.tale == [("new", 3000), ("withdrawn", 3000)]
+    await rig.prime()
+    assert rig.event_keys == [("new", 3000)]
+    await rig.scan_for(HOUR)
+    assert rig.event_keys == [("new", 3000), ("withdrawn", 3000)]
 
 
 async def test_page_size_of_the_first_scan_is_known_to_the_narrow_scans_after_it(store: Store) -> None:
     service = large_market()
     rig = Rig(service, store=store)
-    await rig.primes()
+    await rig.prime()
     service.pages.clear()
     for number in range(4):
         service.publish(number, number + 10, notes="changed")
-        await rig.looks()
+        await rig.scan()
     assert len(service.pages) == 4

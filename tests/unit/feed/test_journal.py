@@ -51,8 +51,8 @@ def test_an_empty_state_comes_back_too() -> None:
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     return rig
 
 
@@ -60,11 +60,11 @@ async def test_the_next_run_has_what_this_one_had(store: Store) -> None:
     service = Service(clamp=4)
     rig = await live(service, store)
     service.publish(*range(9))
-    await rig.looks()
+    await rig.scan()
     before = rig.journal.state
     assert before.scan
     assert before.clamp == 4
-    rig = rig.again()
+    rig = rig.restart()
     assert rig.journal.state == before
 
 
@@ -75,7 +75,7 @@ async def test_what_cannot_be_written_changes_nothing_and_is_found_again(
     rig = await live(service, store)
     service.publish(1)
     before = rig.journal.state
-    commit: Callable[..., int] = rig.held.commit
+    commit: Callable[..., int] = rig.feed_store.commit
 
     def full(decide: Callable[[Any], Commit], **options: Any) -> int:
         def decide_and_fail(found: Any) -> Commit:
@@ -84,14 +84,14 @@ async def test_what_cannot_be_written_changes_nothing_and_is_found_again(
 
         return commit(decide_and_fail, **options)
 
-    monkeypatch.setattr(rig.held, "commit", full)
+    monkeypatch.setattr(rig.feed_store, "commit", full)
     with pytest.raises(StoreError):
-        await rig.looks()
+        await rig.scan()
     assert rig.journal.state is before
     monkeypatch.undo()
     assert not rig.events
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
+    await rig.scan()
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch
     watermark = rig.journal.state.watermark
     service.publish(1)
     commits = list[Commit]()
-    commit: Callable[..., int] = rig.held.commit
+    commit: Callable[..., int] = rig.feed_store.commit
 
     def noting(decide: Callable[[Any], Commit], **options: Any) -> int:
         def noted(found: Any) -> Commit:
@@ -112,8 +112,8 @@ async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch
 
         return commit(noted, **options)
 
-    monkeypatch.setattr(rig.held, "commit", noting)
-    await rig.looks()
+    monkeypatch.setattr(rig.feed_store, "commit", noting)
+    await rig.scan()
     (last,) = [written for written in commits if written.events]
     assert last.state is not None
     assert State.load(last.state).watermark.time > watermark.time
@@ -126,10 +126,10 @@ async def test_a_late_find_widens_the_allowance_up_to_half_an_hour(store: Store)
     for number in range(12):
         service.late = 2.5 * rig.journal.state.allowance + 300
         service.publish(number)
-        await rig.goes_on_for(2 * HOUR)
+        await rig.scan_for(2 * HOUR)
     assert rig.journal.state.allowance == 1800.0
     assert rig.journal.state.late >= 5
-    assert len(rig.tale) == 12
+    assert len(rig.event_keys) == 12
 
 
 @pytest.mark.parametrize("allowance", [1000.0, 3600.0])
@@ -137,8 +137,8 @@ async def test_a_late_find_never_shortens_the_allowance(store: Store, allowance:
     service = Service(late=2 * allowance + 500)
     rig = await live(service, store, allowance=allowance)
     service.publish(1)
-    await rig.goes_on_for(4 * HOUR)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(4 * HOUR)
+    assert rig.event_keys == [("new", 1)]
     assert rig.journal.state.late == 1
     assert rig.journal.state.allowance == max(1800.0, allowance)
 
@@ -148,7 +148,7 @@ async def test_what_the_narrow_scan_lists_too_was_not_late(store: Store) -> None
     rig = await live(service, store)
     for number in range(60):
         service.publish(number)
-        await rig.looks()
+        await rig.scan()
     assert rig.journal.state.late == 0
     assert rig.journal.state.allowance == 60.0
 
@@ -157,16 +157,16 @@ async def test_the_allowance_shrinks_again_from_day_to_day_but_not_below_what_wa
     service = Service(late=400.0)
     rig = await live(service, store, interval=150.0)
     service.publish(1)
-    await rig.goes_on_for(2 * HOUR)
+    await rig.scan_for(2 * HOUR)
     assert rig.journal.state.allowance == 120.0
-    await rig.goes_on_for(50 * HOUR)
+    await rig.scan_for(50 * HOUR)
     assert rig.journal.state.allowance == 60.0
 
 
 async def test_the_longer_of_the_allowances_known_and_asked_for_counts(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    rig.held.release()
+    rig.feed_store.release()
     assert Rig(service, store=store, allowance=300.0).journal.state.allowance == 300.0
 
 
@@ -174,9 +174,9 @@ async def test_a_row_missed_by_a_scan_that_failed_is_not_held_against_it(store: 
     service = Service(clamp=2)
     rig = await live(service, store)
     service.publish(1, 2, 3)
-    await rig.looks()
+    await rig.scan()
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.looks()
+    await rig.scan()
     assert [rig.seen(index).missed_scans for index in (1, 2, 3)] == [0, 0, 0]
 
 
@@ -204,11 +204,11 @@ async def test_page_read_beside_a_scan_is_recorded_but_for_what_the_scans_own_pa
     older, newer, other = RateRequest(index=1), RateRequest(index=1, notes="fragile"), RateRequest(index=2)
     scan.unwritten = (Rows((older,), ()), now, now)
     await rig.journal.record_recent(scan, Rows((newer, other), ()), 95, now, now)
-    assert rig.tale == [("new", 2)]
+    assert rig.event_keys == [("new", 2)]
     assert scan.event_count == 1
     scan.unwritten = None
     await rig.journal.record_recent(scan, Rows((newer, other), ()), 95, now, now)
-    assert rig.tale == [("new", 2), ("new", 1)]
+    assert rig.event_keys == [("new", 2), ("new", 1)]
 
 
 async def test_watermark_is_at_the_beginning_of_the_scan_that_moves_it(store: Store) -> None:
@@ -218,7 +218,7 @@ async def test_watermark_is_at_the_beginning_of_the_scan_that_moves_it(store: St
     service.publish(*range(1, 41))
     before = rig.journal.state.watermark.reading
     while rig.journal.state.watermark.reading == before:
-        await rig.looks()
+        await rig.scan()
     # Eight pages of five.
     assert rig.journal.state.watermark.least(rig.clock.read()) >= 8 * service.latency
 
@@ -229,6 +229,6 @@ async def test_scan_that_fails_after_its_first_page_does_not_move_the_watermark(
     service.publish(*range(1, 41))
     before = rig.journal.state.watermark
     service.faults[:] = [None, *[DOWN] * 100]
-    await rig.looks()
-    assert len(rig.tale) == 5
+    await rig.scan()
+    assert len(rig.event_keys) == 5
     assert rig.journal.state.watermark == before

@@ -284,8 +284,8 @@ async def test_a_second_process_gets_the_holder_and_one_that_stands_by_takes_ove
                     assert f"new FX{known:06d}" in (await message.receive_until(b"\n", 1000)).decode()
                     with pytest.raises(HeldError, match=f"is held by process {holder.pid} on"):
                         await take(exchange, path, 1)
-                    looks = sandbox.audit_log.count
-                    while sandbox.audit_log.count < looks + 2:  # noqa: ASYNC110  # another process looks
+                    scans = sandbox.audit_log.count
+                    while sandbox.audit_log.count < scans + 2:  # noqa: ASYNC110  # another process looks
                         await anyio.sleep(0.01)
                     taken: list[int] = []
                     unknown = 0

@@ -31,8 +31,8 @@ DOWN = ServerError("down", status=503)
 async def live(service: Service, store: Store, **options: object) -> Rig:
     """A watcher that has primed, and whose first scans are forgotten."""
     rig = Rig(service, store=store, **options)  # type: ignore[arg-type]  # as the rig takes them
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     service.pages.clear()
     return rig
 
@@ -40,7 +40,7 @@ async def live(service: Service, store: Store, **options: object) -> Rig:
 async def test_rule_1_each_window_reaches_over_the_cover_the_allowance_and_a_scan(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    await rig.looks(5)
+    await rig.scan(5)
     assert all(92 <= window <= 99 for window in service.windows)
 
 
@@ -49,8 +49,8 @@ async def test_rule_1_a_silence_widens_the_window_by_itself(store: Store) -> Non
     rig = await live(service, store)
     await anyio.sleep(200)
     service.publish(1, age=190)
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
+    await rig.scan()
+    assert rig.event_keys == [("new", 1)]
     assert 260 <= service.windows[0] <= 275
 
 
@@ -60,10 +60,10 @@ async def test_rule_1_a_window_that_slid_past_the_cover_is_looked_at_again_and_w
     rig = await live(service, store)
     watermark = rig.journal.state.watermark
     service.latency = 90.0
-    await rig.looks()
+    await rig.scan()
     assert (rig.journal.state.watermark, rig.poller.progress.phase) == (watermark, "catching-up")
     service.latency = 0.0
-    await rig.looks()
+    await rig.scan()
     assert service.windows[1] > service.windows[0] + 90
     assert rig.journal.state.watermark.time > watermark.time
     assert rig.poller.progress.phase == "live"
@@ -73,7 +73,7 @@ async def test_rule_1_time_asleep_counts(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     rig.clock.asleep = service.asleep = 8 * HOUR
-    await rig.looks()
+    await rig.scan()
     assert service.windows[0] > 8 * HOUR
 
 
@@ -82,7 +82,7 @@ async def test_rule_1_a_wall_set_forward_widens_and_is_reported_as_a_gap_that_ma
     service = Service()
     rig = await live(service, store)
     rig.clock.wall += 9 * DAY
-    await rig.looks(2)
+    await rig.scan(2)
     assert service.windows[0] == WIDEST
     assert service.windows[1] < 100
     (gap,) = [event for event in rig.events if isinstance(event, Gap)]
@@ -93,7 +93,7 @@ async def test_rule_1_a_wall_set_forward_by_less_than_the_service_looks_back_is_
     service = Service()
     rig = await live(service, store)
     rig.clock.wall += 4.9 * DAY
-    await rig.looks(2)
+    await rig.scan(2)
     assert service.windows[0] > 4.9 * DAY
     assert service.windows[1] < 100
     assert not rig.events
@@ -104,7 +104,7 @@ async def test_rule_1_the_cover_is_when_page_0_was_sent(store: Store) -> None:
     service = Service(clamp=2, latency=1.0)
     rig = await live(service, store)
     service.publish(1, 2, 3)
-    await rig.looks()
+    await rig.scan()
     sent = rig.journal.state.watermark.reading.loop
     assert anyio.current_time() - sent >= len(service.pages) >= 3
 
@@ -118,19 +118,19 @@ async def test_rule_2_a_row_that_slips_to_an_earlier_page_is_not_lost(store: Sto
         service.requests.pop(5, None)
 
     service.on_page = leave
-    await rig.looks()
-    assert {index for _, index in rig.tale} >= {0, 1, 2, 3, 4}
+    await rig.scan()
+    assert {index for _, index in rig.event_keys} >= {0, 1, 2, 3, 4}
 
 
 async def test_rule_2_the_learned_clamp_is_asked_for_and_survives_a_restart(store: Store) -> None:
     service = Service(clamp=5)
     rig = await live(service, store)
     service.publish(*range(12))
-    await rig.looks()
+    await rig.scan()
     assert rig.journal.state.clamp == 5
-    rig = rig.again()
+    rig = rig.restart()
     assert rig.journal.sizes.clamp("feed") == 5
-    await rig.looks(2)
+    await rig.scan(2)
     assert service.pages[-1][1] == 5
 
 
@@ -143,11 +143,11 @@ async def test_rule_3_a_reply_without_the_listing_is_never_an_empty_one(
     watermark = rig.journal.state.watermark
     service.publish(1)
     service.faults[:] = [fault] * 4
-    await rig.looks()
+    await rig.scan()
     assert rig.journal.state.watermark == watermark
     assert rig.poller.progress.phase == "backing-off"
-    await rig.fails_until_well()
-    assert rig.tale == [("new", 1)]
+    await rig.scan_until_well()
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_rule_4_a_scan_that_fails_half_way_reports_what_it_saw_and_proves_nothing(store: Store) -> None:
@@ -156,11 +156,11 @@ async def test_rule_4_a_scan_that_fails_half_way_reports_what_it_saw_and_proves_
     watermark = rig.journal.state.watermark
     service.publish(*range(5))
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.looks()
-    assert len(rig.tale) == 2
+    await rig.scan()
+    assert len(rig.event_keys) == 2
     assert rig.journal.state.watermark == watermark
-    await rig.fails_until_well()
-    assert Counter(rig.tale) == {("new", index): 1 for index in range(5)}
+    await rig.scan_until_well()
+    assert Counter(rig.event_keys) == {("new", index): 1 for index in range(5)}
 
 
 async def test_rule_4_the_page_is_asked_for_again_and_not_the_scan(store: Store) -> None:
@@ -168,18 +168,18 @@ async def test_rule_4_the_page_is_asked_for_again_and_not_the_scan(store: Store)
     rig = await live(service, store)
     service.publish(1, 2, 3)
     service.faults[:] = [None, DOWN]
-    await rig.looks()
+    await rig.scan()
     assert [number for number, _, _ in service.pages][:3] == [0, 1, 1]
     assert rig.poller.progress.phase == "live"
-    assert len(rig.tale) == 3
+    assert len(rig.event_keys) == 3
 
 
 async def test_rule_5_what_shows_up_too_late_for_narrow_scans_is_found_by_deep_ones(store: Store) -> None:
     service = Service(late=400.0)
     rig = await live(service, store)
     service.publish(1)
-    await rig.goes_on_for(900)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(900)
+    assert rig.event_keys == [("new", 1)]
     assert rig.journal.state.late == 1
     assert rig.journal.state.allowance == 120.0
     assert service.windows[-1] > 30 + 120
@@ -189,7 +189,7 @@ async def test_rule_5_a_deep_scan_takes_the_place_of_a_narrow_one(store: Store) 
     service = Service()
     rig = await live(service, store)
     rig.reported.clear()
-    await rig.goes_on_for(2.5 * HOUR)
+    await rig.scan_for(2.5 * HOUR)
     scans = Counter(scan.tier for scan in rig.reported if isinstance(scan, Scan))
     assert scans["six hours"] == 2
     assert 25 <= scans["half an hour"] <= 30
@@ -200,9 +200,9 @@ async def test_rule_5_a_deep_scan_takes_the_place_of_a_narrow_one(store: Store) 
 async def test_rule_5_a_restart_looks_five_days_back(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    rig = rig.again()
-    await rig.primes()
-    await rig.looks(2)
+    rig = rig.restart()
+    await rig.prime()
+    await rig.scan(2)
     assert service.windows[0] == WIDEST
     assert service.windows[1] < 100
 
@@ -212,7 +212,7 @@ async def test_rule_11_one_request_for_an_idle_poll_at_the_interval_give_or_take
     service.publish(1, age=HOUR)
     rig = await live(service, store)
     began = anyio.current_time()
-    await rig.looks(100)
+    await rig.scan(100)
     assert len(service.pages) == 100
     assert 2900 < anyio.current_time() - began < 3100
 
@@ -220,9 +220,9 @@ async def test_rule_11_one_request_for_an_idle_poll_at_the_interval_give_or_take
 async def test_rule_11_the_first_phase_is_random(store: Store) -> None:
     service = Service()
     rig = Rig(service, store=store)
-    await rig.primes()
+    await rig.prime()
     primed = anyio.current_time()
-    await rig.looks()
+    await rig.scan()
     assert 0 < anyio.current_time() - primed < 26
 
 
@@ -231,7 +231,7 @@ async def test_rule_11_missed_ticks_are_skipped(store: Store) -> None:
     rig = await live(service, store)
     await anyio.sleep(HOUR)
     began = anyio.current_time()
-    await rig.looks(3)
+    await rig.scan(3)
     assert len(service.pages) == 3
     assert anyio.current_time() - began > 50
 
@@ -241,7 +241,7 @@ async def test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health
     rig = await live(service, store)
     service.faults[:] = [DOWN] * 300
     began = anyio.current_time()
-    await rig.fails_until_well()
+    await rig.scan_until_well()
     assert 300 * 30 < anyio.current_time() - began < 300 * 60
     degraded = [reported for reported in rig.reported if isinstance(reported, Degraded)]
     recovered = [reported for reported in rig.reported if isinstance(reported, Recovered)]
@@ -254,9 +254,9 @@ async def test_rule_11_retry_after_is_honoured_and_capped(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.faults[:] = [RateLimitedError("slowly", status=429, retry_after=1e9)] * 3
-    await rig.looks()
+    await rig.scan()
     began = anyio.current_time()
-    await rig.looks()
+    await rig.scan()
     assert 3600 <= anyio.current_time() - began <= 3601
 
 
@@ -265,9 +265,9 @@ async def test_a_rejected_login_ends_it_and_other_trouble_does_not(store: Store)
     rig = await live(service, store)
     service.faults[:] = [LoginRejectedError("no", status=401)]
     with pytest.raises(LoginRejectedError):
-        await rig.looks()
+        await rig.scan()
     stopped: str = rig.poller.progress.phase
     assert stopped == "stopped"
     service.faults[:] = [BadRequestError("no", status=400)] * 4
-    await rig.looks()
+    await rig.scan()
     assert rig.poller.progress.phase == "backing-off"

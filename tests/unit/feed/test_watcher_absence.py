@@ -38,9 +38,9 @@ class Failing(Service):
 async def live(store: Store, *, interval: float, standing: int = 30) -> tuple[Failing, Rig]:
     service = Failing()
     rig = Rig(service, store=store, interval=interval)
-    await rig.primes()
+    await rig.prime()
     service.publish(*range(1, standing + 1))
-    await rig.goes_on_for(600.0)
+    await rig.scan_for(600.0)
     return service, rig
 
 
@@ -48,13 +48,13 @@ async def live(store: Store, *, interval: float, standing: int = 30) -> tuple[Fa
 async def test_empty_listings_for_most_of_an_hour_withdraw_nothing(store: Store, interval: float) -> None:
     service, rig = await live(store, interval=interval)
     service.away = True
-    await rig.goes_on_for(0.9 * HOUR)
+    await rig.scan_for(0.9 * HOUR)
     assert rig.poller.progress.quiet_for > 0
     service.publish(31)
     service.away = False
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     assert rig.poller.progress.phase == "live"
-    assert sorted(rig.tale) == [("new", index) for index in range(1, 32)]
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 32)]
     assert [type(event) for event in rig.reported if isinstance(event, Degraded | Recovered)] == [Degraded, Recovered]
 
 
@@ -62,22 +62,22 @@ async def test_empty_listings_send_no_more_requests_than_full_ones(store: Store)
     service, rig = await live(store, interval=30.0)
     service.away = True
     service.pages.clear()
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     assert len(service.pages) + len(service.lookups) <= HOUR / 30.0
 
 
 async def test_cover_does_not_advance_while_most_is_lacking(store: Store) -> None:
     service, rig = await live(store, interval=30.0)
     service.away = True
-    await rig.goes_on_for(0.5 * HOUR)
+    await rig.scan_for(0.5 * HOUR)
     assert rig.journal.state.watermark.least(rig.clock.read()) > 0.3 * HOUR
 
 
 async def test_requests_that_stay_lacking_are_withdrawn_in_the_end(store: Store) -> None:
     service, rig = await live(store, interval=30.0)
     service.withdraw(*range(1, 31))
-    await rig.goes_on_for(1.5 * HOUR)
-    assert sorted(rig.tale[30:]) == [("withdrawn", index) for index in range(1, 31)]
+    await rig.scan_for(1.5 * HOUR)
+    assert sorted(rig.event_keys[30:]) == [("withdrawn", index) for index in range(1, 31)]
     assert rig.poller.progress.phase == "live"
 
 
@@ -86,48 +86,48 @@ async def test_doubt_lasts_through_restarts(store: Store) -> None:
     service.away = True
     began = anyio.current_time()
     for run in range(5):
-        await rig.goes_on_for(0.2 * HOUR)
-        assert len(rig.tale) == 30
-        rig = rig.again(run=f"run {run}")
+        await rig.scan_for(0.2 * HOUR)
+        assert len(rig.event_keys) == 30
+        rig = rig.restart(run=f"run {run}")
     assert rig.journal.state.absence_doubt is not None
     assert rig.journal.state.absence_doubt.since == pytest.approx(began, abs=400.0)
-    await rig.goes_on_for(0.5 * HOUR)
-    assert len(rig.tale) == 60
+    await rig.scan_for(0.5 * HOUR)
+    assert len(rig.event_keys) == 60
 
 
 async def test_few_of_many_that_vanish_at_once_are_withdrawn_soon(store: Store) -> None:
     service, rig = await live(store, interval=30.0)
     # Older than the deep scans of every five minutes look back.
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     service.publish(101, 102, 103)
-    await rig.looks(2)
+    await rig.scan(2)
     service.withdraw(101, 102, 103)
-    await rig.goes_on_for(600.0)
-    assert sorted(rig.tale[33:]) == [("withdrawn", index) for index in (101, 102, 103)]
+    await rig.scan_for(600.0)
+    assert sorted(rig.event_keys[33:]) == [("withdrawn", index) for index in (101, 102, 103)]
 
 
 async def test_lone_recent_request_is_not_withdrawn_by_empty_listings(store: Store) -> None:
     """A narrow window may hold one request only: an empty listing lacks all of it, and a wider one proves why."""
     service, rig = await live(store, interval=5.0)
     service.publish(31)
-    await rig.looks(2)
+    await rig.scan(2)
     service.away = True
-    await rig.goes_on_for(600.0)
+    await rig.scan_for(600.0)
     service.away = False
-    await rig.goes_on_for(600.0)
-    assert sorted(rig.tale) == [("new", index) for index in range(1, 32)]
+    await rig.scan_for(600.0)
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 32)]
 
 
 async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(store: Store) -> None:
     service = Failing()
     rig = Rig(service, store=store, interval=10.0)
-    await rig.primes()
+    await rig.prime()
     service.publish(*range(1, 9))
-    await rig.looks(2)
+    await rig.scan(2)
     service.clamp = 4
     service.publish(9)
-    await rig.goes_on_for(200.0)
-    assert {index for _, index in rig.tale} == {*range(1, 10)}
+    await rig.scan_for(200.0)
+    assert {index for _, index in rig.event_keys} == {*range(1, 10)}
     assert not service.lookups
     assert rig.poller.progress.phase == "live"
 
@@ -138,7 +138,7 @@ async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little
     for index in range(1, 5):
         service.requests[index].visible_from = 1e9
     service.publish(*range(101, 121))
-    await rig.looks()
+    await rig.scan()
     assert rig.journal.state.absence_doubt is not None
 
 
@@ -198,42 +198,42 @@ class Partial(Service):
 
 async def test_second_time_without_many_requests_withdraws_none_that_were_listed_in_between(store: Store) -> None:
     rig = Rig(service := Partial(), store=store, interval=300.0)
-    await rig.primes()
+    await rig.prime()
     service.publish(*range(1, 13))
-    await rig.goes_on_for(600.0)
+    await rig.scan_for(600.0)
     service.away = frozenset(range(1, 9))
-    await rig.goes_on_for(1.2 * HOUR)
+    await rig.scan_for(1.2 * HOUR)
     service.away = frozenset()
     while (state := rig.journal.state).watermark.time - state.tiers["six hours"] < HOUR - 600.0:
-        await rig.looks()
+        await rig.scan()
     service.publish(*range(1, 13), notes="fragile")
-    await rig.looks()
-    reported = len(rig.tale)
+    await rig.scan()
+    reported = len(rig.event_keys)
     # The next scan looks further back than the one that listed them.
     service.away = frozenset(range(1, 9))
-    await rig.goes_on_for(0.5 * HOUR)
-    assert rig.tale[reported:] == []
-    assert ("updated", 1) in rig.tale[-12:]
+    await rig.scan_for(0.5 * HOUR)
+    assert rig.event_keys[reported:] == []
+    assert ("updated", 1) in rig.event_keys[-12:]
 
 
 async def test_request_that_doubtful_scans_list_is_not_looked_up_for_what_earlier_ones_lacked(store: Store) -> None:
     rig = Rig(service := Partial(), store=store, interval=300.0)
-    await rig.primes()
+    await rig.prime()
     service.publish(*range(1, 13))
-    await rig.goes_on_for(600.0)
+    await rig.scan_for(600.0)
     service.away, service.lookup_faults = frozenset({1}), [ServerError("down", status=503)] * 9
     while not service.lookups:
-        await rig.looks()
+        await rig.scan()
     service.away = frozenset(range(2, 13))
     while rig.poller.progress.phase != "backing-off":
-        await rig.looks()
+        await rig.scan()
     service.lookup_faults.clear()
     service.away = frozenset({1})
     service.lookups.clear()
     while rig.poller.progress.phase == "backing-off":
-        await rig.looks()
+        await rig.scan()
     assert 1 not in service.lookups
-    assert ("withdrawn", 1) not in rig.tale
+    assert ("withdrawn", 1) not in rig.event_keys
 
 
 def test_doubt_is_settled_by_deeper_scans() -> None:
@@ -254,12 +254,12 @@ async def test_last_request_of_a_window_is_withdrawn_once_a_listing_of_others_la
     service = Service()
     service.publish(*range(9, 9 + others))
     rig = Rig(service, store=store, interval=30.0)
-    await rig.primes()
-    await rig.goes_on_for(7 * HOUR)
+    await rig.prime()
+    await rig.scan_for(7 * HOUR)
     service.publish(1)
-    await rig.looks(2)
+    await rig.scan(2)
     service.withdraw(1)
-    await rig.goes_on_for(0.5 * HOUR)
-    assert rig.tale[1:] == [("withdrawn", 1)] * others
-    await rig.goes_on_for(1.5 * HOUR)
-    assert rig.tale[1:] == [("withdrawn", 1)]
+    await rig.scan_for(0.5 * HOUR)
+    assert rig.event_keys[1:] == [("withdrawn", 1)] * others
+    await rig.scan_for(1.5 * HOUR)
+    assert rig.event_keys[1:] == [("withdrawn", 1)]

@@ -24,8 +24,8 @@ DOWN = ServerError("down", status=503)
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     service.pages.clear()
     return rig
 
@@ -52,8 +52,8 @@ async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_ra
     service.publish(*range(1, 1501), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR):
-        await rig.primes()
-    assert len(rig.tale) == 1500
+        await rig.prime()
+    assert len(rig.event_keys) == 1500
     # Up to the end, down again, and no page for nothing but those that were refused.
     assert sum(window == WIDEST for _, _, window in service.pages) < 310
     assert scans(rig) & Counter({"five days": 9}) == {"five days": 1}
@@ -83,8 +83,8 @@ async def test_a_lively_listing_comes_to_its_end_under_a_limit_of_rate(store: St
     service.publish(*range(1, 201), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR / 3):
-        await rig.primes()
-    assert {index for _, index in rig.tale} >= set(range(1, 201))
+        await rig.prime()
+    assert {index for _, index in rig.event_keys} >= set(range(1, 201))
     assert scans(rig)["five days"] == 1
     assert not scans(rig, complete=False)["five days"]
 
@@ -104,7 +104,7 @@ async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None
             return await service.page(number, rows, window)
 
     rig = Rig(Refusing(), store=store, start="backfill")
-    await rig.primes()
+    await rig.prime()
     # Once more at once, and then the scan goes on without.
     assert len(refused) % 2 == 0
     assert len(refused) < 10
@@ -126,13 +126,13 @@ async def test_a_page_that_reports_an_error_counts_as_failed_and_its_rows_count(
 
     failing = Failing()
     rig.poller._pages._source = failing  # pyright: ignore[reportPrivateUsage]
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
+    await rig.scan()
+    assert rig.event_keys == [("new", 1)]
     assert rig.journal.state.watermark == watermark
     assert any(isinstance(reported, Degraded) for reported in rig.reported)
     failing.failing = False
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
+    await rig.scan()
+    assert rig.event_keys == [("new", 1)]
     assert rig.journal.state.watermark != watermark
 
 
@@ -140,13 +140,13 @@ async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store)
     service = Service(clamp=3, latency=0.5)
     rig = await live(service, store)
     service.publish(*range(1, 31))
-    await rig.goes_on_for(10 * 60)
-    rig = rig.again()
+    await rig.scan_for(10 * 60)
+    rig = rig.restart()
     service.pages.clear()
     while len(service.pages) < 6:
-        await rig.looks()
+        await rig.scan()
     service.faults[:] = [DOWN] * 12
-    await rig.goes_on_for(600)
+    await rig.scan_for(600)
     deep = [number for number, _, window in service.pages if window == WIDEST]
     assert deep.count(1) <= 3
     assert scans(rig)["five days"] == 1
@@ -156,17 +156,17 @@ async def test_a_deep_scan_whose_pages_stand_still_for_long_is_given_up(store: S
     service = Stuck(clamp=3)
     rig = await live(service, store)
     service.publish(*range(1, 31))
-    rig = rig.again()
-    await rig.goes_on_for(3 * HOUR)
+    rig = rig.restart()
+    await rig.scan_for(3 * HOUR)
     assert scans(rig)["five days"] == 0
     assert scans(rig, complete=False)["five days"] >= 1
     assert scans(rig)["half an hour"] >= 1
     service.publish(99)
-    await rig.looks(10)
-    assert ("new", 99) in rig.tale
+    await rig.scan(10)
+    assert ("new", 99) in rig.event_keys
     assert rig.poller.progress.phase == "live"
     service.page_that_fails = 10**9
-    await rig.goes_on_for(2 * HOUR)
+    await rig.scan_for(2 * HOUR)
     assert scans(rig)["five days"] == 1
 
 
@@ -197,8 +197,8 @@ async def test_a_service_that_cannot_give_large_pages_is_asked_for_smaller_ones(
     service.publish(*range(1, 501), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(600):
-        await rig.primes()
-    assert len(rig.tale) == 500
+        await rig.prime()
+    assert len(rig.event_keys) == 500
     assert rig.journal.state.clamp is None
 
 
@@ -217,8 +217,8 @@ async def test_a_service_that_fails_on_all_but_small_pages_is_read_by_the_smalle
     service.publish(*range(1, 41), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(3600):
-        await rig.primes()
-    assert len(rig.tale) == 40
+        await rig.prime()
+    assert len(rig.event_keys) == 40
 
 
 @attrs.define
@@ -240,6 +240,6 @@ async def test_pages_refused_past_the_end_do_not_delay_the_scans_after_them(stor
     began = anyio.current_time()
     for number in range(24):
         service.publish(*range(1, 6), notes=f"revision {number}")
-        await rig.looks()
+        await rig.scan()
     assert any(number for number, _, _ in service.pages)
     assert anyio.current_time() - began < 24 * 660

@@ -34,8 +34,8 @@ def store() -> Iterator[Store]:
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     service.pages.clear()
     rig.reported.clear()
     return rig
@@ -63,40 +63,40 @@ async def test_what_was_shown_late_is_not_withdrawn_as_narrow_scans_do_not_reach
     for _ in range(120):
         # A listing of nothing would be no reason to look it up.
         service.publish(9)
-        await rig.looks()
-        if rig.tale and anyio.current_time() > 2 * HOUR:
+        await rig.scan()
+        if rig.event_keys and anyio.current_time() > 2 * HOUR:
             break
-    assert [event for event in rig.tale if event[1] == 1] == [("new", 1)]
+    assert [event for event in rig.event_keys if event[1] == 1] == [("new", 1)]
 
 
 async def test_what_a_deep_scan_found_and_the_next_one_lacks_is_withdrawn_within_two_scans(store: Store) -> None:
     service = Service()
     service.publish(9)
     rig = await live(service, store, interval=300.0)
-    await rig.goes_on_for(HOUR / 2)
+    await rig.scan_for(HOUR / 2)
     service.publish(1)
-    while not rig.tale or service.windows[-1] < 1800:
+    while not rig.event_keys or service.windows[-1] < 1800:
         service.publish(1, notes=f"changed at {anyio.current_time()}")
-        await rig.looks()
+        await rig.scan()
     service.withdraw(1)
     service.publish(9)
-    await rig.looks(3)
-    assert rig.tale[-1] == ("withdrawn", 1)
+    await rig.scan(3)
+    assert rig.event_keys[-1] == ("withdrawn", 1)
 
 
 async def test_a_bare_404_counts_only_once_it_was_repeated_several_times(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     book = service.requests.pop(1)
     service.lookup_faults = [BARE, BARE]
     with anyio.fail_after(2 * HOUR):
         while len(service.lookups) < 2:
-            await rig.looks()
+            await rig.scan()
     service.requests[1] = book
-    await rig.goes_on_for(2 * HOUR)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys == [("new", 1)]
 
 
 class Bare(Service):
@@ -113,10 +113,10 @@ async def test_a_service_that_answers_look_ups_with_a_bare_404_has_withdrawals_t
     service = Bare()
     rig = await live(service, store)
     service.publish(1, 2)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
-    await rig.goes_on_for(2 * HOUR)
-    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 1)] or rig.tale == [
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys == [("new", 1), ("new", 2), ("withdrawn", 1)] or rig.event_keys == [
         ("new", 2),
         ("new", 1),
         ("withdrawn", 1),
@@ -130,7 +130,7 @@ async def test_a_wall_clock_that_is_set_back_turns_no_time_round(store: Store) -
     rig.clock.wall -= HOUR
     happened = datetime.fromtimestamp(rig.clock.read().wall, UTC)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     (event,) = rig.events
     assert isinstance(event, RequestEvent)
     earliest, latest = event.observed_between
@@ -144,15 +144,15 @@ async def test_another_version_that_writes_other_digests_reports_nothing_again(
     service = Service()
     rig = await live(service, store)
     service.publish(*range(30))
-    await rig.looks()
+    await rig.scan()
     assert len(rig.events) == 30
     monkeypatch.setattr("freight_exchange.feed.core.changes.classify.digest", lambda request: digest(request)[::-1])
-    next_one = rig.again()
-    await next_one.looks(3)
+    next_one = rig.restart()
+    await next_one.scan(3)
     assert len(next_one.events) == 30
     service.publish(3, notes="changed")
-    await next_one.looks()
-    assert next_one.tale[30:] == [("updated", 3)]
+    await next_one.scan()
+    assert next_one.event_keys[30:] == [("updated", 3)]
 
 
 async def test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one(store: Store) -> None:
@@ -164,11 +164,11 @@ async def test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one(s
         service.publish(count)
         if count > 3:
             service.withdraw(count - 3)
-        await rig.goes_on_for(30.0)
+        await rig.scan_for(30.0)
     tiers = Counter(reported.tier for reported in rig.reported if isinstance(reported, Scan))
     assert tiers["narrow"] > 0.75 * tiers.total()
-    assert Counter(rig.tale)["withdrawn", 1] == 1
-    reported = Counter(kind for kind, _ in rig.tale)
+    assert Counter(rig.event_keys)["withdrawn", 1] == 1
+    reported = Counter(kind for kind, _ in rig.event_keys)
     assert reported["withdrawn"] > 0.9 * reported["new"]
 
 
@@ -181,20 +181,20 @@ async def test_a_service_that_ignores_the_offset_is_reported_in_the_status(store
     rig = await live(service, store)
     assert not rig.poller.progress.offset_ignored
     service.publish(*range(50))
-    await rig.looks(2)
+    await rig.scan(2)
     assert rig.poller.progress.offset_ignored
-    await rig.goes_on_for(2 * HOUR)
+    await rig.scan_for(2 * HOUR)
     # A request outside its one page is not absent, and is not looked up again and again.
-    assert (len(rig.tale), len(service.lookups)) == (20, 0)
+    assert (len(rig.event_keys), len(service.lookups)) == (20, 0)
     service.publish(*range(100, 103))
-    await rig.goes_on_for(1 * HOUR)
-    assert (len(rig.tale), len(service.lookups)) == (23, 0)
+    await rig.scan_for(1 * HOUR)
+    assert (len(rig.event_keys), len(service.lookups)) == (23, 0)
     service.publish(*range(103, 120))
-    await rig.goes_on_for(1 * HOUR)
-    assert (len(rig.tale), len(service.lookups)) == (40, 0)
+    await rig.scan_for(1 * HOUR)
+    assert (len(rig.event_keys), len(service.lookups)) == (40, 0)
     service.clamp = 10_000
-    await rig.goes_on_for(2 * HOUR)
-    assert len(rig.tale) == 70
+    await rig.scan_for(2 * HOUR)
+    assert len(rig.event_keys) == 70
 
 
 async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for_long(store: Store) -> None:
@@ -205,9 +205,9 @@ async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for
         await rig.poller.scan()
     assert rig.poller._queue.narrow is not None
     await anyio.sleep(25 * 60)
-    await rig.looks(3)
+    await rig.scan(3)
     service.pages.clear()
-    await rig.looks(5)
+    await rig.scan(5)
     assert min(service.windows) < 400
 
 
@@ -218,7 +218,7 @@ async def before(rig: Rig, tier: str) -> None:
         depth = rig.poller._queue._planner.next_plan(rig.journal.state, rig.clock.read(), suspects=None, deep=True)
         if depth.tier.name == tier:
             return
-        await rig.looks()
+        await rig.scan()
 
 
 async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: Store) -> None:
@@ -226,12 +226,12 @@ async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: St
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 8))
-    await rig.goes_on_for(400)
+    await rig.scan_for(400)
     await before(rig, "half an hour")
     for index in range(1, 8):
         service.publish(index, notes=f"pick up at gate {index}")
-    await rig.goes_on_for(1 * HOUR)
-    assert Counter(kind for kind, _ in rig.tale) == {"new": 7, "updated": 7}
+    await rig.scan_for(1 * HOUR)
+    assert Counter(kind for kind, _ in rig.event_keys) == {"new": 7, "updated": 7}
     assert len(rig.events) == 14
 
 
@@ -248,15 +248,15 @@ async def test_a_narrow_look_of_several_pages_that_end_with_an_error_reports_as_
     service = Ending(clamp=3)
     rig = await live(service, store)
     service.publish(1, 2, 3, 4, 5, 6)
-    await rig.goes_on_for(400)
+    await rig.scan_for(400)
     await before(rig, "half an hour")
     for index in range(1, 7):
         service.publish(index, notes=f"pick up at gate {index}")
     scans = len(rig.reported)
     service.faults = [None, ServerError("down", status=503)]
-    await rig.goes_on_for(60)
+    await rig.scan_for(60)
     assert {hook.complete for hook in rig.reported[scans:] if isinstance(hook, Scan)} == {True}
-    assert Counter(kind for kind, _ in rig.tale) == {"new": 6, "updated": 6}
+    assert Counter(kind for kind, _ in rig.event_keys) == {"new": 6, "updated": 6}
     assert len(rig.events) == 12
 
 
@@ -264,28 +264,28 @@ async def test_after_a_schema_change_an_update_of_that_field_alone_is_reported(s
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 11))
-    await rig.goes_on_for(400)
+    await rig.scan_for(400)
     await before(rig, "half an hour")
     # No shipper has updated any of them: the service differs.
     for index in range(1, 10):
         service.requests[index].record = attrs.evolve(service.requests[index].record, notes="none")
-    await rig.looks()
+    await rig.scan()
     assert [event.kind for event in rig.events[10:]] == ["schema_changed"]
     await before(rig, "half an hour")
     service.publish(10, notes="dangerous")
-    await rig.goes_on_for(1 * HOUR)
-    assert rig.tale[10:] == [("updated", 10)]
+    await rig.scan_for(1 * HOUR)
+    assert rig.event_keys[10:] == [("updated", 10)]
 
 
 async def test_a_machine_that_was_saved_cannot_date_what_happened(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    await rig.looks(3)
+    await rig.scan(3)
     # Its own clocks stood still for a day; somebody's update came in the middle of it.
     happened = datetime.fromtimestamp(rig.clock.read().wall + 43_200, UTC)
     rig.clock.wall += 86_400
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     (event,) = rig.events
     assert isinstance(event, RequestEvent)
     earliest, latest = event.observed_between
@@ -303,20 +303,20 @@ async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_
 
     service = Narrowing()
     rig = Rig(service, store=store, interval=300.0)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     service.publish(1)
-    await rig.goes_on_for(3.5 * DAY)
+    await rig.scan_for(3.5 * DAY)
     service.asleep += 2 * DAY
     rig.clock.wall += 2 * DAY
-    await rig.goes_on_for(1.2 * DAY)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(1.2 * DAY)
+    assert rig.event_keys == [("new", 1)]
     # What is published afterwards is soon known again to be gone.
     service.publish(2)
-    await rig.goes_on_for(4 * HOUR)
+    await rig.scan_for(4 * HOUR)
     service.withdraw(2)
-    await rig.goes_on_for(12 * HOUR)
-    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 2)]
+    await rig.scan_for(12 * HOUR)
+    assert rig.event_keys == [("new", 1), ("new", 2), ("withdrawn", 2)]
 
 
 class _LeftError(BaseException):
@@ -327,7 +327,7 @@ async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store
     service = Service()
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
     await before(rig, "half an hour")
     run = rig.journal._run
@@ -339,13 +339,13 @@ async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store
 
     rig.journal._run = torn
     with pytest.raises(_LeftError):
-        await rig.looks()
+        await rig.scan()
     assert rig.seen(1).missed_scans == 1
     pages = len(service.pages)
-    await rig.looks()
+    await rig.scan()
     assert rig.seen(1).missed_scans == 1
     assert len(service.pages) == pages
-    assert rig.tale == [("new", 1)]
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_what_a_shipper_completes_within_one_poll_is_updated(store: Store) -> None:
@@ -353,11 +353,11 @@ async def test_what_a_shipper_completes_within_one_poll_is_updated(store: Store)
     service.publish(*range(100, 150), incoterm="CIF")
     rig = await live(service, store)
     service.publish(1, 2, 3)
-    await rig.looks()
+    await rig.scan()
     for index, incoterm in ((1, "FOB"), (2, "EXW"), (3, "CIF")):
         service.publish(index, incoterm=incoterm)
-    await rig.goes_on_for(1 * HOUR)
-    assert Counter(rig.tale) == Counter((kind, index) for kind in ("new", "updated") for index in (1, 2, 3))
+    await rig.scan_for(1 * HOUR)
+    assert Counter(rig.event_keys) == Counter((kind, index) for kind in ("new", "updated") for index in (1, 2, 3))
 
 
 async def test_a_timer_that_fires_early_makes_no_second_scan(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,5 +369,5 @@ async def test_a_timer_that_fires_early_makes_no_second_scan(store: Store, monke
     service = Service(latency=0.0001)
     rig = await live(service, store)
     monkeypatch.setattr(anyio, "sleep", early)
-    await rig.goes_on_for(1 * HOUR)
+    await rig.scan_for(1 * HOUR)
     assert len(service.windows) <= 3600 / 27 + 2

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.virtual_time
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     return rig
 
 
@@ -44,9 +44,9 @@ async def test_a_listing_that_grows_as_fast_as_it_is_read_is_read_to_its_end(sto
     lively(service, 1000, every=9)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR):
-        await rig.primes()
-    assert {index for _, index in rig.tale} >= set(range(1, 401))
-    assert max(Counter(rig.tale).values()) == 1
+        await rig.prime()
+    assert {index for _, index in rig.event_keys} >= set(range(1, 401))
+    assert max(Counter(rig.event_keys).values()) == 1
 
 
 async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Store) -> None:
@@ -62,8 +62,8 @@ async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Sto
     service.on_page = publish
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(DAY / 4):
-        await rig.primes()
-    assert {index for _, index in rig.tale} >= set(range(1, 601))
+        await rig.prime()
+    assert {index for _, index in rig.event_keys} >= set(range(1, 601))
 
 
 async def test_reader_with_short_timeout_reaches_the_end_of_recent_scans(store: Store) -> None:
@@ -86,7 +86,7 @@ async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(st
     service.pages.clear()
     readings, until = [], anyio.current_time() + 2 * HOUR
     while anyio.current_time() < until:
-        await rig.looks()
+        await rig.scan()
         readings.append(rig.journal.state.watermark.reading.loop)
         assert rig.poller.progress.phase == "live"
     assert readings == sorted(readings)
@@ -103,13 +103,13 @@ async def test_what_a_deep_scan_finds_is_handed_out_before_its_end(store: Store)
     rig = await live(service, store)
     service.late = HOUR
     service.publish(*range(1, 31))
-    await rig.goes_on_for(HOUR - 600)
+    await rig.scan_for(HOUR - 600)
     assert not rig.events
     while not rig.events:
-        await rig.looks()
+        await rig.scan()
     assert len(rig.events) < 30
-    await rig.goes_on_for(2 * HOUR)
-    assert sorted(index for _, index in rig.tale) == [*range(1, 31)]
+    await rig.scan_for(2 * HOUR)
+    assert sorted(index for _, index in rig.event_keys) == [*range(1, 31)]
 
 
 async def test_a_slow_reader_after_days_of_silence_loses_nothing(store: Store) -> None:
@@ -118,12 +118,12 @@ async def test_a_slow_reader_after_days_of_silence_loses_nothing(store: Store) -
     begun = anyio.current_time()
     service.publish(*range(1, 201))
     await anyio.sleep(begun + 4.9 * DAY - anyio.current_time())
-    rig = rig.again()
-    await rig.primes()
+    rig = rig.restart()
+    await rig.prime()
     for _ in range(40):
-        await rig.looks()
+        await rig.scan()
         await anyio.sleep(2000.0)
-    assert sorted(rig.tale) == [("new", index) for index in range(1, 201)]
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 201)]
 
 
 async def test_a_reader_with_little_patience_comes_to_the_end_of_a_scan(store: Store) -> None:
@@ -133,7 +133,7 @@ async def test_a_reader_with_little_patience_comes_to_the_end_of_a_scan(store: S
     for _ in range(120):
         with anyio.move_on_after(1.0):
             await rig.poller.scan()
-    assert sorted(rig.tale) == [("new", index) for index in range(1, 61)]
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 61)]
     assert rig.journal.state.watermark.least(rig.clock.read()) < 60
 
 
@@ -144,20 +144,20 @@ async def test_a_page_that_could_not_be_written_does_not_turn_back_what_came_aft
     rig = await live(service, store)
     service.publish(*range(1, 31), age=20 * 60.0)
     service.publish(31, notes="B")
-    commit, failing = rig.held.commit, True
+    commit, failing = rig.feed_store.commit, True
 
     def full(*args: Any, **named: Any) -> int:
         if failing and service.pages[-1][2] >= 1800:
             raise StoreError("the disk is full")
         return commit(*args, **named)
 
-    monkeypatch.setattr(type(rig.held), "commit", lambda _, *args, **named: full(*args, **named))
+    monkeypatch.setattr(type(rig.feed_store), "commit", lambda _, *args, **named: full(*args, **named))
     with pytest.raises(StoreError):
-        await rig.goes_on_for(HOUR)
+        await rig.scan_for(HOUR)
     failing = False
     service.publish(31, notes="C")
     await anyio.sleep(120)
-    await rig.goes_on_for(2 * HOUR)
+    await rig.scan_for(2 * HOUR)
     requests = [event.request for event in rig.events if isinstance(event, RequestEvent)]
     notes = [request.notes for request in requests if request.index == 31]
     assert notes[-1] == "C"
@@ -168,10 +168,10 @@ async def test_a_request_that_cannot_be_asked_for_ends_no_feed(store: Store) -> 
     service = Service()
     rig = await live(service, store)
     service.publish(-5, 0)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(-5, 0)
-    await rig.goes_on_for(HOUR)
-    assert rig.tale == [("new", 0), ("new", -5)]
+    await rig.scan_for(HOUR)
+    assert rig.event_keys == [("new", 0), ("new", -5)]
     assert not service.lookups
 
 
@@ -183,7 +183,7 @@ async def test_retry_after_is_honoured_for_every_status(store: Store) -> None:
     service.pages.clear()
     service.faults = [trouble] * 6
     began = anyio.current_time()
-    await rig.fails_until_well()
+    await rig.scan_until_well()
     # Three tries of a page are one scan, each after the pause that was asked for.
     assert anyio.current_time() - began >= 6 * 15.0
 
@@ -226,7 +226,7 @@ async def test_refused_page_beyond_recent_updates_costs_no_pause(store: Store) -
         service.publish(*[index for index in [next(published, 0)] if index])
 
     service.on_page = publish
-    await rig.primes()
+    await rig.prime()
     assert [window for number, _, window in service.pages if number and window < 1000]
     assert rig.poller.progress._pacer.quiet_until < 0
-    assert Counter(rig.tale) == dict.fromkeys((("new", index) for index in (*range(1, 13), *range(101, 107))), 1)
+    assert Counter(rig.event_keys) == dict.fromkeys((("new", index) for index in (*range(1, 13), *range(101, 107))), 1)

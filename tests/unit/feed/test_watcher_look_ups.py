@@ -36,8 +36,8 @@ class Mute(Service):
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     service.pages.clear()
     return rig
 
@@ -48,13 +48,13 @@ async def test_failing_look_up_does_not_delay_or_fail_scans(store: Store) -> Non
     service.publish(9)
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.publish(2)
-    await rig.looks()
+    await rig.scan()
     rig.reported.clear()
     service.withdraw(1, 2)
-    await rig.goes_on_for(2 * HOUR)
-    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 2)]
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys == [("new", 1), ("new", 2), ("withdrawn", 2)]
     assert rig.poller.progress.phase == "live"
     assert sorted(service.windows)[len(service.windows) // 2] < 100
     assert not [reported for reported in rig.reported if isinstance(reported, Degraded)]
@@ -76,10 +76,10 @@ async def test_a_login_that_finds_nothing_there_is_no_evidence_of_a_withdrawal(s
     service = Locked()
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
-    await rig.goes_on_for(2 * HOUR)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys == [("new", 1)]
     assert len(service.lookups) > 3
 
 
@@ -88,13 +88,13 @@ async def test_what_could_not_be_looked_up_is_reported_once_it_can(store: Store)
     service = Mute()
     rig = await live(service, store, interval=120.0)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
-    await rig.goes_on_for(3 * HOUR)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(3 * HOUR)
+    assert rig.event_keys == [("new", 1)]
     service.mute = frozenset()
-    await rig.goes_on_for(3 * HOUR)
-    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    await rig.scan_for(3 * HOUR)
+    assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
 
 
 @virtual_time
@@ -102,11 +102,11 @@ async def test_many_look_ups_that_fail_slowly_do_not_hold_up_the_scans(store: St
     service = Mute(latency=20.0, mute=frozenset(range(1, 31)))
     rig = await live(service, store)
     service.publish(*range(1, 121))
-    await rig.looks()
+    await rig.scan()
     service.withdraw(*range(1, 31))
     times, until = [], anyio.current_time() + HOUR
     while anyio.current_time() < until:
-        await rig.looks()
+        await rig.scan()
         times.append(anyio.current_time())
     assert max(later - earlier for earlier, later in pairwise(times)) < 200
     assert len(service.lookups) >= 25
@@ -117,12 +117,12 @@ async def test_failing_look_ups_and_scans_send_no_more_than_scans_alone(store: S
     service = Mute(mute=frozenset(range(1, 11)))
     rig = await live(service, store)
     service.publish(*range(1, 31))
-    await rig.looks()
+    await rig.scan()
     service.withdraw(*range(1, 11))
     service.lookup_faults[:] = [RateLimitedError("slowly", status=429)] * 1000
     service.mute = frozenset()
     service.pages.clear()
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     assert len(service.windows) + len(service.lookups) <= HOUR / 30
 
 
@@ -131,16 +131,16 @@ async def test_a_limit_of_rate_ends_the_look_ups_of_this_scan(store: Store) -> N
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 6))
-    await rig.looks()
+    await rig.scan()
     service.withdraw(*range(1, 6))
     service.lookup_faults[:] = [RateLimitedError("slowly", status=429, retry_after=30.0)] * 2
     while not service.lookups:
-        await rig.looks()
+        await rig.scan()
     assert len(service.lookups) == 1
-    await rig.looks()
+    await rig.scan()
     assert len(service.lookups) == 2
-    await rig.looks()
-    assert len(rig.tale) == 10
+    await rig.scan()
+    assert len(rig.event_keys) == 10
 
 
 @virtual_time
@@ -149,14 +149,14 @@ async def test_reader_with_short_timeout_gets_scans_and_later_the_look_up(store:
     service.publish(9)
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
     service.pages.clear()
     until = anyio.current_time() + 1200
     while anyio.current_time() < until:
         with anyio.move_on_after(1.0):
             await rig.poller.scan()
-    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
     assert service.lookups == [9, 9, 1, 1]
     assert len(service.pages) < 90
 
@@ -166,16 +166,16 @@ async def test_what_is_listed_again_is_not_looked_up_any_more(store: Store) -> N
     service = Mute()
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     record = service.requests[1].record
     service.withdraw(1)
     while not service.lookups:
-        await rig.looks()
+        await rig.scan()
     service.publish(1)
     assert service.requests[1].record == record
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     assert service.lookups == [1]
-    assert rig.tale == [("new", 1)]
+    assert rig.event_keys == [("new", 1)]
 
 
 @virtual_time
@@ -184,11 +184,11 @@ async def test_a_login_rejected_by_a_look_up_ends_the_feed(store: Store) -> None
     service.publish(9)
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
     service.lookup_faults[:] = [LoginRejectedError("no", status=401)]
     with pytest.raises(LoginRejectedError):
-        await rig.goes_on_for(HOUR)
+        await rig.scan_for(HOUR)
     assert rig.poller.progress.phase == "stopped"
 
 
@@ -197,21 +197,21 @@ async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(s
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 301))
-    await rig.looks()
+    await rig.scan()
     await anyio.sleep(10 * HOUR)
-    rig = rig.again()
-    await rig.looks(4)
+    rig = rig.restart()
+    await rig.scan(4)
     service.clamp, service.latency = 3, 1.0
-    rig = rig.again(run="a third")
+    rig = rig.restart(run="a third")
     service.withdraw(1)
     rig.reported.clear()
     service.pages.clear()
     for index in range(1001, 1016):
         service.publish(index)
-        await rig.goes_on_for(60)
-        assert ("new", index) in rig.tale
-    await rig.goes_on_for(HOUR)
-    assert ("withdrawn", 1) in rig.tale
+        await rig.scan_for(60)
+        assert ("new", index) in rig.event_keys
+    await rig.scan_for(HOUR)
+    assert ("withdrawn", 1) in rig.event_keys
     narrow = [reported.window for reported in rig.reported if isinstance(reported, Scan) and reported.tier == "narrow"]
     assert max(narrow) < 1800
     assert [reported.tier for reported in rig.reported if isinstance(reported, Scan)].count("five days") == 2
@@ -244,14 +244,14 @@ async def test_what_one_of_two_machines_has_shown_and_the_other_not_yet_is_not_w
     rig = await live(service, store, interval=5.0)
     for index in range(1, 201):
         service.publish(index)
-        await rig.goes_on_for(20.0)
-    await rig.goes_on_for(120.0)
-    assert sorted(rig.tale) == [("new", index) for index in range(1, 201)]
+        await rig.scan_for(20.0)
+    await rig.scan_for(120.0)
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 201)]
     service.publish(201)
-    await rig.goes_on_for(51.0)
+    await rig.scan_for(51.0)
     service.withdraw(201)
-    await rig.goes_on_for(2 * HOUR)
-    assert rig.tale[-1] == ("withdrawn", 201)
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys[-1] == ("withdrawn", 201)
 
 
 class Empty(Service):
@@ -269,10 +269,10 @@ async def test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing(
     service = Empty()
     rig = await live(service, store)
     service.publish(1, 2, 3)
-    await rig.looks()
+    await rig.scan()
     service.requests[1].visible_from = 1e9
-    await rig.goes_on_for(2 * HOUR)
-    assert len(rig.tale) == 3
+    await rig.scan_for(2 * HOUR)
+    assert len(rig.event_keys) == 3
     assert 1 not in service.lookups
     assert len(service.lookups) <= 12
     assert [record.message for record in caplog.records if "look-up" in record.message] == [
@@ -285,13 +285,13 @@ async def test_withdrawal_is_reported_once_look_ups_find_what_is_listed(store: S
     service = Mute(mute=frozenset({1, 2, 3}))
     rig = await live(service, store)
     service.publish(1, 2, 3)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     assert {*service.lookups} == {2, 3}
     service.mute = frozenset()
-    await rig.goes_on_for(HOUR)
-    assert rig.tale[3:] == [("withdrawn", 1)]
+    await rig.scan_for(HOUR)
+    assert rig.event_keys[3:] == [("withdrawn", 1)]
 
 
 @virtual_time
@@ -299,17 +299,17 @@ async def test_events_are_handed_out_before_what_is_missing_is_looked_up(store: 
     service = Service()
     rig = await live(service, store)
     service.publish(1, 2)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
     while not rig.seen(1).missed_scans:
-        await rig.looks()
+        await rig.scan()
     service.publish(3)
-    await rig.looks()
-    assert rig.tale[-1] == ("new", 3)
+    await rig.scan()
+    assert rig.event_keys[-1] == ("new", 3)
     assert rig.seen(1).missed_scans == 2
     assert not service.lookups
-    await rig.looks()
-    assert rig.tale[-1] == ("withdrawn", 1)
+    await rig.scan()
+    assert rig.event_keys[-1] == ("withdrawn", 1)
 
 
 @virtual_time
@@ -317,10 +317,10 @@ async def test_withdrawal_is_looked_up_after_the_pause_that_a_failed_page_costs(
     service = Service()
     rig = await live(service, store, interval=600.0)
     service.publish(1, 2)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
     while not rig.seen(1).missed_scans:
-        await rig.looks()
+        await rig.scan()
     # Failed pages, which came when they were asked for again, and the turn that pays for them.
     pacer = rig.poller.progress._pacer
 
@@ -329,12 +329,12 @@ async def test_withdrawal_is_looked_up_after_the_pause_that_a_failed_page_costs(
 
     service.on_page = fail
     while rig.seen(1).missed_scans < 2:
-        await rig.looks()
+        await rig.scan()
     service.on_page = lambda number: None
     pacer.due = pacer.quiet_until + 1800.0
     assert not service.lookups
-    await rig.looks()
-    assert rig.tale[-1] == ("withdrawn", 1)
+    await rig.scan()
+    assert rig.event_keys[-1] == ("withdrawn", 1)
     assert anyio.current_time() == pytest.approx(pacer.quiet_until)
 
 
@@ -344,13 +344,13 @@ async def test_server_that_gives_less_than_it_did_is_found_out_by_a_scan_that_la
     service = Empty()
     rig = await live(service, store, interval=10.0)
     service.publish(*range(1, 9))
-    await rig.looks()
+    await rig.scan()
     service.clamp = 7
     service.publish(9)
-    await rig.goes_on_for(300.0)
-    assert not [kind for kind, _ in rig.tale if kind == "withdrawn"]
+    await rig.scan_for(300.0)
+    assert not [kind for kind, _ in rig.event_keys if kind == "withdrawn"]
     rig.reported.clear()
     service.pages.clear()
     service.publish(*range(11, 31))
-    await rig.looks(2)
-    assert {index for kind, index in rig.tale if kind == "new"} >= {*range(1, 10), *range(11, 31)}
+    await rig.scan(2)
+    assert {index for kind, index in rig.event_keys if kind == "new"} >= {*range(1, 10), *range(11, 31)}

@@ -69,10 +69,10 @@ async def test_feed_that_starts_before_its_service_pays_for_three_attempts_to_lo
 @pytest.mark.virtual_time
 async def test_refusals_during_failures_are_not_repeated_at_once_for_smaller_pages(store: Store) -> None:
     rig = Rig(service := Service(), store=store, interval=600.0)
-    await rig.primes()
+    await rig.prime()
     service.faults[:] = [ServerError("down", status=503)] * 2 + [BadRequestError("no", status=400)] * 2
-    await rig.looks()
+    await rig.scan()
     service.pages.clear()
     for scans in (1, 2):
-        await rig.looks()
+        await rig.scan()
         assert len(service.pages) == scans

@@ -30,7 +30,7 @@ class Pruned:
 def prunes(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Rig, Pruned]]:
     def make(*answers: bool | None) -> tuple[Rig, Pruned]:
         rig, pruned = Rig(Service(), store=store), Pruned([*answers])
-        monkeypatch.setattr(rig.held, "prune", pruned)
+        monkeypatch.setattr(rig.feed_store, "prune", pruned)
         return rig, pruned
 
     return make
@@ -38,12 +38,12 @@ def prunes(store: Store, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
 
 async def test_while_more_is_due_each_scan_prunes_another_part(prunes: Callable[..., tuple[Rig, Pruned]]) -> None:
     rig, pruned = prunes(True, True, True, False)
-    await rig.primes()
-    await rig.goes_on_for(0.9 * HOUR)
+    await rig.prime()
+    await rig.scan_for(0.9 * HOUR)
     first, *others = pruned.times
     assert len(others) == 3
     assert others[-1] - first < 200
-    await rig.goes_on_for(0.3 * HOUR)
+    await rig.scan_for(0.3 * HOUR)
     assert len(pruned.times) == 5
     assert pruned.times[-1] - others[-1] >= HOUR
 
@@ -53,8 +53,8 @@ async def test_a_store_that_does_not_return_whether_more_is_due_prunes_once_an_h
     prunes: Callable[..., tuple[Rig, Pruned]], nothing: bool | None
 ) -> None:
     rig, pruned = prunes(*[nothing] * 9)
-    await rig.primes()
-    await rig.goes_on_for(2.5 * HOUR)
+    await rig.prime()
+    await rig.scan_for(2.5 * HOUR)
     assert len(pruned.times) == 3
     assert min(later - one for one, later in zip(pruned.times, pruned.times[1:], strict=False)) >= HOUR
 
@@ -65,12 +65,16 @@ async def test_what_comes_faster_than_one_part_in_an_hour_is_let_go_of_all_the_s
     monkeypatch.setattr(feed_sql, "_PRUNE_BATCH", 2)
     service = Service()
     rig = Rig(service, store=store, interval=600.0)
-    await rig.primes()
+    await rig.prime()
     service.publish(*range(1, 81))
-    await rig.looks(2)
-    rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.watermark.time)
+    await rig.scan(2)
+    rig.feed_store.acknowledge(
+        [one.id for one in rig.feed_store.pending(limit=100)], at=rig.journal.state.watermark.time
+    )
     service.withdraw(*range(1, 81))
-    await rig.goes_on_for(7 * DAY)
-    rig.held.acknowledge([one.id for one in rig.held.pending(limit=100)], at=rig.journal.state.watermark.time)
+    await rig.scan_for(7 * DAY)
+    rig.feed_store.acknowledge(
+        [one.id for one in rig.feed_store.pending(limit=100)], at=rig.journal.state.watermark.time
+    )
     left = [index for index in range(1, 81) if rig.seen(index).record is not None]
     assert left == []

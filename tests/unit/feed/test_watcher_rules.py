@@ -22,8 +22,8 @@ DOWN = ServerError("down", status=503)
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     return rig
 
 
@@ -32,19 +32,19 @@ async def test_rule_7_new_updated_there_and_back(store: Store) -> None:
     rig = await live(service, store)
     for notes in "aba":
         service.publish(1, notes=notes)
-        await rig.looks(2)
+        await rig.scan(2)
     service.touch(1)
-    await rig.looks(2)
-    assert rig.tale == [("new", 1), ("updated", 1), ("updated", 1)]
+    await rig.scan(2)
+    assert rig.event_keys == [("new", 1), ("updated", 1), ("updated", 1)]
 
 
 async def test_rule_7_what_cannot_be_read_is_reported_once_and_before_the_cover_moves(store: Store) -> None:
     service = Service(broken=(DecodeError("bad", raw={"index": 9, "weight": "x"}),))
     rig = Rig(service, store=store)
-    await rig.primes()
-    await rig.looks(3)
-    rig = rig.again()
-    await rig.looks(2)
+    await rig.prime()
+    await rig.scan(3)
+    rig = rig.restart()
+    await rig.scan(2)
     (event,) = rig.events
     assert isinstance(event, Unreadable)
     assert event.index == 9
@@ -54,11 +54,11 @@ async def test_rule_7_withdrawn_is_looked_up_after_two_scans_have_lacked_it(stor
     service = Service()
     rig = await live(service, store)
     service.publish(1, 2)
-    await rig.looks()
+    await rig.scan()
     gone = datetime.fromtimestamp(rig.clock.read().wall, UTC)
     service.withdraw(1)
-    await rig.goes_on_for(1200)
-    assert rig.tale[2:] == [("withdrawn", 1)]
+    await rig.scan_for(1200)
+    assert rig.event_keys[2:] == [("withdrawn", 1)]
     # A look-up that finds a listed request comes before one that counts.
     assert service.lookups == [2, 1]
     event = rig.events[-1]
@@ -74,9 +74,9 @@ async def test_rule_7_what_left_the_window_is_not_withdrawn(store: Store) -> Non
     service = Service()
     rig = await live(service, store, interval=1200.0)
     service.publish(1)
-    await rig.looks()
-    await rig.goes_on_for(6 * DAY)
-    assert rig.tale == [("new", 1)]
+    await rig.scan()
+    await rig.scan_for(6 * DAY)
+    assert rig.event_keys == [("new", 1)]
     assert not service.lookups
 
 
@@ -84,10 +84,10 @@ async def test_rule_7_what_a_look_up_finds_is_not_withdrawn(store: Store) -> Non
     service = Service()
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.requests[1].visible_from = 1e9
-    await rig.goes_on_for(2 * HOUR)
-    assert rig.tale == [("new", 1)]
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys == [("new", 1)]
     assert {*service.lookups} == {1}
 
 
@@ -95,14 +95,14 @@ async def test_rule_7_one_scan_that_lacks_it_proves_nothing(store: Store) -> Non
     service = Service()
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     for _ in range(30):
         if rig.seen(1).missed_scans:
             break
         service.requests[1].visible_from = 1e9
-        await rig.looks()
+        await rig.scan()
     service.requests[1].visible_from = 0.0
-    await rig.goes_on_for(HOUR)
+    await rig.scan_for(HOUR)
     assert rig.seen(1).missed_scans == 0
     assert not service.lookups
 
@@ -111,49 +111,49 @@ async def test_rule_7_a_look_up_that_is_refused_is_made_again_later(store: Store
     service = Service()
     rig = await live(service, store)
     service.publish(1, 2)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
     while 1 not in service.lookups:
         service.lookup_faults[:] = [None, BadRequestError("no", status=400)]
-        await rig.looks()
-    assert len(rig.tale) == 2
-    await rig.goes_on_for(2 * HOUR)
+        await rig.scan()
+    assert len(rig.event_keys) == 2
+    await rig.scan_for(2 * HOUR)
     assert service.lookups.count(1) == 2
-    assert rig.tale[-1] == ("withdrawn", 1)
+    assert rig.event_keys[-1] == ("withdrawn", 1)
 
 
 async def test_rule_7_a_service_that_gives_no_answer_is_not_asked_for_ever(store: Store) -> None:
     service = Service(lookup_faults=[BadRequestError("no", status=400)] * 1000)
     rig = await live(service, store)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     service.withdraw(1)
-    await rig.goes_on_for(2 * HOUR)
+    await rig.scan_for(2 * HOUR)
     assert service.lookups == [1] * 5
-    assert rig.tale == [("new", 1)]
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_rule_7_withdrawals_in_great_number_are_all_reported(store: Store) -> None:
     service = Service()
     rig = await live(service, store, interval=1200.0)
     service.publish(*range(1, 41))
-    await rig.looks()
-    await rig.goes_on_for(4 * DAY - 2 * HOUR)
+    await rig.scan()
+    await rig.scan_for(4 * DAY - 2 * HOUR)
     service.withdraw(*range(1, 41))
-    await rig.goes_on_for(DAY)
-    assert Counter(rig.tale)["withdrawn", 7] == 1
-    assert len(rig.tale) == 80
+    await rig.scan_for(DAY)
+    assert Counter(rig.event_keys)["withdrawn", 7] == 1
+    assert len(rig.event_keys) == 80
 
 
 async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
     service = Service(lookup_faults=[DOWN, DOWN])
     rig = await live(service, store, interval=1200.0)
     service.publish(1)
-    await rig.looks()
-    await rig.goes_on_for(4 * DAY - 2 * HOUR)
+    await rig.scan()
+    await rig.scan_for(4 * DAY - 2 * HOUR)
     service.withdraw(1)
-    await rig.goes_on_for(6 * HOUR)
-    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    await rig.scan_for(6 * HOUR)
+    assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
 
 
 async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and_by_one_event(store: Store) -> None:
@@ -164,14 +164,14 @@ async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and
     for incoterm in (None, "FOB", None, "FOB"):
         for listed in service.requests.values():
             listed.record = attrs.evolve(listed.record, incoterm=incoterm)
-        await rig.goes_on_for(400)
+        await rig.scan_for(400)
     changes = [event for event in rig.events if isinstance(event, SchemaChanged)]
     assert [(event.added, event.removed) for event in changes] == [
         (("incoterm",), ()),
         ((), ("incoterm",)),
         (("incoterm",), ()),
     ]
-    assert {kind for kind, _ in rig.tale} == {"new"}
+    assert {kind for kind, _ in rig.event_keys} == {"new"}
 
 
 async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> None:
@@ -179,8 +179,8 @@ async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> Non
     rig = await live(service, store)
     record = wire.recall(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))
     service.requests[1] = Listed(record, service.now(), service.now())
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
+    await rig.scan()
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_what_was_late_happened_no_earlier_than_its_bound(store: Store) -> None:
@@ -188,7 +188,7 @@ async def test_what_was_late_happened_no_earlier_than_its_bound(store: Store) ->
     rig = await live(service, store)
     happened = datetime.fromtimestamp(rig.clock.read().wall, UTC)
     service.publish(1)
-    await rig.looks(3)
+    await rig.scan(3)
     (event,) = rig.events
     assert isinstance(event, RequestEvent)
     earliest, latest = event.observed_between
@@ -201,40 +201,40 @@ async def test_rule_8_memory_is_bounded_by_time_and_not_by_number(store: Store) 
     service = Service()
     service.publish(*range(3000))
     rig = await live(service, store, start="backfill")
-    assert len(rig.tale) == 3000
-    rig = rig.again()
-    await rig.looks(2)
-    assert len(rig.tale) == 3000
+    assert len(rig.event_keys) == 3000
+    rig = rig.restart()
+    await rig.scan(2)
+    assert len(rig.event_keys) == 3000
     service.publish(0, 2999, notes="moved")
-    await rig.looks()
-    assert sorted(rig.tale[3000:]) == [("updated", 0), ("updated", 2999)]
+    await rig.scan()
+    assert sorted(rig.event_keys[3000:]) == [("updated", 0), ("updated", 2999)]
 
 
 async def test_rule_8_after_six_days_a_tombstone_is_left(store: Store) -> None:
     service = Service()
     rig = await live(service, store, interval=1200.0)
     service.publish(1, notes="a")
-    await rig.looks()
-    await rig.goes_on_for(5.9 * DAY)
+    await rig.scan()
+    await rig.scan_for(5.9 * DAY)
     assert rig.seen(1).record is not None
-    await rig.goes_on_for(6 * DAY)
+    await rig.scan_for(6 * DAY)
     assert rig.seen(1).record is None
     service.touch(1)
-    await rig.looks(2)
-    assert rig.tale == [("new", 1)]
+    await rig.scan(2)
+    assert rig.event_keys == [("new", 1)]
     service.publish(1, notes="b")
-    await rig.looks(2)
-    assert rig.tale == [("new", 1), ("updated", 1)]
+    await rig.scan(2)
+    assert rig.event_keys == [("new", 1), ("updated", 1)]
 
 
 async def test_rule_8_runs_of_less_than_an_hour_forget_too(store: Store) -> None:
     service = Service()
     rig = await live(service, store, interval=1500.0)
     service.publish(1)
-    await rig.looks()
+    await rig.scan()
     for run in range(12 * 24):
-        rig = rig.again(run=f"run {run}")
-        await rig.goes_on_for(3000)
+        rig = rig.restart(run=f"run {run}")
+        await rig.scan_for(3000)
     assert rig.seen(1).record is None
 
 
@@ -244,10 +244,10 @@ async def test_no_event_repeats_after_failures(store: Store) -> None:
     for round in range(30):
         service.publish(*range(round, round + 4), notes=str(round))
         service.faults[:] = [None, DOWN, DOWN, DOWN][: round % 5]
-        await rig.looks(2)
+        await rig.scan(2)
         if round % 7 == 0:
-            rig = rig.again(run=str(round))
-    await rig.fails_until_well()
+            rig = rig.restart(run=str(round))
+    await rig.scan_until_well()
     states = [(event.request.index, event.request.notes) for event in rig.events if isinstance(event, RequestEvent)]
     assert len(states) == len(set(states))
     assert dict(states) == {index: service.requests[index].record.notes for index in service.requests}

@@ -27,8 +27,8 @@ DOWN = ServerError("down", status=503)
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
     with anyio.fail_after(30 * DAY):
-        await rig.primes()
-    await rig.looks()
+        await rig.prime()
+    await rig.scan()
     return rig
 
 
@@ -39,8 +39,8 @@ async def test_rule_9_now_reports_nothing_of_what_is_there_and_all_that_comes(st
     assert not rig.events
     service.publish(3, notes="moved")
     service.publish(77)
-    await rig.looks()
-    assert sorted(rig.tale) == [("new", 77), ("updated", 3)]
+    await rig.scan()
+    assert sorted(rig.event_keys) == [("new", 77), ("updated", 3)]
 
 
 async def test_rule_9_a_restart_never_primes_again(store: Store) -> None:
@@ -48,10 +48,10 @@ async def test_rule_9_a_restart_never_primes_again(store: Store) -> None:
     rig = await live(service, store)
     service.publish(1)
     await anyio.sleep(HOUR)
-    rig = rig.again()
-    await rig.primes()
-    await rig.looks()
-    assert rig.tale == [("new", 1)]
+    rig = rig.restart()
+    await rig.prime()
+    await rig.scan()
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> None:
@@ -59,11 +59,11 @@ async def test_rule_9_a_first_scan_that_failed_has_not_primed(store: Store) -> N
     service.publish(1, 2, 3, 4, 5)
     rig = Rig(service, store=store)
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.looks()
+    await rig.scan()
     assert not rig.journal.state.is_primed
-    rig = rig.again()
+    rig = rig.restart()
     service.publish(2, notes="moved before it was known")
-    await rig.primes()
+    await rig.prime()
     assert rig.journal.state.is_primed
     assert not rig.events
 
@@ -73,9 +73,9 @@ async def test_rule_9_backfill_reports_all_and_each_once_though_the_first_scan_f
     service.publish(1, 2, 3, 4, 5, age=4 * DAY)
     rig = Rig(service, store=store, start="backfill")
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.primes()
-    await rig.looks()
-    assert Counter(rig.tale) == {("new", index): 1 for index in (1, 2, 3, 4, 5)}
+    await rig.prime()
+    await rig.scan()
+    assert Counter(rig.event_keys) == {("new", index): 1 for index in (1, 2, 3, 4, 5)}
 
 
 async def test_rule_9_a_time_reports_what_was_updated_within_it(store: Store) -> None:
@@ -83,22 +83,22 @@ async def test_rule_9_a_time_reports_what_was_updated_within_it(store: Store) ->
     service.publish(1, age=2 * HOUR)
     service.publish(2, age=HOUR / 2)
     rig = await live(service, store, start=timedelta(hours=1))
-    assert rig.tale == [("new", 2)]
+    assert rig.event_keys == [("new", 2)]
     service.publish(1, notes="moved")
-    await rig.looks()
-    assert rig.tale == [("new", 2), ("updated", 1)]
+    await rig.scan()
+    assert rig.event_keys == [("new", 2), ("updated", 1)]
 
 
 async def test_rule_9_an_outage_between_the_two_first_scans_shortens_nothing(store: Store) -> None:
     service = Service()
     service.publish(1, age=0.75 * HOUR)
     rig = Rig(service, store=store, start=timedelta(hours=1))
-    await rig.looks()
+    await rig.scan()
     assert not rig.journal.state.is_primed
     service.faults[:] = [DOWN] * 800
-    await rig.primes()
+    await rig.prime()
     assert anyio.current_time() > HOUR / 2
-    assert rig.tale == [("new", 1)]
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store) -> None:
@@ -107,19 +107,19 @@ async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store)
     service.publish(1, age=0.75 * HOUR)
     rig = Rig(service, store=store, start=timedelta(hours=1))
     service.faults[:] = [DOWN] * 800
-    await rig.primes()
+    await rig.prime()
     assert anyio.current_time() > HOUR / 2
-    assert rig.tale == [("new", 1)]
+    assert rig.event_keys == [("new", 1)]
 
 
 async def test_a_wrong_address_raises_while_priming_and_an_outage_does_not(store: Store) -> None:
     service = Service(faults=[DOWN] * 10)
     rig = Rig(service, store=store)
-    await rig.primes()
+    await rig.prime()
     assert rig.journal.state.is_primed
     other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]))
     with pytest.raises(NotFoundError):
-        await other.primes()
+        await other.prime()
     assert other.poller.progress.phase == "stopped"
 
 
@@ -128,11 +128,11 @@ async def test_rule_10_five_days_of_silence_are_a_gap_reported_once(store: Store
     rig = await live(service, store)
     slept = rig.clock.read().wall
     await anyio.sleep(6 * DAY)
-    rig = rig.again()
+    rig = rig.restart()
     service.pages.clear()
     service.faults[:] = [DOWN] * 7
-    await rig.fails_until_well()
-    await rig.looks(2)
+    await rig.scan_until_well()
+    await rig.scan(2)
     (gap,) = [event for event in rig.events if isinstance(event, Gap)]
     assert abs(gap.since.timestamp() - (slept - 60)) < 40
     assert timedelta(days=1) < gap.until - gap.since < timedelta(days=1, minutes=30)
@@ -144,12 +144,12 @@ async def test_rule_10_a_gap_is_there_after_a_crash_before_the_scan_was_complete
     rig = await live(service, store)
     await anyio.sleep(6 * DAY)
     service.publish(*range(5))
-    rig = rig.again()
+    rig = rig.restart()
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.looks()
-    rig = rig.again(run="a third")
+    await rig.scan()
+    rig = rig.restart(run="a third")
     assert [event.kind for event in rig.events] == ["gap", "new", "new"]
-    await rig.looks()
+    await rig.scan()
     assert [event.kind for event in rig.events].count("gap") == 1
 
 
@@ -158,11 +158,11 @@ async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_reported_to_its_e
     rig = await live(service, store)
     await anyio.sleep(6 * DAY)
     service.publish(*range(5))
-    rig = rig.again()
+    rig = rig.restart()
     service.faults[:] = [None, DOWN, DOWN, DOWN]
-    await rig.looks()
+    await rig.scan()
     await anyio.sleep(DAY)
-    await rig.looks(2)
+    await rig.scan(2)
     first, second = [event for event in rig.events if isinstance(event, Gap)]
     assert second.since == first.until
     assert timedelta(days=2) < second.until - first.since < timedelta(days=2, hours=1)
@@ -172,8 +172,8 @@ async def test_rule_10_just_under_five_days_are_no_gap(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     await anyio.sleep(WIDEST - 200)
-    rig = rig.again()
-    await rig.looks()
+    rig = rig.restart()
+    await rig.scan()
     assert not rig.events
 
 
@@ -218,9 +218,9 @@ async def test_update_that_is_listed_beside_the_first_scan_is_new_though_later_s
 
     service.on_page = publish
     while rig.journal.state.stage == "listing":
-        await rig.looks()
+        await rig.scan()
     service.hidden = frozenset(range(101, 104))
-    await rig.goes_on_for(0.9 * HOUR)
+    await rig.scan_for(0.9 * HOUR)
     service.hidden = frozenset()
-    await rig.goes_on_for(2 * HOUR)
-    assert Counter(rig.tale) == dict.fromkeys((("new", index) for index in range(101, 104)), 1)
+    await rig.scan_for(2 * HOUR)
+    assert Counter(rig.event_keys) == dict.fromkeys((("new", index) for index in range(101, 104)), 1)

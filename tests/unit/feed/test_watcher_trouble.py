@@ -26,8 +26,8 @@ DOWN = ServerError("down", status=503)
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
     rig = Rig(service, store=store, **options)
-    await rig.primes()
-    await rig.looks()
+    await rig.prime()
+    await rig.scan()
     service.pages.clear()
     return rig
 
@@ -41,8 +41,8 @@ async def test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_wi
     for index in range(101, 131):
         service.publish(index, age=HOUR - 100 + 3 * (index - 101))
     rig = Rig(service, store=store, start=timedelta(hours=1))
-    await rig.primes()
-    assert Counter(rig.tale) == {("new", index): 1 for index in range(1, 131)}
+    await rig.prime()
+    assert Counter(rig.event_keys) == {("new", index): 1 for index in range(1, 131)}
 
 
 async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(store: Store) -> None:
@@ -50,8 +50,8 @@ async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(sto
     service.publish(*range(1, 1001), age=DAY)
     rig = Rig(service, store=store, start=timedelta(days=2))
     with anyio.fail_after(DAY / 2):
-        await rig.primes()
-    assert len(rig.tale) == 1000
+        await rig.prime()
+    assert len(rig.event_keys) == 1000
 
 
 # Depths that fail
@@ -72,29 +72,29 @@ class Shallow(Service):
 async def test_a_depth_that_fails_rests_and_the_others_have_their_turns(store: Store) -> None:
     service = Shallow()
     rig = await live(service, store, interval=120.0)
-    await rig.goes_on_for(23.9 * HOUR)
+    await rig.scan_for(23.9 * HOUR)
     service.shallow = True
     rig.reported.clear()
     service.late = 400.0
     service.publish(1)
-    await rig.goes_on_for(6 * HOUR)
-    assert ("new", 1) in rig.tale
+    await rig.scan_for(6 * HOUR)
+    assert ("new", 1) in rig.event_keys
     assert scans(rig)["six hours"] >= 5
     assert scans(rig)["half an hour"] >= 40
     assert 5 <= scans(rig, complete=False)["five days"] <= 12
     changes = [type(one) for one in rig.reported if isinstance(one, Degraded | Recovered)]
     assert changes == [Degraded]
     service.shallow = False
-    await rig.goes_on_for(6 * HOUR)
+    await rig.scan_for(6 * HOUR)
     assert isinstance(next(one for one in reversed(rig.reported) if isinstance(one, Degraded | Recovered)), Recovered)
 
 
 async def test_a_deep_scan_that_fails_after_a_restart_gives_way_to_narrow_ones_and_comes_soon(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    rig = rig.again()
+    rig = rig.restart()
     service.faults[:] = [DOWN] * 4
-    await rig.goes_on_for(600)
+    await rig.scan_for(600)
     assert service.windows[0] == WIDEST
     assert min(service.windows[:5]) < 200
     assert scans(rig)["five days"] == 1
@@ -103,10 +103,10 @@ async def test_a_deep_scan_that_fails_after_a_restart_gives_way_to_narrow_ones_a
 async def test_after_an_outage_no_depth_rests_any_longer(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    rig = rig.again()
+    rig = rig.restart()
     service.faults[:] = [DOWN] * 1000
-    await rig.fails_until_well()
-    await rig.looks(2)
+    await rig.scan_until_well()
+    await rig.scan(2)
     assert scans(rig)["five days"] == 1
     assert [type(one) for one in rig.reported if isinstance(one, Degraded | Recovered)] == [
         Degraded,
@@ -122,11 +122,11 @@ async def test_a_deep_scan_goes_on_while_narrow_ones_take_all_the_time_there_is(
     service = Service(clamp=3, latency=4.0)
     rig = await live(service, store, interval=interval)
     service.publish(*range(1, 16))
-    await rig.goes_on_for(600)
+    await rig.scan_for(600)
     service.late = 600.0
     service.publish(*range(101, 116))
-    await rig.goes_on_for(3 * HOUR)
-    assert {index for _, index in rig.tale} >= set(range(101, 116))
+    await rig.scan_for(3 * HOUR)
+    assert {index for _, index in rig.event_keys} >= set(range(101, 116))
     assert scans(rig)["half an hour"] > 3
 
 
@@ -135,11 +135,11 @@ async def test_a_long_allowance_does_not_keep_deep_scans_from_pausing(store: Sto
     rig = await live(service, store, allowance=1800.0)
     service.publish(*range(1, 301), age=10 * HOUR)
     service.clamp, service.latency = 3, 2.0
-    rig = rig.again()
+    rig = rig.restart()
     for index in range(5001, 5005):
         service.publish(index)
-        await rig.goes_on_for(50)
-        assert ("new", index) in rig.tale
+        await rig.scan_for(50)
+        assert ("new", index) in rig.event_keys
     assert scans(rig)["five days"] == 0
 
 
@@ -149,7 +149,7 @@ async def test_neither_numbers_of_scans_nor_the_last_success_go_back(store: Stor
     rig = await live(service, store)
     numbers, successes = list[int](), list[Any]()
     for _ in range(150):
-        await rig.looks()
+        await rig.scan()
         numbers.append(rig.journal.state.scan)
         successes.append(rig.poller.progress.last_success)
     assert numbers == sorted(numbers)
@@ -165,7 +165,7 @@ async def test_a_wall_set_back_stops_no_watermark_where_no_boot_is_shown(store: 
     service = Service()
     rig = await live(service, store, clock=HandClock(boot_id=""))
     rig.clock.wall -= back
-    await rig.goes_on_for(600)
+    await rig.scan_for(600)
     assert rig.journal.state.watermark.least(rig.clock.read()) < 60
     assert min(service.windows[-3:]) < 100
 
@@ -179,11 +179,11 @@ async def test_a_machine_that_was_saved_for_days_reports_the_gap(store: Store) -
         service.asleep += DAY
         service.publish(index)
     rig.clock.wall += 6 * DAY
-    await rig.looks(3)
+    await rig.scan(3)
     (gap,) = [event for event in rig.events if isinstance(event, Gap)]
     assert before - 100 < gap.since.timestamp() < before
     assert timedelta(days=1) < gap.until - gap.since < timedelta(days=1, minutes=15)
-    assert sorted(index for _, index in rig.tale) == [2, 3, 4, 5, 6]
+    assert sorted(index for _, index in rig.event_keys) == [2, 3, 4, 5, 6]
 
 
 # Deadlines
@@ -204,10 +204,10 @@ async def test_failing_scans_are_reported_though_a_reader_left_while_a_hook_rece
     rig.poller._reports._hooks = type(rig.poller._reports._hooks)((hook,))
     service.faults[:] = [DOWN] * 12
     with scope:
-        await rig.goes_on_for(HOUR)
+        await rig.scan_for(HOUR)
     assert scope.cancelled_caught
     scope = anyio.CancelScope()
-    await rig.fails_until_well()
+    await rig.scan_until_well()
     assert [name for name in reported if name != "Scan"] == ["Degraded", "Recovered"]
 
 
@@ -221,15 +221,15 @@ async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
     service.publish(*range(100))
     with anyio.fail_after(HOUR):
         while not any(isinstance(reported, Degraded) for reported in rig.reported):
-            await rig.looks()
+            await rig.scan()
     (lost,) = (reported for reported in rig.reported if isinstance(reported, Scan) and reported.error is not None)
     assert (lost.tier, lost.complete) == ("narrow", False)
     assert lost.elapsed == pytest.approx(600)
     assert "not done within 600 s" in str(lost.error)
     assert rig.journal.state.watermark == covered
     service.latency = 0.0
-    await rig.goes_on_for(HOUR)
-    assert sorted(rig.tale) == [("new", index) for index in range(100)]
+    await rig.scan_for(HOUR)
+    assert sorted(rig.event_keys) == [("new", index) for index in range(100)]
 
 
 # Readers who leave
@@ -244,12 +244,12 @@ async def test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held
     while anyio.current_time() < until:
         with anyio.move_on_after(1):
             await rig.poller.scan()
-    assert (rig.tale, rig.poller.progress.phase) == ([], "backing-off")
+    assert (rig.event_keys, rig.poller.progress.phase) == ([], "backing-off")
     (reported,) = (reported for reported in rig.reported if isinstance(reported, Degraded))
     assert "give it longer" in str(reported.error)
     assert len(service.pages) < 120
-    await rig.looks()
-    assert (rig.tale, rig.poller.progress.phase) == ([("new", 1)], "live")
+    await rig.scan()
+    assert (rig.event_keys, rig.poller.progress.phase) == ([("new", 1)], "live")
     assert any(isinstance(reported, Recovered) for reported in rig.reported)
 
 
@@ -262,6 +262,6 @@ async def test_a_reader_who_leaves_while_others_would_wait_is_no_trouble(store: 
         service.publish(index)
         with anyio.move_on_after(1 + index % 3 * 14.7):
             await rig.poller.scan()
-    await rig.looks()
-    assert sorted(rig.tale) == [("new", index) for index in range(40)]
+    await rig.scan()
+    assert sorted(rig.event_keys) == [("new", index) for index in range(40)]
     assert not any(isinstance(reported, Degraded) for reported in rig.reported)

@@ -27,31 +27,31 @@ class Frozen(Service):
 async def live(store: Store, interval: float = 120.0) -> tuple[Frozen, Rig]:
     service = Frozen()
     rig = Rig(service, store=store, interval=interval)
-    await rig.primes()
+    await rig.prime()
     service.publish(1, 2)
-    await rig.looks(2)
+    await rig.scan(2)
     return service, rig
 
 
 async def test_request_withdrawn_while_unlisted_is_reported_as_withdrawn(store: Store) -> None:
     service, rig = await live(store)
     service.unlisted = frozenset({1})
-    await rig.goes_on_for(HOUR / 2)
+    await rig.scan_for(HOUR / 2)
     assert service.lookups == [2, 1]
     service.withdraw(1)
-    await rig.goes_on_for(3 * HOUR)
-    assert sorted(rig.tale) == [("new", 1), ("new", 2), ("withdrawn", 1)]
+    await rig.scan_for(3 * HOUR)
+    assert sorted(rig.event_keys) == [("new", 1), ("new", 2), ("withdrawn", 1)]
 
 
 async def test_request_that_stays_unlisted_is_looked_up_rarely_and_never_withdrawn(store: Store) -> None:
     service, rig = await live(store, interval=900.0)
     service.unlisted = frozenset({1})
-    await rig.goes_on_for(DAY / 2)
+    await rig.scan_for(DAY / 2)
     assert 3 <= service.lookups.count(1) <= 8
-    await rig.goes_on_for(6 * DAY)
+    await rig.scan_for(6 * DAY)
     assert service.lookups.count(1) <= 12
     assert len(service.lookups) == 2 * service.lookups.count(1)
-    assert sorted(rig.tale) == [("new", 1), ("new", 2)]
+    assert sorted(rig.event_keys) == [("new", 1), ("new", 2)]
 
 
 @attrs.define
@@ -65,10 +65,10 @@ class WholeHours(Service):
 async def test_request_that_only_six_hour_scans_list_is_reported_as_withdrawn(store: Store) -> None:
     """Half-hour scans between them lack it, and so do not prove when it was updated."""
     rig = Rig(service := WholeHours(), store=store, interval=300.0)
-    await rig.primes()
+    await rig.prime()
     service.publish(1)
-    await rig.goes_on_for(2.5 * HOUR)
+    await rig.scan_for(2.5 * HOUR)
     service.publish(2)
     service.withdraw(1)
-    await rig.goes_on_for(3 * HOUR)
-    assert rig.tale == [("new", 1), ("new", 2), ("withdrawn", 1)]
+    await rig.scan_for(3 * HOUR)
+    assert rig.event_keys == [("new", 1), ("new", 2), ("withdrawn", 1)]

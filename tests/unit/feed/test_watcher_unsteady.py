@@ -36,15 +36,15 @@ class TwoReleases(Service):
 async def live(store: Store, count: int, **older: Any) -> tuple[TwoReleases, Rig]:
     service = TwoReleases(older=older)
     rig = Rig(service, store=store, interval=300.0)
-    await rig.primes()
+    await rig.prime()
     service.publish(*range(1, count + 1), incoterm="FOB", extra={"carbon": 12})
-    await rig.looks(2)
+    await rig.scan(2)
     return service, rig
 
 
 async def touched_for_two_hours(service: TwoReleases, rig: Rig) -> None:
     for _ in range(24):
-        await rig.goes_on_for(HOUR / 12)
+        await rig.scan_for(HOUR / 12)
         for index in service.requests:
             service.touch(index)
 
@@ -71,10 +71,10 @@ async def test_releases_that_take_turns_on_requests_that_come_and_go_are_reporte
     """No request is listed for long enough that its own field counts as unsteady."""
     service = TwoReleases(older={"extra": {}}, chance=Random(seed))
     rig = Rig(service, store=store, interval=600.0)
-    await rig.primes()
+    await rig.prime()
     for turn in range(24):
         service.publish(*range(4 * turn, 4 * turn + 4), incoterm="FOB", extra={"carbon": 12})
-        await rig.looks()
+        await rig.scan()
     assert len([event for event in rig.events if isinstance(event, SchemaChanged)]) <= 5
 
 

@@ -42,9 +42,9 @@ async def test_update_during_a_long_first_scan_is_never_taken_for_a_schema_chang
     service = Annotating(clamp=5, latency=0.3)
     service.publish(*range(1, 152), age=DAY)
     rig = Rig(service, store=store, start=start)  # type: ignore[arg-type]  # one of the two words
-    await rig.primes()
+    await rig.prime()
     known = {index: rig.seen(index).last_seen for index in service.requests}
-    await rig.goes_on_for(400)
+    await rig.scan_for(400)
     assert not any(isinstance(event, SchemaChanged) for event in rig.events)
     reported = {event.request.index: event.request.notes for event in rig.events if isinstance(event, RequestEvent)}
     later = {
@@ -60,16 +60,16 @@ async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_an
     service = Service()
     service.publish(9)
     rig = Rig(service, store=store)
-    await rig.primes()
+    await rig.prime()
     service.publish(1)
-    await rig.looks(2)
+    await rig.scan(2)
     service.withdraw(1)
-    await rig.goes_on_for(600)
-    assert rig.tale == [("new", 1), ("withdrawn", 1)]
+    await rig.scan_for(600)
+    assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
     service.publish(1)
-    await rig.looks(2)
+    await rig.scan(2)
     service.publish(1, notes="heavy")
-    await rig.looks(2)
+    await rig.scan(2)
     *_, back, changed = (event for event in rig.events if isinstance(event, RequestEvent))
     assert (back.kind, back.returned, back.changed, back.previous) == ("updated", True, (), back.request)
     assert (changed.kind, changed.returned, changed.changed) == ("updated", False, ("notes",))

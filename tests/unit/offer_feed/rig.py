@@ -123,8 +123,8 @@ class OfferRig:
         self.store: Store = MemoryStore() if store is None else store
         self.clock = LoopClock()
         self.reported: list[HookEvent] = []
-        self.held = self.store.open(BINDING, lease=60.0)
-        self.journal = OfferJournal(self.held, self._run, is_silent=is_silent, now=self.clock.read())
+        self.feed_store = self.store.open(BINDING, lease=60.0)
+        self.journal = OfferJournal(self.feed_store, self._run, is_silent=is_silent, now=self.clock.read())
         pacer = Pacer(INTERVAL, Random(7))
         self.poller = OfferPoller(
             service, self.journal, Hooks((self.reported.append,)), self.clock, pacer, name="offers"
@@ -138,8 +138,8 @@ class OfferRig:
         await self.journal.load()
         await self.poller.prime()
 
-    async def again(self) -> OfferRig:
-        self.held.release()
+    async def restart(self) -> OfferRig:
+        self.feed_store.release()
         next_run = OfferRig(self.service, store=self.store)
         await next_run.start()
         return next_run
@@ -151,10 +151,10 @@ class OfferRig:
     @property
     def events(self) -> list[OfferFeedEvent]:
         """All events that wait to be delivered."""
-        return [unpack(stored.kind, stored.payload) for stored in self.held.pending(limit=10_000)]
+        return [unpack(stored.kind, stored.payload) for stored in self.feed_store.pending(limit=10_000)]
 
     @property
-    def tale(self) -> list[tuple[str, int, int | None]]:
+    def event_keys(self) -> list[tuple[str, int, int | None]]:
         """Kind, request and offer of each event."""
         found: list[tuple[str, int, int | None]] = []
         for event in self.events:

@@ -23,9 +23,9 @@ async def test_offer_is_gone_after_two_scans_and_a_look_up() -> None:
     rig = await rig_with((1, 11), (1, 12))
     del rig.service.requests[1][11]
     await rig.scan()
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     await rig.scan()
-    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.event_keys[2:] == [("gone", 1, 11)]
     assert rig.service.lookups == [1]
     await rig.scan(3)
     assert rig.service.lookups == [1]
@@ -35,14 +35,14 @@ async def test_request_that_is_gone_takes_its_offers_along() -> None:
     rig = await rig_with((1, 11), (2, 21))
     del rig.service.requests[1]
     await rig.scan(2)
-    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.event_keys[2:] == [("gone", 1, 11)]
 
 
 async def test_request_that_only_listings_lack_is_not_gone() -> None:
     rig = await rig_with((1, 11), (2, 21))
     rig.service.hidden.add(1)
     await rig.scan(6)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     assert rig.service.lookups == [1, 1, 1]
 
 
@@ -62,9 +62,9 @@ async def test_failed_look_up_is_repeated_after_the_next_scan() -> None:
     del rig.service.requests[1][11]
     rig.service.lookup_faults = [ServerError("down", status=503)]
     await rig.scan(2)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     await rig.scan()
-    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.event_keys[2:] == [("gone", 1, 11)]
 
 
 async def test_bare_404_denies_a_request_the_third_time() -> None:
@@ -72,9 +72,9 @@ async def test_bare_404_denies_a_request_the_third_time() -> None:
     del rig.service.requests[1]
     rig.service.lookup_faults = [NotFoundError("no", status=404) for _ in range(3)]
     await rig.scan(3)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     await rig.scan()
-    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.event_keys[2:] == [("gone", 1, 11)]
 
 
 async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None:
@@ -84,14 +84,14 @@ async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None
     began = anyio.current_time()
     await rig.scan(3)
     assert [type(reported) for reported in rig.reported if isinstance(reported, Degraded | Recovered)] == [Degraded]
-    assert [kind for kind, *_ in rig.tale] == ["new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new"]
     rig.service.requests.update(kept)
     await rig.scan()
     assert isinstance(rig.reported[-1], Recovered)
     rig.service.requests.clear()
     while anyio.current_time() < began + 2 * HOUR:
         await rig.scan()
-    assert [kind for kind, *_ in rig.tale] == ["new", "gone"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "gone"]
 
 
 async def test_many_absent_offers_are_trouble_first() -> None:
@@ -99,7 +99,7 @@ async def test_many_absent_offers_are_trouble_first() -> None:
     for request in range(1, 4):
         rig.service.requests[request].clear()
     await rig.scan(3)
-    assert {kind for kind, *_ in rig.tale} == {"new"}
+    assert {kind for kind, *_ in rig.event_keys} == {"new"}
     assert rig.poller.phase == "backing-off"
 
 
@@ -113,7 +113,7 @@ async def test_look_ups_that_find_no_offer_at_all_prove_nothing(
     rig.service.view = view
     rig.service.hidden.add(1)
     await rig.scan(10)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     # The request, and one with a listed offer, after three scans; then no more for ten minutes.
     assert rig.service.lookups == [1, 2] * 3
     assert [record.message.partition(":")[0] for record in caplog.records] == [
@@ -122,7 +122,7 @@ async def test_look_ups_that_find_no_offer_at_all_prove_nothing(
     rig.service.view = lambda listing: listing
     del rig.service.requests[1]
     await rig.scan(30)
-    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.event_keys[2:] == [("gone", 1, 11)]
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])
@@ -132,7 +132,7 @@ async def test_look_up_that_always_fails_holds_up_no_other(failing: int) -> None
         del rig.service.requests[request][10 * request + 1]
     rig.service.unfindable = {failing}
     await rig.scan(6)
-    gone = {request for kind, request, _ in rig.tale if kind == "gone"}
+    gone = {request for kind, request, _ in rig.event_keys if kind == "gone"}
     assert gone == {1, 2, 3, 4} - {failing}
 
 
@@ -140,5 +140,5 @@ async def test_offer_on_a_request_that_cannot_be_looked_up_is_never_gone() -> No
     rig = await rig_with((-1, 1), (2, 21))
     del rig.service.requests[-1][1]
     await rig.scan(4)
-    assert [kind for kind, *_ in rig.tale] == ["new", "new"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     assert rig.service.lookups == []

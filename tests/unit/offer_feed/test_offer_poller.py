@@ -30,23 +30,23 @@ async def test_pending_offers_of_the_first_scan_are_new() -> None:
     service.offer(2, 21)
     service.approve(2, 21)
     rig = await rig_with(service=service)
-    assert rig.tale == [("new", 1, 11)]
+    assert rig.event_keys == [("new", 1, 11)]
 
 
 async def test_silent_first_scan_reports_later_offers_only() -> None:
     rig = await rig_with((1, 11), is_silent=True)
     rig.service.offer(1, 12)
     await rig.scan()
-    assert rig.tale == [("new", 1, 12)]
+    assert rig.event_keys == [("new", 1, 12)]
 
 
 async def test_each_offer_is_reported_once_over_restarts() -> None:
     rig = await rig_with((1, 11))
     await rig.scan(2)
-    rig = await rig.again()
+    rig = await rig.restart()
     rig.service.offer(1, 12)
     await rig.scan(2)
-    assert rig.tale == [("new", 1, 11), ("new", 1, 12)]
+    assert rig.event_keys == [("new", 1, 11), ("new", 1, 12)]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_change_and_back_are_two_events() -> None:
     for amount in (90, 100):
         rig.service.offer(1, 11, amount)
         await rig.scan()
-    assert [kind for kind, *_ in rig.tale] == ["new", "changed", "changed"]
+    assert [kind for kind, *_ in rig.event_keys] == ["new", "changed", "changed"]
 
 
 @pytest.mark.parametrize(("name", "empty"), [("terms", ""), ("rates", {})])
@@ -85,21 +85,21 @@ async def test_empty_terms_and_rates_equal_missing_ones(name: str, empty: Any) -
     await rig.scan()
     rig.service.offer(1, 11)
     await rig.scan()
-    assert rig.tale == [("new", 1, 11)]
+    assert rig.event_keys == [("new", 1, 11)]
 
 
 async def test_undocumented_fields_are_no_change() -> None:
     rig = await rig_with((1, 11))
     rig.service.offer(1, 11, extra={"views": 3})
     await rig.scan()
-    assert rig.tale == [("new", 1, 11)]
+    assert rig.event_keys == [("new", 1, 11)]
 
 
 async def test_approval_is_answered_and_its_rivals_are_not_gone() -> None:
     rig = await rig_with((1, 11), (1, 12))
     rig.service.approve(1, 12)
     await rig.scan(5)
-    assert rig.tale[2:] == [("answered", 1, 12)]
+    assert rig.event_keys[2:] == [("answered", 1, 12)]
     event = rig.events[-1]
     assert isinstance(event, OfferEvent)
     assert (event.answer, event.changed) == ("approved", ("status",))
@@ -119,12 +119,12 @@ async def test_page_that_fails_is_no_absence() -> None:
     service = OfferService(clamp=2)
     rig = await rig_with(*((request, 10 * request) for request in range(1, 6)), service=service)
     rig.service.requests[5][50] = rig.service.requests[5].pop(50)
-    before = len(rig.tale)
+    before = len(rig.event_keys)
     for _ in range(3):
         rig.service.faults += [None, ServerError("down", status=503), ServerError("down", status=503)]
         await rig.scan()
         rig.service.faults.clear()
-    assert len(rig.tale) == before
+    assert len(rig.event_keys) == before
 
 
 async def test_scan_of_one_page_is_one_request_and_writes_no_request() -> None:
@@ -154,13 +154,13 @@ async def test_scan_of_several_pages_asks_for_each_once() -> None:
 async def test_offers_behind_pages_of_hidden_rows_are_found_in_each_scan() -> None:
     service = OfferService(clamp=4, shadows=9)
     rig = await rig_with((1, 11), (2, 21), service=service)
-    assert rig.tale == [("new", 2, 21), ("new", 1, 11)]
+    assert rig.event_keys == [("new", 2, 21), ("new", 1, 11)]
     service.offer(1, 12)
     await rig.scan()
-    assert rig.tale[2:] == [("new", 1, 12)]
+    assert rig.event_keys[2:] == [("new", 1, 12)]
     del service.requests[1][11]
     await rig.scan(2)
-    assert rig.tale[3:] == [("gone", 1, 11)]
+    assert rig.event_keys[3:] == [("gone", 1, 11)]
     assert service.lookups == [1]
 
 
@@ -170,7 +170,7 @@ async def test_offers_behind_rows_that_are_newly_hidden_are_looked_for() -> None
     service.shadows = 9
     service.offer(1, 12)
     await rig.scan()
-    assert rig.tale[2:] == [("new", 1, 12)]
+    assert rig.event_keys[2:] == [("new", 1, 12)]
 
 
 async def test_request_behind_hidden_rows_at_the_end_is_found_within_an_hour() -> None:
@@ -180,9 +180,9 @@ async def test_request_behind_hidden_rows_at_the_end_is_found_within_an_hour() -
     service.publish(1)
     service.offer(1, 11)
     await rig.scan()
-    assert rig.tale[1:] == []
+    assert rig.event_keys[1:] == []
     await rig.scan(140)
-    assert rig.tale[1:] == [("new", 1, 11)]
+    assert rig.event_keys[1:] == [("new", 1, 11)]
 
 
 async def test_sweep_that_fails_proves_nothing_and_is_made_again() -> None:
@@ -193,9 +193,9 @@ async def test_sweep_that_fails_proves_nothing_and_is_made_again() -> None:
         rig.service.faults = [None, *[ServerError("down", status=503) for _ in range(9)]]
         await rig.scan()
     rig.service.faults = []
-    assert (rig.tale[2:], rig.service.lookups) == ([], [])
+    assert (rig.event_keys[2:], rig.service.lookups) == ([], [])
     await rig.scan(2)
-    assert rig.tale[2:] == [("gone", 1, 11)]
+    assert rig.event_keys[2:] == [("gone", 1, 11)]
 
 
 async def test_rejected_login_ends_the_feed() -> None:
@@ -221,20 +221,20 @@ async def test_trouble_is_reported_once_and_scans_go_on() -> None:
     await rig.scan()
     kinds = [type(reported) for reported in rig.reported if not isinstance(reported, Scan)]
     assert kinds == [Degraded, Recovered]
-    assert rig.tale == [("new", 1, 11), ("new", 1, 12)]
+    assert rig.event_keys == [("new", 1, 11), ("new", 1, 12)]
 
 
 async def test_listed_requests_outlive_pruning_and_finished_events_do_not() -> None:
     rig = await rig_with((1, 11))
     until = anyio.current_time() + 10 * 86_400
-    rig.held.acknowledge([stored.id for stored in rig.held.pending()], at=0.0)
+    rig.feed_store.acknowledge([stored.id for stored in rig.feed_store.pending()], at=0.0)
     while anyio.current_time() < until:
         await anyio.sleep(HOUR)
         await rig.scan()
-    rig = await rig.again()
+    rig = await rig.restart()
     await rig.scan()
-    assert rig.tale == []
-    assert rig.held.history(1)[1] == []
+    assert rig.event_keys == []
+    assert rig.feed_store.history(1)[1] == []
 
 
 async def test_request_that_has_had_no_offer_for_days_leaves_the_memory() -> None:
@@ -248,7 +248,7 @@ async def test_request_that_has_had_no_offer_for_days_leaves_the_memory() -> Non
         await rig.scan()
     assert rig.journal.known.keys() == {2, 4}
     # What is recorded again is as new to the next run, and makes no event.
-    count = len(rig.tale)
+    count = len(rig.event_keys)
     rig.service.offer(4, 41)
     await rig.scan()
-    assert rig.tale[count:] == [("new", 4, 41)]
+    assert rig.event_keys[count:] == [("new", 4, 41)]

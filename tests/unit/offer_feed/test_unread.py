@@ -21,7 +21,7 @@ async def test_unreadable_offer_is_reported_once_and_not_gone() -> None:
         DecodeError("text where a number is due", path="offers.0.offer.0.offerAmount", raw={"index": 1}),
     )
     await rig.scan(4)
-    assert rig.tale[2:] == [("unreadable", 1, None)]
+    assert rig.event_keys[2:] == [("unreadable", 1, None)]
 
 
 async def test_offer_without_an_identifier_is_reported_once() -> None:
@@ -30,7 +30,7 @@ async def test_offer_without_an_identifier_is_reported_once() -> None:
         # An undocumented field that changes makes no other event.
         rig.service.requests[1][12] = Offer(amount=Decimal(90), currency=1, extra={"views": views})
         await rig.scan()
-    assert rig.tale[1:] == [("unreadable", 1, None)]
+    assert rig.event_keys[1:] == [("unreadable", 1, None)]
 
 
 async def test_request_with_a_nameless_offer_proves_no_absence() -> None:
@@ -38,7 +38,7 @@ async def test_request_with_a_nameless_offer_proves_no_absence() -> None:
     nameless = attrs.evolve(rig.service.requests[1].pop(11), id=None)
     rig.service.requests[1][13] = nameless
     await rig.scan(4)
-    assert rig.tale[2:] == [("unreadable", 1, None)]
+    assert rig.event_keys[2:] == [("unreadable", 1, None)]
 
 
 async def test_two_offers_with_one_identifier_are_reported_and_change_nothing() -> None:
@@ -46,8 +46,8 @@ async def test_two_offers_with_one_identifier_are_reported_and_change_nothing() 
     other = attrs.evolve(rig.service.requests[1][11], amount=Decimal(90))
     rig.service.requests[1][12] = other
     await rig.scan(4)
-    assert rig.tale[1:] == [("unreadable", 1, None)]
+    assert rig.event_keys[1:] == [("unreadable", 1, None)]
     # The same offer twice is no contradiction.
     rig.service.requests[1][12] = rig.service.requests[1][11]
     await rig.scan(2)
-    assert len(rig.tale) == 2
+    assert len(rig.event_keys) == 2

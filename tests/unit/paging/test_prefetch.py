@@ -122,7 +122,7 @@ async def _raise(server: Server) -> None:
 
 
 @pytest.mark.parametrize("leave", [_break, _close, _drop, _raise])
-async def test_who_leaves_cancels_what_is_in_flight(serve: MakeServer, leave: Callable[[Server], Any]) -> None:
+async def test_reader_that_leaves_cancels_requests_in_flight(serve: MakeServer, leave: Callable[[Server], Any]) -> None:
     server = serve(1000)
     server.gates = {number: anyio.Event() for number in range(2, 100)}
     await leave(server)

@@ -108,6 +108,6 @@ def test_each_collection_by_its_own_name(kind: wire.Kind[object]) -> None:
     assert not wire.reports_no_records("No rate requests found.", kind.collection)
 
 
-def test_no_sentence_of_a_reply_without_a_name() -> None:
+def test_unknown_collection_has_only_the_general_sentence() -> None:
     assert wire.reports_no_records("No records found.", "bid")
     assert not wire.reports_no_records("No bids found.", "bid")

@@ -151,7 +151,7 @@ class SelectedBids:
 
     async def _report(self, selected: Mapping[int, Bid]) -> None:
         if await self._unit_of_work.read(lambda store: store.effect(_PRIMED)) is None:
-            await self._pass_over_earlier(selected)
+            await self._skip_earlier(selected)
         await self._record_others()
         for handler in [*self._from_start]:
             if not await self._backfill(handler, selected):
@@ -168,7 +168,7 @@ class SelectedBids:
             await self._unit_of_work.write("reported", mark)
             self._reported.add(bid.index)
 
-    async def _pass_over_earlier(self, selected: Mapping[int, Bid]) -> None:
+    async def _skip_earlier(self, selected: Mapping[int, Bid]) -> None:
         """Skip selections from before the first handler of selections.
 
         A bid does not show when it was selected. So these are the bids of the first reading, except for offers made
@@ -176,7 +176,7 @@ class SelectedBids:
         """
         now = self._unit_of_work.time()
 
-        def pass_over(store: WorkStore) -> Sequence[int]:
+        def skip(store: WorkStore) -> Sequence[int]:
             since = store.effect(_SINCE)
             assert since is not None
             made_since = {
@@ -190,12 +190,12 @@ class SelectedBids:
             self._mark(store, key=_PRIMED, state="primed", now=now)
             return sorted(index for index in earlier if index in made_since)
 
-        if own := await self._unit_of_work.write("known", pass_over):
+        if skipped := await self._unit_of_work.write("known", skip):
             _logger.warning(
                 "%d own offers were selected before the bot had a handler of selections, and are not reported: on the "
                 "requests %s",
-                len(own),
-                ", ".join(map(str, own)),
+                len(skipped),
+                ", ".join(map(str, skipped)),
             )
 
     async def _record_others(self) -> None:

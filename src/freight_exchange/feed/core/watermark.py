@@ -70,7 +70,7 @@ class Watermark:
 
 
 def window_for(elapsed: float, allowance: float, scan_time: float) -> int:
-    """Return the window in seconds for the age of the watermark, the allowance and the scan itself."""
+    """Return the window, in seconds, that covers the watermark's age, the allowance and the duration of the scan."""
     wanted = elapsed + allowance + scan_time
     return WIDEST if wanted >= WIDEST else max(1, math.ceil(wanted))
 

@@ -28,8 +28,8 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _TRIES: Final = 1
 """Controls that fail before a rest."""
-_EVEN_IF_LATE: Final = 2
-"""Look-ups after each scan though the next one is due: of a listed request, and of one that scans lack."""
+_LATE_LOOKUPS: Final = 2
+"""Look-ups after each scan even if the next one is due already: a control, and one of a request that scans lack."""
 
 
 class WithdrawalCheck:
@@ -50,14 +50,14 @@ class WithdrawalCheck:
         self._lookups = Lookups()
         self._listed: list[int] = []
         self._trust = LookUpTrust(_TRIES)
-        self._even_if_late = 0
+        self._late_lookups_left = 0
 
     @property
     def due(self) -> float:
         """Time of the next look-up by the loop's clock; infinity if there is none, or a scan comes first."""
         now = anyio.current_time()
         due = max(now, self._pacer.quiet_until, self._trust.resting_until)
-        is_in_time = due < self._pacer.due or (self._even_if_late > 0 and due == now)
+        is_in_time = due < self._pacer.due or (self._late_lookups_left > 0 and due == now)
         return due if self._lookups and is_in_time else math.inf
 
     def note_listed(self, scan: ActiveScan) -> None:
@@ -74,14 +74,14 @@ class WithdrawalCheck:
             self._listed = sorted((index for index in scan.known or scan.indexes if index > 0), reverse=True)
         self._listed = [index for index in self._listed if index not in self._lookups]
         self._trust.begin(self._listed)
-        self._even_if_late = _EVEN_IF_LATE
+        self._late_lookups_left = _LATE_LOOKUPS
         return any(row.missed_scans < SCANS_THAT_MISS for row in scan.missing)
 
     async def look_up(self) -> None:
         """Look up what complete scans lacked, until a scan is due; what the service denies is withdrawn."""
         while self.due <= anyio.current_time():
             # A reader who leaves before each answer must not hold up the scans.
-            self._even_if_late -= 1
+            self._late_lookups_left -= 1
             await (self._look_up_one() if self._trust.is_given else self._look_up_control())
 
     async def _look_up_control(self) -> None:

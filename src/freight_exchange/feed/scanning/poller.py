@@ -87,7 +87,7 @@ class Poller:
         self._pruned = -math.inf
 
     async def prime(self) -> None:
-        """Begin the first scan, unless an earlier run has, until updates from now on are reported.
+        """Run the first scan up to the point from which updates are reported, unless an earlier run has.
 
         A listing of one page is read whole. Of a longer one the first pages are read, and what was updated lately: it
         is the baseline of the narrow scans that come while `scan` reads the rest.

@@ -99,7 +99,7 @@ class Renderer(Shapes):
             profile.submit_currency_key: scalars.identifier(offer.currency),
             "status": scalars.word(offer.status),
         }
-        self._particulars(entry, offer)
+        self._set_terms_and_rates(entry, offer)
         record = self._cargo(request, self._status(request))
         record["refId"] = request.refid
         record["offer"] = self.finished(entry, _OPTIONAL_OF_OFFER)
@@ -191,10 +191,10 @@ class Renderer(Shapes):
             profile.offer_currency_key: scalars.identifier(offer.currency),
             "status": scalars.word(offer.status),
         }
-        self._particulars(entry, offer)
+        self._set_terms_and_rates(entry, offer)
         return self.finished(entry, _OPTIONAL_OF_OFFER)
 
-    def _particulars(self, entry: Json, offer: Offer) -> None:
+    def _set_terms_and_rates(self, entry: Json, offer: Offer) -> None:
         if offer.terms is not None:
             entry["terms"] = offer.terms
         if offer.rates:

@@ -150,7 +150,7 @@ class TestWhatIsNotTaken:
         process = Process(service, store)
         assert await process.call() == 200
         assert process.sent == ["t1", "t2"]
-        # Somebody writes it back; and now it is the clock that asks.
+        # The refused token is written back; this time the age of the token causes the login.
         await anyio.sleep(HOUR)
         put(path, kept("t1"))
         assert await process.call() == 200

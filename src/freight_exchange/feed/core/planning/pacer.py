@@ -80,7 +80,7 @@ class Pacer:
             self.due += (self._turns() - 1) * self._interval
 
     def rescan_soon(self, now: float) -> None:
-        """Schedule a wider scan soon: the window of the last one had slid past what it was to cover."""
+        """Schedule a wider scan soon: the last one took longer than its window allowed for."""
         self.record_reply()
         self.due = now + min(_FIRST_PAUSE, self._interval)
 
