@@ -10,8 +10,7 @@ sent about it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,7 @@ from freight_exchange.errors import (
 from freight_exchange.models import Listing, Offer
 from freight_exchange.platform import clock
 from freight_exchange.platform.clock import SendLimit
+from freight_exchange.platform.keyed_locks import KeyedLocks
 from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ class AnswerLedger:
         self._tasks = tasks
         self._metrics = metrics
         self._repository = AnswerRepository(unit_of_work)
-        self._locks: dict[int, anyio.Lock] = {}
+        # One answer at a time on a request.
+        self._locks = KeyedLocks()
         self.resolver = AnswerResolver(exchange, unit_of_work, self._repository, metrics, settle=settle)
 
     def doubts(self) -> Sequence[AnswerRecord]:
@@ -107,7 +108,7 @@ class AnswerLedger:
 
         async def run() -> None:
             try:
-                async with self._lock(draft.request):
+                async with self._locks.hold(draft.request):
                     results.append(await self._answer(draft, seen, check))
             except ChangedElsewhereError as error:
                 # Another replica answers on the request, or a person has decided: the next call finds what they did.
@@ -151,9 +152,7 @@ class AnswerLedger:
 
     async def wait_idle(self) -> None:
         """Wait until nothing is being sent."""
-        for lock in [*self._locks.values()]:
-            async with lock:
-                pass
+        await self._locks.wait_released()
 
     async def _answer(self, draft: AnswerRecord, seen: Offer | None, check: Callable[[], None]) -> Listing | None:
         approval = await self.resolver.settled(answer_key(draft.request))
@@ -233,17 +232,6 @@ class AnswerLedger:
     def _start_resolving(self, record: AnswerRecord, *, wait: float = 0.0) -> None:
         self._repository.own(record)
         self._tasks.start_soon(self.resolver.resolve, record, wait)
-
-    @asynccontextmanager
-    async def _lock(self, request: int) -> AsyncIterator[None]:
-        """Lock a request: one answer at a time."""
-        lock = self._locks.setdefault(request, anyio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.statistics().tasks_waiting and not lock.locked():
-                self._locks.pop(request, None)
 
 
 def _rejected_error(record: AnswerRecord) -> OfferRejectedError:

@@ -8,8 +8,7 @@ Each step is durable before the next one begins. After a crash, `sending` means 
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +36,7 @@ from freight_exchange.errors import (
     OfferInDoubtError,
     StoreError,
 )
+from freight_exchange.platform.keyed_locks import KeyedLocks
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
@@ -82,7 +82,8 @@ class Ledger:
         self._settle = settle
         self._repository = OfferRepository(unit_of_work, handlers)
         self._existing_bids = ExistingBids(exchange, self._repository.requests_with_offers)
-        self._locks: dict[int, anyio.Lock] = {}
+        # One offer at a time on a request: a second one could not be distinguished from one that is not settled.
+        self._locks = KeyedLocks()
         self.resolver = InDoubtResolver(exchange, self._repository, metrics, settle=settle)
         self._sender = OfferSender(exchange, unit_of_work, self._repository, self.resolver, tasks, metrics)
 
@@ -122,7 +123,7 @@ class Ledger:
     async def _offer(
         self, draft: OfferRecord, event: RequestEvent | None, *, allow_existing: bool, check: Callable[[], None]
     ) -> Bid:
-        async with self._lock(draft.request):
+        async with self._locks.hold(draft.request):
             pending = self._sender.pending(draft.request)
             if pending is not None and pending.key != draft.key:
                 await pending.finished.wait()
@@ -206,7 +207,7 @@ class Ledger:
                     self._existing_bids.allow(request)
                 await self.resolver.decide(record, taken=taken)
                 return
-        async with self._lock(request):
+        async with self._locks.hold(request):
             refused = {
                 record.key: record for record in await self._repository.find(request) if record.state == "rejected"
             }
@@ -248,17 +249,6 @@ class Ledger:
         outage."""
         since = self._unit_of_work.time() - record.in_doubt_since
         return record.state in UNSETTLED and not record.parked and since < _MAX_UPDATE_DELAY
-
-    @asynccontextmanager
-    async def _lock(self, request: int) -> AsyncIterator[None]:
-        """Lock a request: a second offer could not be distinguished from one that is not settled."""
-        lock = self._locks.setdefault(request, anyio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.statistics().tasks_waiting and not lock.locked():
-                self._locks.pop(request, None)
 
     async def _recorded_result(self, known: OfferRecord, draft: OfferRecord, pending: PendingSend | None) -> Bid:
         """Return the result of an offer that must not be sent again."""
