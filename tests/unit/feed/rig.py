@@ -203,6 +203,15 @@ class Rig:
         return seen
 
 
+async def live(service: Service, store: Store, **options: Any) -> Rig:
+    """Return a watcher whose first scan is complete, with the pages of its first scans forgotten."""
+    rig = Rig(service, store=store, **options)
+    await rig.prime()
+    await rig.scan()
+    service.pages.clear()
+    return rig
+
+
 def scans(rig: Rig, *, complete: bool = True) -> Counter[str]:
     """Return the number of ended scans, by tier."""
     return Counter(

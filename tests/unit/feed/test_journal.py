@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 import pytest
-from tests.unit.feed.rig import HOUR, Rig, Service
+from tests.unit.feed.rig import HOUR, Rig, Service, live
 
 from freight_exchange.errors import ServerError, StoreError
 from freight_exchange.feed.core.changes.observation import Schema
@@ -47,13 +47,6 @@ def test_a_state_comes_back_as_it_was() -> None:
 def test_an_empty_state_comes_back_too() -> None:
     state = State(watermark=Watermark(0.0, READING), allowance=60.0)
     assert State.load(state.dump()) == state
-
-
-async def live(service: Service, store: Store, **options: Any) -> Rig:
-    rig = Rig(service, store=store, **options)
-    await rig.prime()
-    await rig.scan()
-    return rig
 
 
 async def test_the_next_run_has_what_this_one_had(store: Store) -> None:

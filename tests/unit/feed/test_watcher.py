@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import anyio
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service, live
 
 from freight_exchange.errors import (
     BadRequestError,
@@ -26,15 +26,6 @@ from freight_exchange.store import Store
 pytestmark = pytest.mark.virtual_time
 
 DOWN = ServerError("down", status=503)
-
-
-async def live(service: Service, store: Store, **options: object) -> Rig:
-    """A watcher that has primed, and whose first scans are forgotten."""
-    rig = Rig(service, store=store, **options)  # type: ignore[arg-type]  # as the rig takes them
-    await rig.prime()
-    await rig.scan()
-    service.pages.clear()
-    return rig
 
 
 async def test_rule_1_each_window_reaches_over_the_cover_the_allowance_and_a_scan(store: Store) -> None:

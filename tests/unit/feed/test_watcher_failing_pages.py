@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Rig, Service, scans
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service, live, scans
 
 from freight_exchange.errors import BadRequestError, DecodeError, RateLimitedError, ServerError
 from freight_exchange.feed.core.watermark import WIDEST
@@ -20,14 +19,6 @@ from freight_exchange.wire import Rows
 pytestmark = pytest.mark.virtual_time
 
 DOWN = ServerError("down", status=503)
-
-
-async def live(service: Service, store: Store, **options: Any) -> Rig:
-    rig = Rig(service, store=store, **options)
-    await rig.prime()
-    await rig.scan()
-    service.pages.clear()
-    return rig
 
 
 @attrs.define

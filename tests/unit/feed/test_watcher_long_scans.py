@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service, live
 
 from freight_exchange.errors import BadRequestError, ServerError, StoreError
 from freight_exchange.feed.events import RequestEvent
@@ -17,13 +17,6 @@ from freight_exchange.store import Store
 from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
-
-
-async def live(service: Service, store: Store, **options: Any) -> Rig:
-    rig = Rig(service, store=store, **options)
-    await rig.prime()
-    await rig.scan()
-    return rig
 
 
 def lively(service: Service, first: int, *, every: int) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import HOUR, Rig, Service
+from tests.unit.feed.rig import HOUR, Service, live
 
 from freight_exchange.errors import DecodeError, LoginRejectedError, NotFoundError, RateLimitedError
 from freight_exchange.hooks import Degraded, Scan
@@ -32,14 +31,6 @@ class Mute(Service):
             await anyio.sleep(self.latency)
             raise DecodeError("no collection", raw={"message": "No records found."})
         return await Service.find(self, index)
-
-
-async def live(service: Service, store: Store, **options: Any) -> Rig:
-    rig = Rig(service, store=store, **options)
-    await rig.prime()
-    await rig.scan()
-    service.pages.clear()
-    return rig
 
 
 @virtual_time

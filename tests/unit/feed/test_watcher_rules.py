@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
-from typing import Any
 
 import attrs
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Listed, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Listed, Rig, Service, live
 
 from freight_exchange import wire
 from freight_exchange.errors import BadRequestError, DecodeError, ServerError
@@ -18,13 +17,6 @@ from freight_exchange.store import Store
 pytestmark = pytest.mark.virtual_time
 
 DOWN = ServerError("down", status=503)
-
-
-async def live(service: Service, store: Store, **options: Any) -> Rig:
-    rig = Rig(service, store=store, **options)
-    await rig.prime()
-    await rig.scan()
-    return rig
 
 
 async def test_rule_7_new_updated_there_and_back(store: Store) -> None:

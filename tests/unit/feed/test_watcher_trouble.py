@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service, scans
+from tests.unit.feed.rig import DAY, HOUR, HandClock, Rig, Service, live, scans
 
 from freight_exchange.errors import ServerError
 from freight_exchange.feed.core.watermark import WIDEST
@@ -22,14 +22,6 @@ from freight_exchange.wire import Rows
 pytestmark = pytest.mark.virtual_time
 
 DOWN = ServerError("down", status=503)
-
-
-async def live(service: Service, store: Store, **options: Any) -> Rig:
-    rig = Rig(service, store=store, **options)
-    await rig.prime()
-    await rig.scan()
-    service.pages.clear()
-    return rig
 
 
 # A start that hands out a part

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
+import pytest
 
 from freight_exchange.errors import (
     FreightExchangeError,
@@ -87,3 +88,15 @@ async def crowd(call: Callable[[], Coroutine[Any, Any, Any]], size: int = 1000) 
         for _ in range(size):
             tasks.start_soon(one)
     return outcomes
+
+
+def count_credential_reads(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Return a list that grows by an entry for each reading of the credentials."""
+    readings: list[None] = []
+
+    async def give() -> tuple[str, Secret]:
+        readings.append(None)
+        return exchange.account
+
+    monkeypatch.setattr(exchange.renewal, "_credentials", give)
+    return readings

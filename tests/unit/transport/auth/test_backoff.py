@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import anyio
 import pytest
-from tests.unit.transport.tokens import HOUR, Exchange, crowd
+from tests.unit.transport.tokens import HOUR, Exchange, count_credential_reads, crowd
 
 from freight_exchange.errors import (
     APIStatusError,
@@ -84,7 +84,7 @@ class TestLatch:
     async def test_a_secret_manager_is_not_asked_by_every_call(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
         exchange.failure = LoginRejectedError("wrong", status=200)
-        readings = count_questions(exchange, monkeypatch)
+        readings = count_credential_reads(exchange, monkeypatch)
         for _ in range(1000):
             with pytest.raises(LoginRejectedError):
                 await exchange.call()
@@ -315,7 +315,7 @@ class TestThrottledLogin:
     async def test_a_retry_after_holds_back_every_later_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
         exchange = Exchange()
         exchange.failure = RateLimitedError("slow down", status=429, retry_after=90)
-        readings = count_questions(exchange, monkeypatch)
+        readings = count_credential_reads(exchange, monkeypatch)
         with pytest.raises(RateLimitedError, match="slow down"):
             await exchange.call()
         await anyio.sleep(30)
@@ -367,15 +367,3 @@ class TestThrottledLogin:
         for _ in range(3):
             assert await exchange.call() == 200
             await anyio.sleep(10)
-
-
-def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One entry for each time that the credentials are asked for."""
-    readings: list[None] = []
-
-    async def give() -> tuple[str, Secret]:
-        readings.append(None)
-        return exchange.account
-
-    monkeypatch.setattr(exchange.renewal, "_credentials", give)
-    return readings

@@ -128,18 +128,6 @@ class TestRefusals:
         assert exchange.logins == 2
 
 
-def count_questions(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One entry for each time that the credentials are asked for."""
-    readings: list[None] = []
-
-    async def give() -> tuple[str, Secret]:
-        readings.append(None)
-        return exchange.account
-
-    monkeypatch.setattr(exchange.renewal, "_credentials", give)
-    return readings
-
-
 class TestCredentials:
     async def test_a_latched_rejection_is_reported_once(self) -> None:
         exchange = Exchange()
