@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -49,9 +49,11 @@ class Dispatcher:
         tasks: Runs the handlers.
         stopping: Set when no more deliveries may be claimed.
         concurrency: Limit of deliveries in flight.
+        counts: Returns whether this process counts what waits. The replica that scans does, for all: a count reads the
+            whole queue.
 
     Attributes:
-        waiting: Deliveries that were due and not in flight, at the last count.
+        waiting: Deliveries that were due and not in flight, at the last count; 0 in a process that does not count.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Dispatcher:
         stopping: Stopping,
         *,
         concurrency: int,
+        counts: Callable[[], bool],
     ) -> None:
         self._worker = worker
         self._unit_of_work = unit_of_work
@@ -70,6 +73,7 @@ class Dispatcher:
         self._tasks = tasks
         self._stopping = stopping
         self._concurrency = concurrency
+        self._counts = counts
         self._handlers = worker.handlers
         self._random = Random()
         self._running = 0
@@ -133,8 +137,10 @@ class Dispatcher:
             if wait <= 0:
                 await self._claim(free)
                 continue
+            if not self._counts():
+                self.waiting, self._waiting_since = 0, None
             # An empty queue is counted at once.
-            if (free and self.waiting) or anyio.current_time() >= self._count_at:
+            elif (free and self.waiting) or anyio.current_time() >= self._count_at:
                 await self._count_waiting()
             for active in self._metrics.in_flight.take_overdue():
                 _logger.critical(

@@ -222,6 +222,7 @@ class BotSession:
                 reporting_tasks,
                 self.stopping,
                 concurrency=self._options.concurrency,
+                counts=lambda: self.feed.lease.is_held,
             )
             ledger.resolver.wake = answers.resolver.wake = dispatcher.wake
             self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher)

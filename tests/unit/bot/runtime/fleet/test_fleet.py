@@ -17,6 +17,7 @@ from freight_exchange import Bot
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.fleet import term
 from freight_exchange.store import PostgresStore
+from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.testing import Sandbox
 
 REQUESTS = "quote/getrequests"
@@ -78,6 +79,26 @@ async def test_one_scans_and_the_next_one_does_once_it_stops(sandbox: Sandbox, s
         second = sandbox.publish()
         await idle(sandbox, second)
     assert [len(amounts_on(sandbox, index)) for index in (first, second)] == [1, 1]
+
+
+async def test_only_the_replica_that_scans_counts_what_waits(
+    sandbox: Sandbox, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = set[int]()
+
+    def count(work: PostgresWork, **_: Any) -> tuple[int, None]:
+        counted.add(work._replica.id)
+        return 0, None
+
+    monkeypatch.setattr(PostgresWork, "count_overdue", count)
+    async with replicas(sandbox, store, 2) as (poller, other):
+        await idle(sandbox, *(sandbox.publish() for _ in range(5)))
+        await eventually(lambda: counted, WITHIN)
+        await anyio.sleep(3.0)
+        assert len(counted) == 1
+        poller.stop()
+        await eventually(lambda: len(counted) == 2, WITHIN)
+        assert other.status().scans
 
 
 async def test_notification_hands_the_term_over(
