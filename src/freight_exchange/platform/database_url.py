@@ -9,9 +9,12 @@ __all__ = ["DatabaseAddress", "is_database", "masked"]
 
 T = TypeVar("T")
 
-_URL: Final = re.compile("postgres(ql)?://")
-_KEYWORDS: Final = re.compile(r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=")
-"""Beginnings of a connection string of libpq, as in `host=db.internal dbname=freight`. It may have the password."""
+_URL: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+"""Beginning of a URL. One that is misspelled or of another database is refused as such, without its password."""
+_KEYWORDS: Final = re.compile(
+    r"\s*(\w+\s*=.*\s)?(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=", re.DOTALL
+)
+"""Connection string of libpq, as in `host=db.internal dbname=freight`. It may have the password."""
 
 
 def is_database(value: object) -> TypeGuard[str]:

@@ -17,6 +17,10 @@ from freight_exchange.platform.database_url import is_database
         "host=db.internal dbname=freight password=secret",
         " dbname = freight",
         "service=freight",
+        "connect_timeout=3 host=db.internal password=secret",
+        "application_name = 'a b'\tpassword = secret",
+        "POSTGRESQL://bots:secret@db.internal/freight",
+        "postgresql+psycopg://bots:secret@db.internal/freight",
     ],
 )
 def test_address_of_database(address: str) -> None:
@@ -24,7 +28,17 @@ def test_address_of_database(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["bot.db", "/srv/bots/host.db", "./host=1.db", "C:\\bots\\bot.db", Path("host=1"), None]
+    "path",
+    [
+        "bot.db",
+        "/srv/bots/host.db",
+        "./host=1.db",
+        "a=b.db",
+        "file:///srv/bot.db",
+        "C:\\bots\\bot.db",
+        Path("host=1"),
+        None,
+    ],
 )
 def test_path_of_file(path: object) -> None:
     assert not is_database(path)

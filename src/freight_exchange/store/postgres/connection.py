@@ -199,10 +199,13 @@ def describe_address(address: str) -> str:
             "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
             " characters percent-encoded"
         )
-    host = parts.get("host") or parts.get("hostaddr") or "localhost"
-    port = f":{parts['port']}" if "port" in parts else ""
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
+    ports = str(parts.get("port", "")).split(",")
+    # One port may be that of several hosts.
+    places = zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False)
+    place = ",".join(f"{host}:{port}" if port else host for host, port in places)
     user = f"{parts['user']}@" if "user" in parts else ""
-    return f"the database postgresql://{user}{host}{port}/{parts.get('dbname', '')}"
+    return f"the database postgresql://{user}{place}/{parts.get('dbname', '')}"
 
 
 def _parts(address: str) -> dict[str, Any] | None:
@@ -212,5 +215,6 @@ def _parts(address: str) -> dict[str, Any] | None:
     except psycopg.Error:
         return None
     # A password with characters that are not encoded ends up in the host or the port.
-    is_sound = "@" not in str(parts.get("host", "")) and str(parts.get("port", "0")).isdecimal()
+    ports = str(parts.get("port", "")).split(",")
+    is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
     return parts if is_sound else None

@@ -33,10 +33,20 @@ def test_url_makes_a_store() -> None:
     assert repr(store) == "<PostgresStore of the database postgresql://bots@db.internal/freight>"
 
 
+def test_url_of_several_hosts() -> None:
+    port = server().port
+    address = f"postgresql://postgres@127.0.0.1:1,127.0.0.1:{port}/postgres?target_session_attrs=read-write"
+    database = DatabaseConnection(address)
+    assert database.address == f"the database postgresql://postgres@127.0.0.1:1,127.0.0.1:{port}/postgres"
+    assert database.row("SELECT 1") == (1,)
+    database.close()
+
+
 @pytest.mark.parametrize(
     "address",
     [
         f"postgresql://u:{CANARY}@h:x/d",
+        f"postgresql+psycopg://u:{CANARY}@h/d",
         f"postgresql://u:p@{CANARY}@h/d",
         f"{CANARY}",
         f"postgresql://u:{CANARY}@h/d?x=y",
