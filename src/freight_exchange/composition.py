@@ -132,15 +132,15 @@ class SharedState:
                 verify=network.verify,
                 http_client=network.http_client,
                 token_store=network.token_store,
-                welcome=self._welcome,
+                on_login=self._set_user,
                 login_timeout=login_deadline,
             )
         )
 
     async def _log_in(self, limits: Limits, executor: CallExecutor, email: str, password: Secret) -> Grant:
-        return await log_in(executor, limits, email, password, self._welcome)
+        return await log_in(executor, limits, email, password, self._set_user)
 
-    def _welcome(self, user: User) -> None:
+    def _set_user(self, user: User) -> None:
         self.user = user
 
 
@@ -163,9 +163,9 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
     # Imported here: most programs never watch.
     from freight_exchange.feed import factory
 
-    once, meter = _single_attempts(options)
+    single_attempt, meter = _single_attempts(options)
     return factory.feed(
-        UpdatedRequests(service_of(shared, once, reconciler)),
+        UpdatedRequests(service_of(shared, single_attempt, reconciler)),
         watch,
         account=shared.account,
         hooks=options.hooks,
@@ -185,9 +185,9 @@ def offer_feed_of(
     from freight_exchange.endpoints.own_offers import OwnOffers
     from freight_exchange.offer_feed import factory
 
-    once, meter = _single_attempts(options)
+    single_attempt, meter = _single_attempts(options)
     return factory.offer_feed(
-        OwnOffers(service_of(shared, once, reconciler), shared.offers),
+        OwnOffers(service_of(shared, single_attempt, reconciler), shared.offers),
         watch,
         account=shared.account,
         hooks=options.hooks,
@@ -202,8 +202,8 @@ def offer_feed_of(
 def _single_attempts(options: ViewOptions) -> tuple[ViewOptions, RequestMeter]:
     """Return a feed's options: it repeats pages itself, and the retries of its calls would multiply with that."""
     meter = RequestMeter()
-    once = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
-    return attrs.evolve(options, limits=once, strict=False), meter
+    single_attempt = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
+    return attrs.evolve(options, limits=single_attempt, strict=False), meter
 
 
 def option(value: T | None, kind: type[T], name: str) -> T:

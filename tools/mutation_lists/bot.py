@@ -305,7 +305,7 @@ MUTATIONS: Final = (
     one(
         "doubts: the last look reads the plain view alone",
         "endpoints/reconcile/reconcile.py",
-        "Extent.COMPLETE if looked >= until else Extent.GLANCE",
+        "Extent.COMPLETE if began >= until else Extent.GLANCE",
         "Extent.GLANCE",
         "tests/unit/endpoints/test_reconcile_views.py",
     ),

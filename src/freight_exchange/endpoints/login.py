@@ -20,9 +20,9 @@ __all__ = ["log_in"]
 
 
 async def log_in(
-    executor: CallExecutor, limits: Limits, email: str, password: Secret, welcome: Callable[[User], None]
+    executor: CallExecutor, limits: Limits, email: str, password: Secret, on_login: Callable[[User], None]
 ) -> Grant:
-    """Obtain a token; `welcome` receives the user. The redactor receives the secrets before any error is raised."""
+    """Obtain a token; `on_login` receives the user. The redactor receives the secrets before any error is raised."""
     executor.redactor.add(password)
 
     def read(response: Response) -> Grant:
@@ -30,7 +30,7 @@ async def log_in(
         token = Secret(login.token)
         executor.redactor.add_token(token)
         raw = wire.masked_user(login.raw, executor.redactor.value)
-        welcome(wire.user(raw))
+        on_login(wire.user(raw))
         lifetime = login.lifetime
         if login.expires_at is not None:
             lifetime = login.expires_at - clock.wall_time()

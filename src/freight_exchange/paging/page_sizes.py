@@ -67,7 +67,7 @@ class PageSizes:
         """Return the most rows that one page ever held."""
         return self._longest.get(operation, 0)
 
-    def to_ask(self, operation: str, wanted: int, *, start: int = 0) -> int:
+    def size_to_request(self, operation: str, wanted: int, *, start: int = 0) -> int:
         """Return the page size to request when the reading starts at page `start`.
 
         Page 0 begins with the first row in any size: it is requested in the wanted size, which corrects a mistaken
@@ -115,7 +115,7 @@ class WantedSize:
         self._operation = operation
         self._sizes = sizes
         self._refused = False
-        self.rows = sizes.to_ask(operation, page_size, start=start)
+        self.rows = sizes.size_to_request(operation, page_size, start=start)
 
     @property
     def clamp(self) -> int | None:

@@ -204,13 +204,13 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     async def _next(self) -> Page[T] | None:
         walk = self._walk
-        if isinstance(walk, Sweep) and walk.restless:
+        if isinstance(walk, Sweep) and walk.is_unstable:
             raise FeedProtocolError(
                 f"the listing changed during each of {MOST_ROUNDS} sweeps: its content is uncertain; read it later"
             )
         number, size = walk.number, walk.size
         try:
-            rows = await self._flights.land(walk.numbers(), size)
+            rows = await self._flights.next_page(walk.numbers(), size)
         except FreightExchangeError as error:
             # An error of a login that the page needed is not about the listing.
             if error.path != self._path or not walk.fail(error):

@@ -33,7 +33,7 @@ class Prefetcher(Generic[T]):
         self._tasks: BackgroundTasks | None = None
         self._under_way: deque[tuple[int, int, BackgroundTask[RawPage[T]]]] = deque()
 
-    async def land(self, numbers: Iterable[int], size: int) -> RawPage[T]:
+    async def next_page(self, numbers: Iterable[int], size: int) -> RawPage[T]:
         """Return the first of these pages; fetch as many of the others as the window allows.
 
         Cancellation loses nothing: pages in flight stay there for the next call.

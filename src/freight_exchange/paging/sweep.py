@@ -107,7 +107,7 @@ class Sweep(Generic[T]):
         return self._climb.offset_ignored
 
     @property
-    def restless(self) -> bool:
+    def is_unstable(self) -> bool:
         """`True` if the listing has changed so often that the sweep gives up."""
         return self._rounds > MOST_ROUNDS
 
@@ -150,8 +150,8 @@ class Sweep(Generic[T]):
                 self.ended = True
                 return
             self._proven = max(self._proven, self._climb.longest)
-            if not self._climb.uncertain and (telling_size := self._revealing_size()) < self._climb.size:
-                self._page_size = telling_size
+            if not self._climb.uncertain and (revealing_size := self._revealing_size()) < self._climb.size:
+                self._page_size = revealing_size
                 self._climb = self._next_climb()
                 return
             self._recheck = self._begin_recheck()
@@ -186,11 +186,11 @@ class Sweep(Generic[T]):
     def _end_round(self, recheck: Recheck[T]) -> None:
         climb = self._climb
         # Pages that are short in the same size may have been cut at the same rows.
-        telling = climb.full or climb.size != recheck.size or climb.found.end <= self._start + 1
-        agreed = telling and climb.consistent and recheck.reached_end and climb.found.rows == recheck.found
+        is_conclusive = climb.full or climb.size != recheck.size or climb.found.end <= self._start + 1
+        agreed = is_conclusive and climb.consistent and recheck.reached_end and climb.found.rows == recheck.found
         self._agreements = self._agreements + 1 if agreed else 0
-        news, self._known = len(self._seen) > self._known, len(self._seen)
-        self._rounds_without_news = 0 if news else self._rounds_without_news + 1
+        has_new_rows, self._known = len(self._seen) > self._known, len(self._seen)
+        self._rounds_without_news = 0 if has_new_rows else self._rounds_without_news + 1
         # Where a row moved, another one may be missing, round after round.
         enough = ROUNDS_WITHOUT_NEWS if climb.found.moved else 1
         self.complete = self._agreements >= enough

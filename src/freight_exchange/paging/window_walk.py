@@ -59,7 +59,7 @@ class _Round:
         idle: The previous page had no row that was new to this climb.
         again: The previous page repeated the one before it.
         length: Length of the listing when the climb ended; 0 if unknown.
-        news: A row came that no earlier round had.
+        has_new_rows: A row came that no earlier round had.
         moved: The descent proves nothing.
         seen: The rows of this climb, or of the descent and the climb's last page.
         brought: The rows that no earlier round had.
@@ -73,7 +73,7 @@ class _Round:
     idle: bool = False
     again: bool = False
     length: int = 0
-    news: bool = False
+    has_new_rows: bool = False
     moved: bool = False
     seen: set[Hashable] = attrs.Factory(set)
     brought: set[Hashable] = attrs.Factory(set)
@@ -105,14 +105,14 @@ class WindowWalk(Generic[T]):
         self._suspected = 0
         self._length = 0
         self._probe: OffsetProbe | None = None
-        self._first_size = sizes.to_ask(operation, page_size)
+        self._first_size = sizes.size_to_request(operation, page_size)
         self.unexplained: frozenset[Hashable] = frozenset()
         self.ended = False
         self.offset_ignored = False
         self._start_climb()
 
     @property
-    def restless(self) -> bool:
+    def is_unstable(self) -> bool:
         """`True` if the listing has changed so often that its content is uncertain."""
         return self._rounds > MOST_ROUNDS
 
@@ -124,8 +124,8 @@ class WindowWalk(Generic[T]):
     @property
     def _is_quiet(self) -> bool:
         """`True` once enough rounds in a row had no new row."""
-        lacks = self._length > len(self._known)
-        return self._rounds_without_news >= (ROUNDS_THAT_LACK if lacks else ROUNDS_WITHOUT_NEWS)
+        is_short = self._length > len(self._known)
+        return self._rounds_without_news >= (ROUNDS_THAT_LACK if is_short else ROUNDS_WITHOUT_NEWS)
 
     def take(self, rows: RawPage[T]) -> None:
         """Process the requested page."""
@@ -141,13 +141,13 @@ class WindowWalk(Generic[T]):
         if self.number == 0 and not now.descending:
             now.first = keys
         now.brought.update(key for key in keys if key not in self._known)
-        news, seen_before = not self._known.issuperset(keys), len(now.seen)
+        has_new_rows, seen_before = not self._known.issuperset(keys), len(now.seen)
         self._known.update(keys)
         now.seen.update(keys)
-        now.news = now.news or news
+        now.has_new_rows = now.has_new_rows or has_new_rows
         unseen = len(now.seen) - seen_before
         if now.descending:
-            now.moved = now.moved or news or unseen < len(page) or len(page) < now.full
+            now.moved = now.moved or has_new_rows or unseen < len(page) or len(page) < now.full
             self._step_down()
         else:
             now.length += len(page)
@@ -267,7 +267,7 @@ class WindowWalk(Generic[T]):
             self.number -= 1
             return
         self._quiet_before = self._rounds_without_news
-        self._rounds_without_news = 0 if now.news else self._rounds_without_news + 1
+        self._rounds_without_news = 0 if now.has_new_rows else self._rounds_without_news + 1
         self._length = now.length
         self.ended = not now.moved or self._is_quiet
         if not self.ended:

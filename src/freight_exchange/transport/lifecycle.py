@@ -61,7 +61,7 @@ class Settings:
     verify: bool | ssl.SSLContext
     http_client: Any
     token_store: TokenFile | None
-    welcome: Callable[[User], None]
+    on_login: Callable[[User], None]
     """Receives the user of a login that another process made."""
     login_timeout: float
     """Seconds that a login may take at most."""
@@ -202,7 +202,7 @@ def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLo
         # A reply may repeat the secrets of another process's login.
         settings.redactor.add(password)
         settings.redactor.add_token(login.token)
-        settings.welcome(wire.user(login.user))
+        settings.on_login(wire.user(login.user))
 
     # Half of a login's time is for waiting, and the other half for a login of this process.
     return SharedLogin(store, settings.base_url, log_in, adopt=adopt, lock_timeout=settings.login_timeout / 2)

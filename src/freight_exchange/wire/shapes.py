@@ -76,9 +76,9 @@ def _offer_parts(raw: Raw, extra: Extra, _: Flaws | None) -> dict[str, object]:
         raise Unreadable(fields.RATES, f"{kind(rates)} where a map of fees is due")
     fees = {name: _rate(name, fee) for name, fee in rates.items()}
     # A fee without an amount cannot be added up, but its name is information.
-    unsaid = {name: rates[name] for name, fee in fees.items() if fee is None}
-    if unsaid:
-        extra[fields.RATES] = unsaid
+    without_amount = {name: rates[name] for name, fee in fees.items() if fee is None}
+    if without_amount:
+        extra[fields.RATES] = without_amount
     return {"rates": FrozenMapping({name: fee for name, fee in fees.items() if fee is not None})}
 
 

@@ -50,8 +50,8 @@ def keep_bid(bid: Bid) -> bytes:
         if part is not None:
             wire_form[name] = CONVERTER.unstructure(part)
     if bid.offer is not None and bid.offer.rates is not None:
-        unsaid: Any = bid.offer.extra.get(fields.RATES, {})
-        wire_form["offer"] = {**CONVERTER.unstructure(bid.offer), fields.RATES: {**bid.offer.rates, **unsaid}}
+        without_amount: Any = bid.offer.extra.get(fields.RATES, {})
+        wire_form["offer"] = {**CONVERTER.unstructure(bid.offer), fields.RATES: {**bid.offer.rates, **without_amount}}
     return _text(wire_form).encode()
 
 

@@ -42,13 +42,13 @@ def test_names_are_stable() -> None:
 
 def test_source_uses_each_step() -> None:
     """No test could crash a bot at a misspelt step."""
-    text = {word for source in SOURCES for word in spoken(ast.parse(source.read_text()))}
+    text = {word for source in SOURCES for word in strings_in(ast.parse(source.read_text()))}
     steps = {word for word in text if " " not in word} | {word.split(" ", 1)[1] for word in text if " " in word}
     assert steps == {*STEPS}
     assert {word for word in text if " " in word} <= {*FAILPOINTS}
 
 
-def spoken(tree: ast.AST) -> Iterator[str]:
+def strings_in(tree: ast.AST) -> Iterator[str]:
     """Yield the steps in `write("step", ...)`, `reach("before step")`, `advance(record, "state")` and `step="step"`."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):

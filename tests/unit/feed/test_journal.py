@@ -184,7 +184,7 @@ async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_an
         await rig.journal.record_find(RateRequest(index=1), attrs.evolve(READING, loop=READING.loop + seconds))
         longest.append(rig.journal.sizes.longest(OPERATION))
     assert longest == [0, 15, 0, 15]
-    assert rig.journal.sizes.to_ask(OPERATION, 1000) == 20
+    assert rig.journal.sizes.size_to_request(OPERATION, 1000) == 20
     assert rig.journal.sizes.clamp(OPERATION) == 20
 
 

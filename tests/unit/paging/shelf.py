@@ -130,7 +130,7 @@ def read(
                 if not walk.complete:
                     raise IncompleteError(found)
             return found
-        assert not (isinstance(walk, Sweep) and walk.restless), "the walk gave up"
+        assert not (isinstance(walk, Sweep) and walk.is_unstable), "the walk gave up"
         if happenings:
             happenings.popleft()(shelf.rows)
     raise AssertionError(f"the walk did not end within {most_pages} pages")

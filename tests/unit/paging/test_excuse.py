@@ -92,9 +92,9 @@ def test_rounds_that_bring_only_what_is_recent_come_to_an_end() -> None:
 def test_without_an_excuse_they_never_do() -> None:
     walk, shelf = sweep(), Shelf(sorted(THERE))
     for row in range(100, 100 + MOST_ROUNDS):
-        assert not walk.restless
+        assert not walk.is_unstable
         one_round(walk, shelf, insert(row))
-    assert walk.restless
+    assert walk.is_unstable
     assert not walk.ended
 
 

@@ -79,20 +79,24 @@ def test_a_reading_that_resumes_asks_for_the_pages_that_the_server_gives() -> No
 def test_a_size_that_was_refused_is_not_asked_for_again() -> None:
     sizes = PageSizes()
     sizes.refused("operation", 50)
-    assert (sizes.to_ask("operation", 100), sizes.to_ask("operation", 20), sizes.clamp("operation")) == (50, 20, 50)
+    assert (
+        sizes.size_to_request("operation", 100),
+        sizes.size_to_request("operation", 20),
+        sizes.clamp("operation"),
+    ) == (50, 20, 50)
 
 
 def test_a_clamp_is_not_learned_from_a_row_that_came_late() -> None:
     sizes = PageSizes()
     shelf = Shelf([*range(5)])
     assert read(shelf, page_size=100, sizes=sizes, meanwhile=[lambda rows: rows.append(5)]) == [*range(6)]
-    assert sizes.to_ask("operation", 100) == 100
+    assert sizes.size_to_request("operation", 100) == 100
 
 
 def test_a_small_page_that_is_honoured_is_no_clamp() -> None:
     sizes = PageSizes()
     read(Shelf([*range(25)]), page_size=5, sizes=sizes)
-    assert sizes.to_ask("operation", 100) == 100
+    assert sizes.size_to_request("operation", 100) == 100
 
 
 def test_sizes_are_learned_per_operation() -> None:

@@ -128,7 +128,7 @@ def test_a_listing_that_never_stands_still_is_given_up() -> None:
     shelf = Shelf([*range(20)])
     walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)
     assert isinstance(walk, Sweep)
-    while not walk.restless:
+    while not walk.is_unstable:
         walk.take(shelf.page(walk.number, walk.size))
         shelf.rows.insert(0, 1000 + len(shelf.rows))
         assert not walk.ended

@@ -58,10 +58,10 @@ def test_a_row_that_is_listed_on_two_pages_does_not_keep_a_walk_from_its_end() -
     listing = [0, 1, 2, 3, 4, 5, 0, 6]
     reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
     found: set[int] = set()
-    while not reading.ended and not reading.restless:
+    while not reading.ended and not reading.is_unstable:
         size = min(reading.size, CLAMP)
         page = listing[reading.number * size :][:size]
         found.update(page)
         reading.take(Rows(tuple(page)))
     assert found == {*listing}
-    assert not reading.restless
+    assert not reading.is_unstable

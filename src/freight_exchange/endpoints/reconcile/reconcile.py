@@ -98,9 +98,9 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
     doubt = StillUnknown()
     pause = _FIRST_PAUSE
     while True:
-        looked = anyio.current_time()
+        began = anyio.current_time()
         wait = pause
-        extent = Extent.UNTIL_DOUBT if agreed is None else Extent.COMPLETE if looked >= until else Extent.GLANCE
+        extent = Extent.UNTIL_DOUBT if agreed is None else Extent.COMPLETE if began >= until else Extent.GLANCE
         try:
             found: Reconciliation | None = None
             with anyio.CancelScope(deadline=deadline):
@@ -120,7 +120,7 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
                 doubt = found
             is_news = agreed is not type(found) and not (extent is Extent.GLANCE and isinstance(found, NotApplied))
             if is_news:
-                agreed, until = type(found), looked + settle
+                agreed, until = type(found), began + settle
             elif extent is Extent.COMPLETE:
                 return Applied(found.record) if isinstance(found, Gone) else found
             wait = min(wait, until - anyio.current_time())

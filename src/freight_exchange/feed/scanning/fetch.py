@@ -62,20 +62,20 @@ class PageFetcher:
         Raises:
             FreightExchangeError: The page does not come, or proves nothing; earlier pages are committed.
         """
-        restless = None
+        error_after_page = None
         # A caller that was cancelled during a commit comes back to a page that is committed.
         if scan.unwritten is None and not scan.scanner.ended:
             if scan.scanner.unexplained:
                 await self._next_recent(scan)
             else:
-                restless = await self._next_page(scan)
+                error_after_page = await self._next_page(scan)
         while scan.unwritten is not None:
             try:
                 await self._journal.record_page(scan, *scan.unwritten)
             except UnclearError:
                 scan.recent_updates = await self._read_recent_updates(scan)
-        if restless is not None:
-            raise restless
+        if error_after_page is not None:
+            raise error_after_page
 
     async def _next_page(self, scan: ActiveScan) -> FreightExchangeError | None:
         """Fetch the next page, which is then unwritten; return an error that ends the scan once it is written."""

@@ -200,8 +200,8 @@ class ServerConnection:
         if head is None or lost:
             return None
         reply = TOO_LONG if len(body) > MAX_BODY else await self._server.answer(head, bytes(body))
-        stays = await self._deliver(reply)
-        return reply if stays and parser.their_state is not h11.MUST_CLOSE else None
+        is_open = await self._deliver(reply)
+        return reply if is_open and parser.their_state is not h11.MUST_CLOSE else None
 
     def _reset_at_head(self, head: h11.Request) -> bool:
         """Reset the connection before the body is read if the call's fault does that, and record the call."""

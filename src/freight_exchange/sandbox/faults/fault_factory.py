@@ -69,5 +69,5 @@ class FaultFactory:
         )
         if self.next_mutation is None:
             return (first,)
-        then = attrs.evolve(first, name=f"{self.name}.then", processed=False, mutate=self.next_mutation, wire=None)
-        return first, then
+        second = attrs.evolve(first, name=f"{self.name}.then", processed=False, mutate=self.next_mutation, wire=None)
+        return first, second

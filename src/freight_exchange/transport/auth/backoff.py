@@ -19,7 +19,7 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.errors.hierarchy import copy_error
-from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, spoken
+from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, format_seconds
 from freight_exchange.transport.rules.status_errors import UNTIL_CHANGED
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _held_error(refusal: _Refusal, now: float) -> FreightExchangeError:
         why = f"{why} at {refusal.error.path}"
     held.args = (
         f"{why}; this account has logged in before, so this may be temporary, or come from a gateway: the next"
-        f" login is tried in {spoken(seconds)}",
+        f" login is tried in {format_seconds(seconds)}",
     )
     held.retry_after = seconds
     held.settled = True
@@ -215,7 +215,7 @@ def _held_error(refusal: _Refusal, now: float) -> FreightExchangeError:
 
 def _throttled_error(error: RateLimitedError, seconds: float) -> RateLimitedError:
     throttled = RateLimitedError(
-        f"the service asked for fewer logins, and to wait {spoken(seconds)} more",
+        f"the service asked for fewer logins, and to wait {format_seconds(seconds)} more",
         retry_after=seconds,
         method=error.method,
         path=error.path,

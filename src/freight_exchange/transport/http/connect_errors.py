@@ -80,9 +80,9 @@ def explain(error: BaseException, route: Route, timeouts: Timeouts) -> Failure:
     names = {kind.__name__ for kind in type(error).__mro__}
     name = type(error).__name__
     if (reason := _certificate_problem(error, by_text="ConnectError" in names)) is not None:
-        whose = f"the proxy {route.proxy}" if route.proxy is not None and route.at_proxy else route.server
+        server = f"the proxy {route.proxy}" if route.proxy is not None and route.at_proxy else route.server
         problem, advice = reason
-        return Failure(f"the certificate of {whose} {problem}: {advice}", permanent=True)
+        return Failure(f"the certificate of {server} {problem}: {advice}", permanent=True)
     if "ProxyError" in names:
         return _refused_by_proxy(error, route)
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:

@@ -68,9 +68,9 @@ class Limiter:
     async def __call__(self, request: Request, call_next: Next) -> Response:
         slots = await self._acquire_slots(request)
         try:
-            task = self._tasks.start(lambda: self._send(request, call_next, slots), slots.free)
+            task = self._tasks.start(lambda: self._send(request, call_next, slots), slots.release)
         except ConfigurationError:
-            slots.free()
+            slots.release()
             raise
         try:
             return await task.wait()
@@ -87,7 +87,7 @@ class Limiter:
                 must_finish = request.kind is RequestKind.WRITE and request.progress.may_have_begun
                 task.cancel(request.ends_at if must_finish else None)
                 if must_finish:
-                    slots.free_write_slot_after(_ABANDONED_WRITE_GRACE, self._tasks)
+                    slots.release_write_slot_after(_ABANDONED_WRITE_GRACE, self._tasks)
         raise closed
 
     async def _acquire_slots(self, request: Request) -> _Slots:
@@ -103,13 +103,13 @@ class Limiter:
                 with anyio.CancelScope(deadline=request.ends_at - needed) as scope:
                     await slots.acquire(queue, request)
             except BaseException:
-                slots.free()
+                slots.release()
                 raise
             now = anyio.current_time()
             remaining = request.ends_at - now
             needed = self._latency.needed(request.deadline)
             if scope.cancelled_caught or remaining < needed:
-                slots.free()
+                slots.release()
                 waited, advice = "", "raise the deadline"
                 if now > began:
                     waited = f" after {now - began:.2f} s of waiting for {queue.name} ({queue.waiting} more waiting)"
@@ -127,7 +127,7 @@ class Limiter:
                 if request.kind is RequestKind.WRITE and request.progress.may_have_begun:
                     self._latency.observe(anyio.current_time() - (first_byte.at or started))
         except FreightExchangeError as failure:
-            slots.free()
+            slots.release()
             error: FreightExchangeError = failure
             # A transport that was stopped may have tried another way: its failure must state that nothing was sent.
             if first_byte.refusal is not None and isinstance(failure, TransportError) and failure.unsent:
@@ -139,12 +139,12 @@ class Limiter:
             if error is failure:
                 raise
         except anyio.get_cancelled_exc_class():
-            slots.free()
+            slots.release()
             await self._tracing.cut_off(request, started)
             raise
         else:
             request.progress.reply = response
-            slots.free()
+            slots.release()
             await self._tracing.replied(request, started, response)
             return response
         raise error
@@ -222,24 +222,24 @@ class _Slots:
         await queue.acquire(request)
         self._acquired.append(queue)
 
-    def free(self) -> None:
+    def release(self) -> None:
         acquired, self._acquired = self._acquired, []
         for queue in acquired:
             queue.release()
         if self._timer is not None:
             self._timer.cancel()
 
-    def free_write_slot_after(self, seconds: float, tasks: BackgroundTasks) -> None:
+    def release_write_slot_after(self, seconds: float, tasks: BackgroundTasks) -> None:
         """Free the first slot, the one of the writes, after some seconds."""
 
-        async def free_write_slot() -> None:
+        async def release_write_slot() -> None:
             await anyio.sleep(seconds)
             if self._acquired:
                 self._acquired.pop(0).release()
 
         # A client that is closed meanwhile sends no other write.
         with suppress(ConfigurationError):
-            self._timer = tasks.start(free_write_slot)
+            self._timer = tasks.start(release_write_slot)
 
 
 class WriteLatency:

@@ -10,7 +10,7 @@ import anyio
 from freight_exchange.errors import RateLimitedError
 from freight_exchange.platform import clock
 from freight_exchange.transport.message import RequestKind
-from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, retry_after, spoken
+from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, format_seconds, retry_after
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Next, Request, Response
@@ -50,7 +50,7 @@ class Throttle:
         while (remaining := self._until - anyio.current_time()) > 0:
             if remaining > min(_MAX_WAIT, request.ends_at - anyio.current_time()):
                 error = RateLimitedError(
-                    f"nothing was sent: the service asked to wait, {spoken(remaining)} more",
+                    f"nothing was sent: the service asked to wait, {format_seconds(remaining)} more",
                     retry_after=remaining,
                     method=request.method,
                     path=request.path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-__all__ = ["LONGEST_HONOURED", "retry_after", "spoken"]
+__all__ = ["LONGEST_HONOURED", "format_seconds", "retry_after"]
 
 LONGEST_HONOURED = 3600.0
 """Seconds: a `Retry-After` of years, which may be a mistake, does not end all calls."""
@@ -37,7 +37,7 @@ def retry_after(value: str | None, *, wall: float) -> float | None:
         return None
 
 
-def spoken(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Format seconds for a message."""
     if seconds > _DAY:
         return "more than a day"

@@ -17,7 +17,7 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.transport.http.connect_errors import destination
-from freight_exchange.transport.rules.retry_after import spoken
+from freight_exchange.transport.rules.retry_after import format_seconds
 from freight_exchange.transport.secrets import LONGEST, MASK
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _error(
             body=body,
         )
     if status == 429:
-        until = "" if retry_after is None else f", and to wait {spoken(retry_after)}"
+        until = "" if retry_after is None else f", and to wait {format_seconds(retry_after)}"
         return RateLimitedError(
             f"the service asks for fewer calls{until}{words}", retry_after=retry_after, status=status, body=body
         )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from freight_exchange.transport.rules.retry_after import retry_after, spoken
+from freight_exchange.transport.rules.retry_after import format_seconds, retry_after
 
 WALL = 784_111_777.0
 """Sun, 06 Nov 1994 08:49:37 GMT."""
@@ -124,4 +124,4 @@ def test_a_date_is_as_far_away_as_it_is(moment: int, wall: float) -> None:
     ],
 )
 def test_seconds_are_written_in_plain_digits(seconds: float, text: str) -> None:
-    assert spoken(seconds) == text
+    assert format_seconds(seconds) == text

@@ -121,11 +121,11 @@ class Planner:
         vanish, every scan would require another one as deep.
         """
         # It failed before, and now succeeds: its depth was not the cause.
-        well = (
+        recovered_tiers = (
             {*self.failing} if tier.name in self.failing else {schedule.NARROW.name, *schedule.completed_tiers(window)}
         )
-        self.failing -= well
-        self._rests = {name: rest for name, rest in self._rests.items() if name not in well}
+        self.failing -= recovered_tiers
+        self._rests = {name: rest for name, rest in self._rests.items() if name not in recovered_tiers}
         if self._doubt is None or window >= min(WIDEST, self._doubt.reach(began)):
             self._doubt = _Doubt(own_window, began) if is_doubtful else None
 

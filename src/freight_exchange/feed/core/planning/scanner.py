@@ -105,7 +105,7 @@ class Scanner(Generic[T]):
         if not self._walk.descending:
             self._end = None
         self._walk.take(page)
-        if self._walk.restless:
+        if self._walk.is_unstable:
             raise FeedProtocolError("the listing changed during every one of many passes: its content is unknown")
         self._conclude()
 
