@@ -1,7 +1,8 @@
 """Random faults on three replicas of a bot, and what the exchange saw of it, as a table.
 
 `python tools/fleet_faults.py --faults 300 --seed 0` kills, freezes and cuts off replicas, restarts the database, and
-loses or delays offers and their replies, while requests are published. More than a third of the faults falls between
+loses or delays offers and their replies, while requests are published. Some replicas are frozen at a moment of an offer
+until another one has made it. More than a third of the faults falls between
 `sending` and its end. `--without wait`, `limit` or `fences` removes a guard, to see what that lets through.
 `--beside REVISION` is a rolling deploy: replicas with the code of an earlier revision begin, and each start after a
 fault has that code or this one.
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -46,8 +48,15 @@ OFFERS_BETWEEN_FAULTS: Final = 2
 """A fleet that is down most of the time makes no offers, around which most faults are to fall."""
 LONGEST_PAUSE: Final = 5.0
 ARMED: Final = 6.0
+AIMED_POINTS: Final = ("before send", "before intent", "within send", "before sending")
+"""Moments at which a replica is frozen until another one has made its offer. Without the limit, the first one lets an
+offer through, and without the wait the third one does. The others, before the offer is recorded, are for the fences."""
+AIM_INTERVAL: Final = 12
+"""Faults from one of them to the next."""
+BURST: Final = 8
+"""Requests published with such a fault: several offers of a replica are near that moment."""
 LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
-END_TIMEOUT: Final = 1800.0
+LONGEST_STANDSTILL: Final = 240.0
 
 
 class Trial:
@@ -62,7 +71,8 @@ class Trial:
         self._prices: dict[int, Any] = {}
         self._random = Random(options.seed)
         self._next_fault = self._armed_until = 0.0
-        self._next_offer = 0
+        self._next_offer, self._next_aim = 0, AIM_INTERVAL
+        self._aimed_points = cycle(AIMED_POINTS)
         self._roots = [ROOT] if options.beside is None else [unpacked(options.beside, directory / "before"), ROOT]
         self._nurseries: list[asyncio.subprocess.Process] = []
         self._starts = 0
@@ -120,9 +130,14 @@ class Trial:
             if now >= next_request and not is_critical:
                 self._publish()
                 next_request = now + PUBLISH_INTERVAL
-            self._pause(is_paused=is_critical or now < self._armed_until)
+            is_aim_due = self._total() >= self._next_aim
+            self._pause(is_paused=is_critical or now < self._armed_until or is_aim_due)
             if is_critical or now < self._armed_until:
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
+            elif is_aim_due:
+                # All else waits until every replica is well.
+                if len(well) == REPLICAS:
+                    self._aim()
             elif well and now >= self._next_fault and (len(self._offered()) >= self._next_offer or now >= latest):
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
                 self._next_offer, latest = len(self._offered()) + OFFERS_BETWEEN_FAULTS, now + LONGEST_PAUSE
@@ -162,6 +177,18 @@ class Trial:
         self._armed_until = time.monotonic() + ARMED
         replica.delay_offer(self._count_delayed)
 
+    def _aim(self) -> None:
+        """Freeze all replicas but one at a moment of their next offers, until that one has made all offers."""
+        self._armed_until, self._next_aim = time.monotonic() + ARMED, self._total() + AIM_INTERVAL
+        point = next(self._aimed_points)
+        for replica in self._random.sample(self._replicas, REPLICAS - 1):
+            replica.freeze_at(point, self._has_offered_all, self._armed_until)
+        for _ in range(BURST):
+            self._publish()
+
+    def _has_offered_all(self) -> bool:
+        return {*self._offered()} >= {*self._prices}
+
     def _count_delayed(self) -> None:
         self._armed_until = 0.0
         self._faults["offer delayed, sender ended"] += 1
@@ -182,14 +209,17 @@ class Trial:
         self._is_settling = True
         self._sandbox.faults.clear()
         self._pause(is_paused=True)
-        until = time.monotonic() + END_TIMEOUT
-        while time.monotonic() < until:
+        found, last_change = (0, 0), time.monotonic()
+        while time.monotonic() - last_change < LONGEST_STANDSTILL:
             for replica in self._replicas:
                 replica.flow()
                 replica.wake()
                 await replica.attend(time.monotonic() + 10, self._point_of)
-            if {*self._offered()} >= {*self._prices} and not self._open():
+            before, found = found, (len(self._offered()), self._open())
+            if self._has_offered_all() and not found[1]:
                 return
+            if found != before:
+                last_change = time.monotonic()
             await asyncio.sleep(0.5)
 
     # Figures

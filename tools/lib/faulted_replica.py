@@ -25,6 +25,9 @@ _CUT_OFF: Final = 3.0
 _DELAY: Final = (14.0, 18.0)
 """Seconds for which an offer is on its way, in a frozen process or in a gateway: less than a take-over waits, and more
 than a replica that does not wait takes to send it again."""
+_LONGEST_AIMED: Final = 60.0
+_AFTER_AIMED: Final = 5.0
+"""Seconds of peace after it wakes, in which it sends what nothing keeps it from sending."""
 _DISTURBANCE: Final = (1.0, 8.0)
 """Seconds for which a connection stalls or drips. What it holds of an offer arrives before a take-over ends, too."""
 
@@ -62,11 +65,15 @@ class FaultedReplica:
         self._pid = self._starts = 0
         self._starts_at = self._wakes_at = self._database_flows_at = self._service_flows_at = 0.0
         self.critical_until = 0.0
+        self._aim = Path()
+        self._aim_ends = 0.0
+        self._may_wake: Callable[[], bool] | None = None
 
     async def start(self) -> None:
         """Start its process."""
         self._starts += 1
         self._starts_at = self._wakes_at = 0.0
+        self._disarm()
         self._pid = await self._fork({
             **self._order,
             "url": f"http://127.0.0.1:{self.service.port}/api",
@@ -95,14 +102,20 @@ class FaultedReplica:
             if now >= self._starts_at:
                 await self.start()
         elif state == "T":
+            is_aimed = self._may_wake is not None and not self._aim.exists()
             if not self._wakes_at:
-                self._wakes_at = now + self._freeze_at(point_of(self._pid), now)
-            if now >= self._wakes_at:
+                point = point_of(self._pid)
+                self._wakes_at = now + (self._freeze_aimed(point) if is_aimed else self._freeze_at(point, now))
+            if now >= self._wakes_at or (is_aimed and self._may_wake is not None and self._may_wake()):
                 self.wake()
+                if is_aimed:
+                    self._may_wake, self.critical_until = None, now + _AFTER_AIMED
                 if self._database_flows_at:
                     self._database_flows_at = now + _CUT_OFF
         elif 0 < self._database_flows_at <= now:
             self._flow_database()
+        elif self._may_wake is not None and now >= self._aim_ends:
+            self._disarm()
 
     def kill(self) -> None:
         """Kill it."""
@@ -138,6 +151,12 @@ class FaultedReplica:
 
         self.service.delay(_SUBMIT, delay, caught)
 
+    def freeze_at(self, point: str, may_wake: Callable[[], bool], ends: float) -> None:
+        """Freeze it at its next visit of a point of an offer, if that comes in time, until it may wake."""
+        self._aim = Path(f"{self._order['notes']}.aim.{self._pid}")
+        self._aim.write_text(point)
+        self._aim_ends, self._may_wake = ends, may_wake
+
     def flow(self) -> None:
         """Let its connections flow."""
         self._flow_database()
@@ -148,6 +167,20 @@ class FaultedReplica:
         self.kill()
         self.database.close()
         self.service.close()
+
+    def _disarm(self) -> None:
+        if self._may_wake is not None:
+            self._aim.unlink(missing_ok=True)
+            self._may_wake, self.critical_until = None, 0.0
+
+    def _freeze_aimed(self, point: str) -> float:
+        self.critical_until = float("inf")
+        if point == "before send":
+            # It must not know of its take-over before it sends.
+            self.database.stall()
+            self._database_flows_at = float("inf")
+        # What was checked already is sent, as by a slow gateway.
+        return self._random.uniform(*_DELAY) if point == "within send" else _LONGEST_AIMED
 
     def _flow_database(self) -> None:
         self._database_flows_at = 0.0

@@ -1,7 +1,7 @@
 """Replicas that `fleet_faults.py` kills and freezes, forked from one process that has imported the package.
 
 It reads orders, one JSON line each, and prints the process of each replica. A replica kills or freezes itself at
-moments around an offer that its seed decides, and notes that before.
+moments around an offer that its seed decides, or that a file names, and notes that before.
 """
 
 from __future__ import annotations
@@ -63,12 +63,20 @@ class _Faults:
         self._random = Random(seed)
         self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._pause = Path(f"{notes}.pause")
+        self._aim = Path(f"{notes}.aim.{os.getpid()}")
 
     def visit(self, point: str) -> None:
-        if self._random.random() < _FAULTS_AT.get(point, 0.0) and not self._pause.exists():
+        if self._aim.exists() and self._aim.read_text() == point:
+            self._aim.unlink(missing_ok=True)
+            self._note("aimed", point)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif self._random.random() < _FAULTS_AT.get(point, 0.0) and not self._pause.exists():
             number = self._random.choice((signal.SIGKILL, signal.SIGSTOP))
-            os.write(self._notes, f"{number.name},{point},{os.getpid()}\n".encode())
+            self._note(number.name, point)
             os.kill(os.getpid(), number)
+
+    def _note(self, kind: str, point: str) -> None:
+        os.write(self._notes, f"{kind},{point},{os.getpid()}\n".encode())
 
     def visit_sends(self) -> None:
         """Visit the moment between the last check of an offer and its system call."""
@@ -90,6 +98,7 @@ def _remove_guard(name: str) -> None:
         clock.SendLimit.is_over = property(lambda limit: False)  # type: ignore[method-assign,assignment]
     elif name == "fences":
         Replica.fence = Replica.check = lambda *_: None  # type: ignore[method-assign]
+        Replica.fence_term = lambda *_: None  # type: ignore[method-assign]
         work_sql.CLAIM = work_sql.CLAIM.replace("epoch = 0 AND", "")  # type: ignore[misc]
         beat = Replica.beat
 
