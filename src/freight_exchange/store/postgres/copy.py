@@ -37,6 +37,12 @@ _COLUMNS: Final = {
 }
 _ORDER: Final = {"seen": '"index"', "event": "id", "delivery": "event, handler", "effect": "key"}
 _BOOLEANS: Final = {"event": (5, 6, 7)}
+# Offers and their deliveries refer to events by number. A replica has read what the copy would write.
+_IS_USED: Final = """
+    SELECT EXISTS (SELECT FROM freight_exchange.event) OR EXISTS (SELECT FROM freight_exchange.seen)
+        OR EXISTS (SELECT FROM freight_exchange.effect)
+        OR EXISTS (SELECT FROM freight_exchange.replica WHERE NOT has_left AND lease_until > clock_timestamp())
+"""
 _OWNED: Final = ("delivery", "effect")
 """Tables whose rows belong to a replica. A row in the middle of its work belongs to one that has left."""
 
@@ -52,7 +58,7 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
 
     Raises:
         HeldError: A process holds the file: stop that one first.
-        StoreError: One of them cannot be used, the database has events already, or the copy differs.
+        StoreError: One of them cannot be used, the database is in use already, or the copy differs.
     """
     file = FileConnection(os.path.realpath(path))
     assert file.path != MEMORY
@@ -64,6 +70,8 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
             source = file.connect()
             schema.prepare(database)
             with database.transaction():
+                # Between its statements a large file is read and compared.
+                database.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
                 database.execute("LOCK TABLE freight_exchange.binding, freight_exchange.event IN EXCLUSIVE MODE")
                 counts = _copy(source, database)
             source.execute(f"PRAGMA application_id = {MOVED_ID}")
@@ -74,9 +82,8 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
 
 
 def _copy(source: sqlite3.Connection, database: DatabaseConnection) -> Mapping[str, int]:
-    if database.row("SELECT EXISTS (SELECT FROM freight_exchange.event)")[0]:
-        # Offers and their deliveries refer to events by number.
-        raise StoreError(f"{database.address} has events already: copy the file into an empty database")
+    if database.row(_IS_USED)[0]:
+        raise StoreError(f"{database.address} is in use already: copy the file into an empty database")
     counts = dict.fromkeys(("feed", *_READ), 0)
     for feed, name, base_url, account, state in source.execute("SELECT id, name, base_url, account, state FROM feed"):
         (binding,) = database.row(

@@ -65,9 +65,18 @@ def test_held_file_is_not_copied(path: Path) -> None:
 def test_database_with_events_is_refused(path: Path) -> None:
     with closing(empty_store()) as store:
         put(store.open(BINDING, lease=LEASE), events=[event("a", 1)])
-    with pytest.raises(StoreError, match="has events already"):
+    with pytest.raises(StoreError, match="is in use already"):
         copy_file(path, database_url())
     assert SQLiteStore(path).open(BINDING, lease=LEASE).state == "old"
+
+
+def test_database_with_a_replica_is_refused(path: Path) -> None:
+    """It has read the state that the copy would replace."""
+    with closing(empty_store()) as store:
+        store.join(BINDING, handlers=["a"], version="1", lease=LEASE)
+        with pytest.raises(StoreError, match="is in use already"):
+            copy_file(path, database_url())
+    assert sum(copy_file(path, database_url()).values()) > 0
 
 
 def test_copy_that_differs_is_undone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
