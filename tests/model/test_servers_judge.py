@@ -91,6 +91,16 @@ def test_field_may_have_turned_back_with_a_change_of_the_schema() -> None:
     assert run.finds == [("repeated", FIELD)]
 
 
+def test_run_after_one_that_no_longer_reported_the_field_may_report_it() -> None:
+    run = listed(RELEASES)
+    run.report(600.0, "updated", 1, changed=TURN, session=1)
+    run.report(900.0, "updated", 1, changed=TURN, session=1)
+    assert excuses(run, "repeated") == [FIELD, ""]
+    run = listed(RELEASES)
+    run.report(600.0, "updated", 1, changed=TURN, session=1, observed=run.log.reported[0].observed)
+    assert excuses(run, "repeated") == [""]
+
+
 def test_schema_changes_five_times_in_a_run_at_most() -> None:
     run = listed(RELEASES)
     for at in range(600, 1200, 100):
@@ -203,46 +213,53 @@ def test_error_after_a_good_reply_has_no_excuse() -> None:
 # Claims
 
 
-def claimed(*listings: tuple[float, bool], clamps: tuple[tuple[float, int], ...] = ((0.0, 1000),)) -> list[str]:
-    """Return the excuses for a claim at 1000 on request 2, which is of second 600 and never reported.
+CUT = "fewer rows in a page than there were"
 
-    A page at each of these times lists request 1, and request 2 if it says so.
+
+def claimed(*clamps: tuple[float, int], lists: tuple[int, ...] = (1,), at: float = 900.0, first: int = 2) -> list[str]:
+    """Return the excuses for a claim on request 3, which is of second 600 and never reported.
+
+    Its pages have these lengths from these times on. One at 350 lists the `first` requests; one later, just before the
+    claim, those that it `lists`.
     """
     run = listed(Quirks(clamps=clamps))
-    run.market.publish(600.0, SECOND)
-    for at, lists_both in listings:
-        run.listing(at, 700, *((1, 2) if lists_both else (1,)))
-    run.claim(1000.0, 900.0)
+    run.market.publish(310.0, SECOND)
+    run.listing(350.0, 400, *range(1, 1 + first))
+    run.report(350.0, "new", 2, SECOND)
+    run.market.publish(600.0, THIRD)
+    run.listing(at, 700, *lists)
+    run.claim(at + 1, 599.0 + 60.0)
     return excuses(run, "claim")
 
 
 def test_page_that_is_cut_where_pages_were_longer_looks_like_the_last_one() -> None:
-    cut = "fewer rows in a page than there were"
-    lowered = ((0.0, 2), (800.0, 1))
-    assert claimed((900.0, False), clamps=lowered) == [cut]
-    assert claimed((900.0, True), clamps=lowered) == [""]
-    assert claimed((900.0, False), clamps=((0.0, 1), (800.0, 2))) == [""]
-    assert claimed((900.0, False), clamps=((0.0, 2), (950.0, 1))) == [""]
-    assert claimed((900.0, False), clamps=((0.0, 3), (800.0, 2))) == [""]
-    assert claimed((900.0, False), clamps=((-9000.0, 2), (-8000.0, 1))) == [""]
-    assert claimed((900.0, False)) == [""]
+    assert claimed((0.0, 2), (800.0, 1)) == [CUT]
+    assert claimed((0.0, 2), (800.0, 1), lists=(3,)) == [""]
+    assert claimed((0.0, 2), (800.0, 1), first=1) == [""]
+    assert claimed((0.0, 1), (800.0, 2)) == [""]
+    assert claimed((0.0, 2), (950.0, 1)) == [""]
+    assert claimed((0.0, 2), (800.0, 1), lists=(1, 2)) == [""]
+    assert claimed((0.0, 3), (800.0, 2), lists=(1,)) == [""]
+    assert claimed((0.0, 3), lists=(1,)) == [""]
+
+
+def test_hourly_scan_finds_out_that_pages_are_shorter_once_replies_come() -> None:
+    assert claimed((0.0, 2), (400.0, 1), at=9000.0) == [CUT]
+    assert claimed((0.0, 2), (340.0, 1), at=9000.0) == [""]
 
 
 def test_page_that_was_full_before_pages_became_shorter_has_no_excuse() -> None:
-    run = listed(Quirks(clamps=((0.0, 2), (950.0, 1))))
-    run.market.publish(600.0, SECOND)
-    run.market.publish(600.0, THIRD)
-    run.listing(900.0, 700, 1, 3)
-    run.report(900.0, "new", 3, THIRD)
-    run.claim(1000.0, 900.0)
-    assert excuses(run, "claim") == [""]
+    assert claimed((0.0, 2), (950.0, 1), lists=(1, 2)) == [""]
 
 
 def test_page_is_not_the_last_one_if_the_next_one_was_read() -> None:
     run = listed(Quirks(clamps=((0.0, 2), (800.0, 1))))
-    run.market.publish(600.0, SECOND)
+    run.market.publish(310.0, SECOND)
+    run.listing(350.0, 400, 1, 2)
+    run.report(350.0, "new", 2, SECOND)
+    run.market.publish(600.0, THIRD)
     run.listing(900.0, 700, 1)
-    run.listing(901.0, 700, 2, offset=1)
+    run.listing(901.0, 700, 3, offset=1)
     run.claim(1000.0, 900.0)
     assert excuses(run, "claim") == [""]
 

@@ -86,6 +86,24 @@ def test_failure_that_is_reported_while_an_update_leaves_the_widest_window() -> 
     assert published(AN_HOUR, degraded=20_001.0) == [""]
 
 
+def test_backup_that_is_restored_during_a_failure_that_is_reported_brings_back_an_older_update() -> None:
+    def restored(at: float) -> list[str]:
+        run = HandMadeRun(AN_HOUR, start="backfill")
+        run.market.publish(-20_000.0, FIRST)
+        run.listing(0.5, WIDEST)
+        run.market.update(1500.0, 1, SECOND)
+        run.market.update(1600.0, 1, FIRST)
+        run.log.degraded.append(1550.0)
+        run.log.recovered.append(3000.0)
+        run.market.restore(at, 3600.0)
+        run.listing(2900.0, 345)
+        run.listing(3100.0, 345)
+        return missed(run)
+
+    assert restored(2000.0) == ["Degraded when it left the widest window of the service"]
+    assert restored(3050.0) == [""]
+
+
 def test_failure_that_ended_before_the_update_left_is_no_excuse() -> None:
     def recovered(at: float) -> list[str]:
         run = HandMadeRun(AN_HOUR, start="backfill")

@@ -59,17 +59,18 @@ class Covers(History):
     def _is_cut(self, index: int, since: float, claim: Claim) -> bool:
         """Return whether a listing ended without a request, with a page as long as the server's pages are since lately.
 
-        Pages had more rows before, so this one looks like the last, until the hourly scan that relies on no size.
+        Pages of more rows came before, so this one looks like the last, until the hourly scan that relies on no size.
         """
         quirks = self.schedule.quirks
         lowered = [at for (_, before), (at, after) in pairwise(quirks.clamps) if after < before]
+        noticed = [next((s.at for s in self.listings() if s.at >= at), at) for at in lowered]
         lately = _HOUR + _TURN * self.interval + _SLACK
         listings = [s for s in self.listings(claim.at) if s.at >= since]
         return any(
-            len(page.rows) == quirks.clamp(page.at)
+            len(page.rows) == quirks.clamp(page.at) < max((len(s.rows) for s in self.listings(page.at)), default=0)
             and index not in page.rows
             and (later is None or later.body["offset"] != page.body["offset"] + 1)
-            and any(at <= page.at <= at + lately for at in lowered)
+            and any(at <= page.at <= at + lately for at in noticed)
             for page, later in zip_longest(listings, listings[1:])
             if page is not None
         )

@@ -115,11 +115,16 @@ class _Judge(History):
             return False
         run = self._run_that_found(event)
         self.turns[index, run] += 1
-        silent = before is not None and any(
-            t.kind == "SchemaChanged" and before.at <= t.at <= event.at for t in self.log.reported
-        )
-        turned = before is None or event.fields != before.fields or silent
-        return turned and self.turns[index, run] <= _TURNS
+        return self.turns[index, run] <= _TURNS and (before is None or self._has_turned(event, before))
+
+    def _has_turned(self, event: Reported, before: Reported) -> bool:
+        """Return whether the field came or went between two events, with a change of the schema or in an earlier run.
+
+        A run does not report a field that has come and gone often enough.
+        """
+        is_silent = any(t.kind == "SchemaChanged" and before.at <= t.at <= event.at for t in self.log.reported)
+        is_later_run = before.session != event.session and before.observed != event.observed
+        return event.fields != before.fields or is_silent or is_later_run
 
     def _run_that_found(self, event: Reported) -> int:
         """The run of the watcher that found an event: the last one that had read a listing when it was handed out."""

@@ -39,7 +39,7 @@ class Unseen(History):
             return "hidden until no hourly scan could list it any more"
         if self.is_older_than_hourly_scans(index, since):
             return DAILY
-        left = self.left(index)
+        left = self.left(index, since)
         if left is not None and self.is_degraded(left, grace=0.0):
             return "Degraded when it left the widest window of the service"
         return ""
@@ -82,10 +82,10 @@ class Unseen(History):
         first = min((s.at for s in self.listings()), default=self.began)
         return max(since + self.schedule.quirks.stale(), first)
 
-    def left(self, index: int) -> float | None:
-        """Return the time at which the last update of a request left the widest window, or `None`."""
-        row = self.market.rows(self.schedule.end).get(index)
-        if row is None or self.is_within_reach(row, self.schedule.end):
-            return None
-        served = (s.at for s in self.server.served if s.at >= row.stamp and not self.is_within_reach(row, s.at))
-        return next(served, None)
+    def left(self, index: int, since: float) -> float | None:
+        """Return the first request after a time whose widest window no longer reaches back to a request's update.
+
+        A service that is restored from a backup goes on with an older update.
+        """
+        later = (s.at for s in self.server.served if s.at >= since)
+        return next((at for at in later if not self.is_within_reach(self.market.rows(at).get(index), at)), None)
