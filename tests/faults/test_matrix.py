@@ -142,7 +142,7 @@ def test_the_table_has_every_fault() -> None:
 @pytest.mark.parametrize(
     ("name", "kind"), [pytest.param(name, kind, id=f"{name}-{kind.name}") for name in CELLS for kind in CELLS[name]]
 )
-async def test_what_a_fault_does(name: str, kind: Kind) -> None:
+async def test_fault_has_its_documented_effect(name: str, kind: Kind) -> None:
     expected = CELLS[name][kind]
     fault = FAULTS[name]
     for processed in fault.phases:

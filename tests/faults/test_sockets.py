@@ -66,7 +66,7 @@ def squatter(port: int, *, connects: bool) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "kind"), [pytest.param(name, kind, id=f"{name}-{kind.name}") for name in _HERE for kind in CELLS[name]]
 )
-async def test_what_a_fault_does(name: str, kind: Kind) -> None:
+async def test_fault_has_its_documented_effect(name: str, kind: Kind) -> None:
     sandbox = stocked(Sandbox())
     async with faced(sandbox, timeouts=QUICK if name in _SILENT else None) as (_, exchange):
         if kind is not Kind.LOGIN:

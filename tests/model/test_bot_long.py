@@ -17,7 +17,7 @@ OLD = 8
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_what_is_old_goes_and_what_must_never_be_done_twice_stays(backend: Backend, tmp_path: Path) -> None:
+def test_old_deliveries_are_deleted_and_effects_that_must_not_repeat_are_kept(backend: Backend, tmp_path: Path) -> None:
     done = bot_month(DAYS, 600.0, tmp_path / "month.db", 300.0, 1800.0, backend)
     old, last = done.days[OLD - 1], done.days[-1]
 

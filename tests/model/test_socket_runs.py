@@ -9,7 +9,7 @@ _SEED = 0
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_what_is_reported_of_calls_is_true(transport: Transport) -> None:
+def test_reports_of_calls_are_true(transport: Transport) -> None:
     total = tally(transport, range(_SEED, _SEED + 20))
     assert total.is_clean, total.summary()
 

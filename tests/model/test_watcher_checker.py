@@ -97,7 +97,7 @@ def _shape(history: History) -> None:
         (_shape, "schema"),
     ],
 )
-def test_what_is_wrong_is_found(tamper: Callable[[History], None], kind: str) -> None:
+def test_each_kind_of_flaw_is_found(tamper: Callable[[History], None], kind: str) -> None:
     history = _history()
     tamper(history)
     assert kind in {flaw.kind for flaw in judge(history)}
@@ -114,7 +114,7 @@ def test_unreported_withdrawal_is_found() -> None:
     assert "unreported" in {flaw.kind for flaw in judge(history)}
 
 
-def test_what_came_again_because_it_was_not_acknowledged_is_no_duplicate() -> None:
+def test_event_delivered_again_without_acknowledgement_is_no_duplicate() -> None:
     history = _history()
     last = history.deliveries[-1]
     history.deliveries.append(attrs.evolve(last, time=BEGAN + 290.0, turn=last.turn + 1))

@@ -40,7 +40,7 @@ def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_afte
     assert after_six.first > after_four.last + 1
 
 
-def test_what_is_old_becomes_a_tombstone_and_its_event_goes(tmp_path: Path) -> None:
+def test_old_request_becomes_a_tombstone_and_its_event_is_deleted(tmp_path: Path) -> None:
     done = month(14, 7200.0, tmp_path / "month.db", timedelta(hours=1), "trio")
     assert done.events == 14 * 12 - 1
     assert done.tombstones >= 2 * 12

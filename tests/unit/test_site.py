@@ -178,7 +178,7 @@ def test_the_reference_has_every_public_name() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_what_a_page_imports_is_in_the_reference(page: Path) -> None:
+def test_imports_of_pages_are_in_the_reference(page: Path) -> None:
     there = [found(path) for path in documented()]
     for code in re.findall(r"^ *```python[^\n]*\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE):
         if "--8<--" in code:

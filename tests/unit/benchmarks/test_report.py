@@ -128,7 +128,7 @@ async def listed(exchange: CrowdedExchange, **parameters: int) -> list[Mapping[s
 
 @pytest.mark.virtual_time
 class TestACrowdedExchange:
-    async def test_lists_what_was_updated_in_the_window_the_newest_first(self) -> None:
+    async def test_lists_updates_in_the_window_newest_first(self) -> None:
         began = anyio.current_time()
         exchange = CrowdedExchange(1000, lambda: anyio.current_time() - began)
         everything = [

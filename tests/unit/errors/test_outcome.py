@@ -63,7 +63,7 @@ async def test_another_client_may_be_asked() -> None:
 
 
 @pytest.mark.parametrize("client", ["x", 5, object()])
-async def test_reconcile_refuses_what_is_no_client(client: Any) -> None:
+async def test_reconcile_refuses_a_value_that_is_no_client(client: Any) -> None:
     with pytest.raises(ConfigurationError, match=f"must be a FreightExchange, not {type(client).__name__}"):
         await OutcomeUnknownError("unknown", write=WRITE, exchange=Client()).reconcile(client)
 

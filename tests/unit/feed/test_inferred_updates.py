@@ -51,7 +51,7 @@ def test_update_of_a_known_request_is_no_older_than_the_one_before() -> None:
     assert updates.earliest([row(900.0)]) == 100.0
 
 
-def test_what_windows_prove_needs_no_memory() -> None:
+def test_update_that_a_window_proves_is_not_remembered() -> None:
     updates = InferredUpdates()
     updates.record([row(900.0)], {1: row(900.0)}, -800.0)
     updates.record([row(-800.0)], {}, -800.0)

@@ -62,7 +62,7 @@ def test_a_schema_change_hides_no_update_that_stands_beside_it(real_first: bool)
         assert not meaning.events
 
 
-def test_what_was_seen_before_the_shape_changed_is_excused_later_once() -> None:
+def test_request_seen_before_a_schema_change_is_excused_once() -> None:
     _, known = look(shape(12))
     meaning, known = look(shape(10, incoterm="FOB"), known, sent=2000.0, window=1800, recent_updates=NOT_ONE)
     late, known = look(
@@ -94,7 +94,7 @@ def test_an_update_is_not_excused_by_a_schema_change_where_the_window_proves_it(
 
 
 @pytest.mark.parametrize(("before", "after"), [({}, {"notes": "upright"}), ({"notes": "upright"}, {})])
-def test_what_some_gain_or_lose_that_shippers_write_may_be_their_doing(before: Any, after: Any) -> None:
+def test_field_of_shippers_that_some_requests_gain_or_lose_is_an_update(before: Any, after: Any) -> None:
     """Three requests, seen a moment ago, that a shipper changes alike within one poll, alone in the window."""
     first, known = look(shape(3, **before))
     meaning, _ = look(shape(3, **after), known, sent=1045.0, schema=first.schema)
@@ -124,7 +124,7 @@ def test_a_field_that_one_had_before_is_not_new_to_the_service() -> None:
     assert [(event.kind, event.changed) for event in reported(meaning)] == [("updated", ("priority",))] * 3
 
 
-def test_what_no_request_ever_had_the_service_gave_them() -> None:
+def test_field_that_no_request_ever_had_was_added_by_the_service() -> None:
     first, known = look(shape(3))
     meaning, known = look(shape(3, extra={"priority": "A"}), known, sent=1045.0, schema=first.schema)
     assert [(event.kind, getattr(event, "added", None)) for event in reported(meaning)] == [
@@ -138,7 +138,7 @@ def test_what_no_request_ever_had_the_service_gave_them() -> None:
     assert [event.kind for event in reported(back)] == ["schema_changed"]
 
 
-def test_what_one_on_the_page_still_has_the_service_has_not_taken_away() -> None:
+def test_field_that_a_request_on_the_page_still_has_was_not_removed_by_the_service() -> None:
     first, known = look(shape(4, extra={"priority": "A"}))
     now = [*shape(3), request(9, extra={"priority": "A"})]
     meaning, _ = look(now, known, sent=1045.0, schema=first.schema)

@@ -75,7 +75,7 @@ async def test_a_login_that_finds_nothing_there_is_no_evidence_of_a_withdrawal(s
 
 
 @virtual_time
-async def test_what_could_not_be_looked_up_is_reported_once_it_can(store: Store) -> None:
+async def test_withdrawal_is_reported_once_its_look_up_succeeds(store: Store) -> None:
     service = Mute()
     rig = await live(service, store, interval=120.0)
     service.publish(1)
@@ -153,7 +153,7 @@ async def test_reader_with_short_timeout_gets_scans_and_later_the_look_up(store:
 
 
 @virtual_time
-async def test_what_is_listed_again_is_not_looked_up_any_more(store: Store) -> None:
+async def test_request_that_is_listed_again_is_not_looked_up(store: Store) -> None:
     service = Mute()
     rig = await live(service, store)
     service.publish(1)
@@ -230,7 +230,7 @@ class TwoMachines(Service):
 
 
 @virtual_time
-async def test_what_one_of_two_machines_has_shown_and_the_other_not_yet_is_not_withdrawn(store: Store) -> None:
+async def test_request_that_only_one_of_two_machines_shows_yet_is_not_withdrawn(store: Store) -> None:
     service = TwoMachines()
     rig = await live(service, store, interval=5.0)
     for index in range(1, 201):
@@ -286,7 +286,7 @@ async def test_withdrawal_is_reported_once_look_ups_find_what_is_listed(store: S
 
 
 @virtual_time
-async def test_events_are_handed_out_before_what_is_missing_is_looked_up(store: Store) -> None:
+async def test_events_are_delivered_before_missing_requests_are_looked_up(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(1, 2)

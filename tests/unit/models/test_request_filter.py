@@ -67,14 +67,14 @@ def each(cases: dict[str, list[Any]]) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("field", "value"), each(PASSING))
-def test_what_is_wanted_passes(field: str, value: Any) -> None:
+def test_request_that_matches_a_field_passes(field: str, value: Any) -> None:
     wanted = RequestFilter(**{field: value})
     assert wanted.excluded_by(REQUEST) is None
     assert wanted.matches(REQUEST) is True
 
 
 @pytest.mark.parametrize(("field", "value"), each(EXCLUDING))
-def test_what_is_not_wanted_is_excluded_by_its_field(field: str, value: Any) -> None:
+def test_request_that_differs_in_a_field_is_excluded_by_it(field: str, value: Any) -> None:
     wanted = RequestFilter(**{field: value})
     assert wanted.excluded_by(REQUEST) == field
     assert wanted.matches(REQUEST) is False
@@ -239,7 +239,7 @@ def test_a_where_that_does_not_hash_is_no_trouble() -> None:
     assert hash(RequestFilter(where=Over(100))) == hash(RequestFilter(where=Over(100)))
 
 
-def test_what_was_given_is_kept_and_shown() -> None:
+def test_filter_keeps_its_arguments_and_shows_them() -> None:
     wanted = RequestFilter(
         origin={"Shenzhen", "Hong Kong"},
         destination=[" oakland", "Long Beach"],

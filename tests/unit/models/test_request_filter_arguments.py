@@ -18,7 +18,7 @@ from freight_exchange.models import Packaging, RateRequest, RequestType
 from freight_exchange.models.request_filter import RequestFilter
 
 
-def test_what_where_raises_is_not_caught() -> None:
+def test_error_of_where_is_not_caught() -> None:
     def where(request: RateRequest) -> bool:
         raise KeyError(request.index)
 
@@ -52,7 +52,7 @@ def test_an_empty_collection_would_exclude_everything_and_is_refused(field: str,
         [["FOB"]],
     ],
 )
-def test_what_is_no_text_is_refused(field: str, value: Any) -> None:
+def test_value_that_is_no_text_is_refused(field: str, value: Any) -> None:
     with pytest.raises(ValidationError, match=f"^{field} must ") as caught:
         RequestFilter(**{field: value})
     assert caught.value.field == field
@@ -85,7 +85,7 @@ def test_a_word_of_another_kind_is_no_type(value: Any) -> None:
         *(("where", value) for value in (True, "origin == 'Hong Kong'", RequestFilter())),
     ],
 )
-def test_what_cannot_be_right_is_refused_by_name(field: str, value: Any) -> None:
+def test_impossible_value_is_refused_by_name(field: str, value: Any) -> None:
     with pytest.raises(ValidationError, match=f"^{field} ") as caught:
         RequestFilter(**{field: value})
     assert caught.value.field == field

@@ -143,7 +143,7 @@ def test_a_round_is_excused_once() -> None:
     assert not walk.ended
 
 
-def test_what_was_not_excused_cannot_be_later() -> None:
+def test_rows_that_were_not_excused_cannot_be_excused_later() -> None:
     walk, shelf = unproven()
     walk.excuse(frozenset())
     for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):

@@ -174,7 +174,7 @@ def test_a_failure_over_a_page_size_is_stepped_down_to_the_least(sweep: bool) ->
     assert not walk.fail(ServerError(status=500))
 
 
-def test_what_is_refused_in_every_size_is_an_error() -> None:
+def test_page_that_is_refused_in_every_size_is_an_error() -> None:
     walk: SinglePass[int] | Sweep[int] = reader(1000)
     for size in (100, 20, 10):
         assert walk.fail(BadRequestError(status=400))

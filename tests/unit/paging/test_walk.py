@@ -208,7 +208,7 @@ def test_first_page_cut_by_an_unknown_clamp_is_not_the_end() -> None:
     assert read(shelf, start=1, page_size=100) == [*range(10, 35)]
 
 
-def test_what_is_no_end_is_an_error() -> None:
+def test_other_errors_do_not_end_a_listing() -> None:
     walk: SinglePass[int] | Sweep[int] = reader(1)
     assert not walk.fail(NotFoundError(status=404))
     walk.take(Rows((1,)))

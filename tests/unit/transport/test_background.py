@@ -76,7 +76,7 @@ async def test_bug_without_waiter_is_logged(caplog: pytest.LogCaptureFixture) ->
     assert caplog.records[0].exc_info is not None
 
 
-async def test_bug_whose_waiter_was_cancelled_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_is_logged_if_its_waiter_was_cancelled(caplog: pytest.LogCaptureFixture) -> None:
     job = BackgroundTasks().start(failing)
     with anyio.move_on_after(0.5):
         await job.wait()

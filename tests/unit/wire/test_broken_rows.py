@@ -97,7 +97,7 @@ def test_error_of_an_undescribed_record_is_as_any(twin: Any) -> None:
     assert (str(again), again.raw, again.path) == (str(error), {"index": "masked"}, "raterequests")
 
 
-def test_what_is_quoted_of_a_record_is_an_excerpt() -> None:
+def test_error_quotes_an_excerpt_of_the_record() -> None:
     [error] = reading([{"index": 1, "weight": {}, **{f"field {number}": number for number in range(10_000)}}]).broken
     assert isinstance(error.raw, dict)
     assert len(error.raw) < 1000

@@ -94,7 +94,7 @@ class TestCollections:
             {"status": "4"},
         ],
     )
-    def test_what_is_no_failure_beside_records(self, beside: dict[str, object]) -> None:
+    def test_other_messages_beside_records_are_no_failure(self, beside: dict[str, object]) -> None:
         assert wire.rows({"raterequests": [REQUEST], **beside}, wire.REQUESTS).failure is None
 
     @pytest.mark.parametrize("empty", [{}, [], None])

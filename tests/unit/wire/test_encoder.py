@@ -224,7 +224,7 @@ def test_a_missing_field_is_refused(key: str, field: str) -> None:
         ("arrival", 0),
     ],
 )
-def test_what_no_update_can_send_is_refused(field: str, value: object) -> None:
+def test_value_that_no_update_can_send_is_refused(field: str, value: object) -> None:
     changes: dict[str, Any] = {field: value}
     with pytest.raises(ValidationError) as caught:
         wire.route(attrs.evolve(read(), **changes))

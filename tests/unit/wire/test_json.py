@@ -50,7 +50,7 @@ def test_decimals_survive_the_round_trip(value: Decimal) -> None:
         pytest.param('["é"]'.encode("utf-16"), id="UTF-16"),
     ],
 )
-def test_what_cannot_be_read_is_a_decode_error(content: bytes) -> None:
+def test_unreadable_value_is_a_decode_error(content: bytes) -> None:
     with pytest.raises(DecodeError) as caught:
         parse(content)
     assert caught.value.path == "$"
@@ -90,7 +90,7 @@ def test_64_levels_are_read(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", [b"[1e30]", b"[1e-30]", b'["' + b"9" * 5000 + b'"]'])
-def test_what_is_within_bounds_is_read(content: bytes) -> None:
+def test_value_within_bounds_is_read(content: bytes) -> None:
     assert parse(content) == json.loads(content, parse_float=Decimal)
 
 
@@ -203,7 +203,7 @@ def test_what_is_sent_nests_as_deep_as_what_is_read() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_json_cannot_hold_is_refused(value: object) -> None:
+def test_value_that_json_lacks_is_refused(value: object) -> None:
     with pytest.raises(ValidationError) as caught:
         dump(value)
     assert caught.value.field == "body"

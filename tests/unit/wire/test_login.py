@@ -128,7 +128,7 @@ def test_no_company(nothing: object) -> None:
     assert (found.user.company, found.user.extra) == (None, {})
 
 
-def test_a_company_keeps_what_can_be_read_of_it() -> None:
+def test_company_keeps_its_readable_fields() -> None:
     found = login(company={"index": "abc", "name": "Co", "phone": [], "fax": {"password": CANARY, "n": 1}, "new": 2})
     assert found.token == CANARY
     extra = {"index": "abc", "phone": (), "fax": {"n": 1}, "new": 2}

@@ -74,7 +74,7 @@ class TestOffers:
             ({"offerAmount": "much"}, "offers.3.offer.offerAmount", {"offerAmount": "much"}),
         ],
     )
-    def test_what_is_no_offer_is_left_out(self, offer: object, path: str, kept: object) -> None:
+    def test_entry_that_is_no_offer_is_left_out(self, offer: object, path: str, kept: object) -> None:
         listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": offer})
         assert listing.offers == ()
         assert flaws == [path]

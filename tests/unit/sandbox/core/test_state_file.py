@@ -111,7 +111,7 @@ def test_any_saved_history_is_restored(
         assert exchange.profile == before[-1]
 
 
-def test_only_what_changed_is_written(tmp_path: Path) -> None:
+def test_only_changes_are_written(tmp_path: Path) -> None:
     with opened(tmp_path / "x.db") as (exchange, file):
         busy(exchange)
         file.save(exchange)

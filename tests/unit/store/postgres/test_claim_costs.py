@@ -63,7 +63,7 @@ def test_claim_reads_few_rows_of_a_long_queue(seat: PostgresSeat, handlers: list
 
 
 @pytest.mark.parametrize("handlers", HANDLERS)
-def test_claim_passes_over_what_waits_for_a_postponed_delivery(seat: PostgresSeat, handlers: list[str] | None) -> None:
+def test_claim_skips_deliveries_behind_a_postponed_one(seat: PostgresSeat, handlers: list[str] | None) -> None:
     for key in ("first", "second"):
         enqueue(seat, key, range(REQUESTS))
     claimed = seat.work.claim(now=2.0, limit=REQUESTS)

@@ -173,7 +173,7 @@ class TestTakeOver:
                 call()
         assert second.work.effects() == []
 
-    def test_does_not_keep_the_replica_from_recording_what_became_of_an_offer(self, store: PostgresStore) -> None:
+    def test_does_not_keep_the_replica_from_recording_the_result_of_an_offer(self, store: PostgresStore) -> None:
         first, second = join(store), join(store)
         first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
         lapse(first)

@@ -197,7 +197,7 @@ async def test_expired_connections_are_closed_when_others_return(made: Made, mon
     assert made.transports[2].sent == 4
 
 
-async def test_closing_closes_what_is_idle_now_and_what_is_lent_later(made: Made) -> None:
+async def test_closing_closes_idle_connections_now_and_lent_ones_later(made: Made) -> None:
     async with made.pool:
         lent, idle = await made.send(), await made.send()
         await idle.stream.aclose()

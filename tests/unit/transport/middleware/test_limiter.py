@@ -176,7 +176,7 @@ async def test_a_write_that_has_not_begun_does_not_begin() -> None:
 
 
 @pytest.mark.parametrize(("after", "unsent"), [(0.5, True), (1.5, False)])
-async def test_closing_ends_what_is_under_way_and_reports_whether_it_began(after: float, unsent: bool) -> None:
+async def test_closing_ends_running_tasks_and_reports_whether_they_began(after: float, unsent: bool) -> None:
     bench, errors = Bench(), list[TransportError]()
 
     async def call() -> None:

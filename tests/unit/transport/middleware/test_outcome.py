@@ -53,7 +53,7 @@ class TestWrites:
         error = await Bench(replies(408)).failure(WRITE)
         assert error.message == ("the service gave up waiting for the request; whether it was carried out is not known")
 
-    async def test_a_middlewares_mistake_after_the_send_is_doubt_and_reports_what(self) -> None:
+    async def test_mistake_of_a_middleware_after_the_send_leaves_the_outcome_unknown(self) -> None:
         mistake = ConfigurationError("the middleware tidy must return a Response")
         error = await Bench(fails(mistake)).failure(WRITE)
         assert isinstance(error, OutcomeUnknownError)

@@ -200,7 +200,7 @@ def test_refusals_prove_nothing_where_they_are_not_trusted(error: APIStatusError
     assert not isinstance(decide(error, WRITE, retry_after=retry_after), Unknown)
 
 
-def test_distrust_does_not_reach_what_was_found_wrong() -> None:
+def test_refusal_of_a_wrong_request_is_believed_despite_distrust() -> None:
     assert isinstance(decide(status(400, BadRequestError), WRITE, policy=RetryPolicy(trust_refusals=False)), GiveUp)
 
 
