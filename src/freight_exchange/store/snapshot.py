@@ -55,6 +55,14 @@ class Snapshot(Protocol):
         """Return the effects in these states, or all."""
         ...
 
+    def effects_under(self, prefix: str) -> Sequence[Effect]:
+        """Return the effects whose keys begin with this text, by key."""
+        ...
+
+    def count_effects(self, prefix: str) -> Mapping[str, int]:
+        """Count the effects whose keys begin with this text, in each state that has any."""
+        ...
+
     def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
         """Return the unacknowledged events of this kind."""
         ...

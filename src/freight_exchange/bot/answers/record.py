@@ -117,9 +117,9 @@ class AnswerRecord:
         return f"the {'approval' if self.approved else 'decline'} of offer {self.offer} on request {self.request}"
 
 
-def answer_prefix(request: int) -> str:
-    """Make the text with which the keys of the answers on a request begin."""
-    return f"{_PREFIX}{request}:"
+def answer_prefix(request: int | None = None) -> str:
+    """Make the text with which the keys of answers begin, of those on a request if one is given."""
+    return _PREFIX if request is None else f"{_PREFIX}{request}:"
 
 
 def answer_key(request: int, declined: int | None = None) -> str:
@@ -139,7 +139,7 @@ def answer_keys(request: object, offer: object) -> tuple[str, str]:
 
 def is_answer(effect: Effect, request: int | None = None) -> bool:
     """Return whether an effect is an answer, on the given request if there is one."""
-    return effect.key.startswith(_PREFIX if request is None else answer_prefix(request))
+    return effect.key.startswith(answer_prefix(request))
 
 
 def manual_answer(records: list[AnswerRecord], offer: int, *, taken: bool) -> tuple[AnswerRecord, dict[str, Any]]:

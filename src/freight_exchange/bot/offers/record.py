@@ -173,9 +173,9 @@ def offer_key(request: int, revision: int) -> str:
     return f"{offer_prefix(request)}{revision}"
 
 
-def offer_prefix(request: int) -> str:
-    """Make the text with which the keys of the offers on a request begin."""
-    return f"{_PREFIX}:{request}:"
+def offer_prefix(request: int | None = None) -> str:
+    """Make the text with which the keys of offers begin, of those on a request if one is given."""
+    return f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:"
 
 
 def checked_offer_key(request: object, revision: object) -> str:
@@ -195,7 +195,7 @@ def parse_offer_key(key: str) -> tuple[int, int]:
 
 def is_offer(effect: Effect, request: int | None = None) -> bool:
     """Return whether an effect is an offer, on the given request if there is one."""
-    return effect.key.startswith(f"{_PREFIX}:" if request is None else offer_prefix(request))
+    return effect.key.startswith(offer_prefix(request))
 
 
 def check_revision(value: object) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 import attrs
 
 from freight_exchange.bot.answers.in_doubt import log_absent
-from freight_exchange.bot.answers.record import AnswerRecord, answer_keys, is_answer, manual_answer
+from freight_exchange.bot.answers.record import AnswerRecord, answer_keys, answer_prefix, is_answer, manual_answer
 from freight_exchange.bot.answers.repository import redeliver_answer
 from freight_exchange.bot.offers.record import (
     UNSETTLED,
@@ -22,6 +22,7 @@ from freight_exchange.bot.offers.record import (
     describe_unsent,
     is_offer,
     manual_changes,
+    offer_prefix,
 )
 from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, now, request_state
@@ -71,10 +72,12 @@ class BotFile:
             ConfigurationError: The store has no such bot, or several and no name was given.
         """
         with self._open_snapshots() as (feed, offer_feed):
-            effects = feed.effects()
+            # Only what is in doubt is parked. A bot has a record of each offer that it ever made.
+            effects = feed.effects(*UNSETTLED)
             records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
             answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
             counts = feed.count_deliveries()
+            offers, replies = feed.count_effects(offer_prefix()), feed.count_effects(answer_prefix())
             return FileStatus(
                 name=feed.binding.feed,
                 base_url=feed.binding.base_url,
@@ -85,8 +88,8 @@ class BotFile:
                 covered_until=covered_until(feed, offer_feed),
                 unacknowledged=feed.count_unacknowledged(),
                 deliveries={state: counts.get(state, 0) for state in get_args(DeliveryState)},
-                offers={state: sum(record.state == state for record in records) for state in get_args(State)},
-                answers={state: sum(record.state == state for record in answers) for state in get_args(State)},
+                offers={state: offers.get(state, 0) for state in get_args(State)},
+                answers={state: replies.get(state, 0) for state in get_args(State)},
                 parked=sum(record.parked for record in records) + sum(record.parked for record in answers),
                 gaps=[*_gaps(feed).values()],
             )
@@ -119,13 +122,13 @@ class BotFile:
             ConfigurationError: The store has no complete scan yet.
         """
         with self._open_snapshots() as (feed, offer_feed):
-            effects = feed.effects()
-            offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect, index)]
+            offers = map(OfferRecord.from_effect, feed.effects_under(offer_prefix(index)))
+            answers = feed.effects_under(answer_prefix(index))
             return Handling(
                 explanation=explain_handling(index, feed, offer_feed),
                 deliveries=feed.deliveries_of(index),
                 offers=sorted(offers, key=lambda record: record.revision),
-                answers=[AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect, index)],
+                answers=[AnswerRecord.from_effect(effect) for effect in sorted(answers, key=lambda effect: effect.at)],
             )
 
     def replay(self, event: int, handler: str) -> bool:

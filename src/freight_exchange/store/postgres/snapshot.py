@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import schema
+from freight_exchange.store.postgres import schema, work_sql
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.postgres.term import PostgresTerm
@@ -46,6 +46,8 @@ def snapshots(address: str) -> Iterator[Sequence[PostgresSnapshot]]:
     try:
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # It locks nothing, and decodes what it has read between its statements.
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")
             version = schema.read_version(connection)
             if version == 0:
                 raise StoreError(f"there is no store in {connection.address}: a bot, or a watch with it, makes it")
@@ -76,6 +78,9 @@ class PostgresSnapshot(PostgresTerm):
     def count_deliveries(self) -> Mapping[str, int]:
         query = "SELECT state, count(*) FROM freight_exchange.delivery WHERE binding = %(binding)s GROUP BY state"
         return dict(self._connection.rows(query, self._values()))
+
+    def count_effects(self, prefix: str) -> Mapping[str, int]:
+        return dict(self._connection.rows(work_sql.COUNT_EFFECTS, self._values(prefix=prefix)))
 
     def deliveries_of(self, index: int) -> Sequence[tuple[str, str, DeliveryState, str | None]]:
         return self._connection.rows(_DELIVERIES_OF, self._values(index=index))

@@ -133,7 +133,7 @@ class PostgresWork:
         return [read_effect(row) for row in rows]
 
     def effects_under(self, prefix: str) -> Sequence[Effect]:
-        query = f"{work_sql.EFFECT} AND key >= %(prefix)s AND key < %(prefix)s || chr(1114111) ORDER BY key"
+        query = f"{work_sql.EFFECT} AND {work_sql.IS_UNDER} ORDER BY key"
         return [read_effect(row) for row in self._read().rows(query, self._values(prefix=prefix))]
 
     @contextmanager

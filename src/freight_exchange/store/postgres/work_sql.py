@@ -161,6 +161,10 @@ ENQUEUE: Final = """
 """
 
 EFFECT: Final = "SELECT key, state, payload, at FROM freight_exchange.effect WHERE binding = %(binding)s"
+IS_UNDER: Final = "key >= %(prefix)s AND key < %(prefix)s || chr(1114111)"
+COUNT_EFFECTS: Final = f"""
+    SELECT state, count(*) FROM freight_exchange.effect WHERE binding = %(binding)s AND {IS_UNDER} GROUP BY state
+"""
 ADD_EFFECT: Final = """
     INSERT INTO freight_exchange.effect (binding, key, state, payload, at, owner)
     VALUES (%(binding)s, %(key)s, %(state)s, %(payload)s, %(at)s, %(owner)s) ON CONFLICT (binding, key) DO NOTHING

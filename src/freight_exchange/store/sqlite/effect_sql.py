@@ -9,13 +9,15 @@ from typing import Final
 from freight_exchange.store.rows import read_effect
 from freight_exchange.store.work import Effect
 
-__all__ = ["effect", "effects", "effects_under", "put_effect"]
+__all__ = ["count_effects", "effect", "effects", "effects_under", "put_effect"]
 
 _EFFECTS: Final = "SELECT key, state, payload, at FROM effect WHERE feed = ?"
 _EFFECT: Final = f"{_EFFECTS} AND key = ?"
 _EFFECTS_IN: Final = "SELECT key, state, payload, at FROM effect INDEXED BY effect_state WHERE feed = ? AND state = ?"
 # The character after any other ends the range: keys are compared byte by byte.
-_EFFECTS_UNDER: Final = f"{_EFFECTS} AND key >= ? AND key < ? || '\U0010ffff' ORDER BY key"
+_IS_UNDER: Final = "key >= ? AND key < ? || '\U0010ffff'"
+_EFFECTS_UNDER: Final = f"{_EFFECTS} AND {_IS_UNDER} ORDER BY key"
+_COUNT_EFFECTS: Final = f"SELECT state, count(*) FROM effect WHERE feed = ? AND {_IS_UNDER} GROUP BY state"
 _ADD_EFFECT: Final = """
     INSERT INTO effect (feed, key, state, payload, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (feed, key) DO NOTHING
 """
@@ -49,3 +51,8 @@ def effects(connection: sqlite3.Connection, feed: int, states: Sequence[str]) ->
 def effects_under(connection: sqlite3.Connection, feed: int, prefix: str) -> list[Effect]:
     """Read the effects whose keys begin with this text."""
     return [read_effect(row) for row in connection.execute(_EFFECTS_UNDER, (feed, prefix, prefix))]
+
+
+def count_effects(connection: sqlite3.Connection, feed: int, prefix: str) -> dict[str, int]:
+    """Count the effects whose keys begin with this text, by state."""
+    return dict(connection.execute(_COUNT_EFFECTS, (feed, prefix, prefix)).fetchall())

@@ -58,6 +58,12 @@ class SQLiteSnapshot:
     def effects(self, *states: str) -> Sequence[Effect]:
         return effect_sql.effects(self._connection, self._feed, states)
 
+    def effects_under(self, prefix: str) -> Sequence[Effect]:
+        return effect_sql.effects_under(self._connection, self._feed, prefix)
+
+    def count_effects(self, prefix: str) -> Mapping[str, int]:
+        return effect_sql.count_effects(self._connection, self._feed, prefix)
+
     def pending_of_kind(self, kind: str) -> Sequence[StoredEvent]:
         return feed_sql.pending_of_kind(self._connection, self._feed, kind)
 

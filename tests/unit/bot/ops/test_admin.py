@@ -20,6 +20,7 @@ from freight_exchange import (
     StoreError,
     ValidationError,
 )
+from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
@@ -69,6 +70,15 @@ def test_status_of_stopped_bot(path: Path) -> None:
     assert status.offers == {"intent": 0, "sending": 0, "unknown": 0, "confirmed": 1, "rejected": 0}
     assert status.parked == 0
     assert status.gaps == []
+
+
+def test_settled_offers_are_counted_without_being_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bot has them for ever."""
+    sandbox = Sandbox()
+    sandbox.publish()
+    run(sandbox, made(path, offer))
+    monkeypatch.delattr(OfferRecord, "from_effect")
+    assert BotFile(path).status().offers["confirmed"] == 1
 
 
 def test_dead_letter_is_replayed_by_next_run(path: Path) -> None:
