@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ __all__ = [
     "Kind",
     "arm",
     "ending",
+    "is_on_asyncio",
     "outcome",
     "patient",
     "perform",
@@ -96,3 +98,12 @@ async def ending(sandbox: Sandbox, exchange: FreightExchange, kind: Kind) -> End
     result = await outcome(exchange, kind)
     calls = [call for call in sandbox.audit_log.calls[before:] if call.path == kind.value]
     return Ending(result, len(calls), sum(call.processed for call in calls))
+
+
+def is_on_asyncio() -> bool:
+    """Return whether the running event loop is one of asyncio."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

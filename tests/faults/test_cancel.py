@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.faults.support import REQUEST, Kind, arm, outcome, patient, perform, stocked, unkept
+from tests.faults.support import REQUEST, Kind, arm, is_on_asyncio, outcome, patient, perform, stocked, unkept
 
 from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy
 from freight_exchange.hooks import Attempt, Event
@@ -87,23 +87,15 @@ async def all_closed(face: TcpFace) -> AsyncIterator[None]:
 async def count_tasks() -> int:
     # What has just ended is counted until the loop has turned.
     await turns(3)
-    if _on_asyncio():
+    if is_on_asyncio():
         return len(asyncio.all_tasks())
     import trio
 
     return trio.lowlevel.current_statistics().tasks_living
 
 
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
-
-
 def ways() -> list[Cancel]:
-    return [in_a_scope, natively, twice] if _on_asyncio() else [in_a_scope]
+    return [in_a_scope, natively, twice] if is_on_asyncio() else [in_a_scope]
 
 
 @pytest.mark.virtual_time

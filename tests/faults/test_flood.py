@@ -15,7 +15,7 @@ import anyio.lowlevel
 import httpx
 import httpx2
 import pytest
-from tests.faults.support import REQUEST, Kind, outcome, patient, stocked
+from tests.faults.support import REQUEST, Kind, is_on_asyncio, outcome, patient, stocked
 from tests.faults.test_cancel import all_closed, no_task_left
 
 from freight_exchange import FreightExchange
@@ -67,7 +67,7 @@ async def sending_through(kind: str, sandbox: Sandbox, url: str) -> AsyncIterato
 
 async def cancelled(work: Callable[[], Awaitable[object]], way: int, after: float) -> None:
     """Begin the work and cancel it: by a scope, by its task, or by its task twice."""
-    if way == 0 or not _on_asyncio():
+    if way == 0 or not is_on_asyncio():
         with anyio.move_on_after(after):
             await work()
         return
@@ -78,14 +78,6 @@ async def cancelled(work: Callable[[], Awaitable[object]], way: int, after: floa
         await asyncio.sleep(0)
     with contextlib.suppress(asyncio.CancelledError):
         await task
-
-
-def _on_asyncio() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 async def flood(exchange: FreightExchange, calls: int, chance: random.Random) -> None:

@@ -20,6 +20,7 @@ from tests.crash.answers.judge import APPROVE, FLAWS, PriceChange, judge, not_ap
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE
 from tests.crash.bot.plan import Kill, draw
 from tests.crash.bot.witness import copy_after_death
+from tests.crash.faults import TRANSIENT_FAULTS
 from tests.crash.fork_server import ForkServer, fork_server
 
 from freight_exchange.bot.ops.admin import BotFile
@@ -34,22 +35,7 @@ _POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("sel
 """The others concern a forwarder's bids."""
 _UNREACHED: Final = {"unknown", "resolved", "withdrawn", "rejected"}
 """Steps that a bot without the ledger does not take."""
-_FAULTS: Final = (
-    "reset_before_headers",
-    "reset_after_send",
-    "reset_after_processing",
-    "reset_mid_reply",
-    "fin_no_bytes",
-    "truncated_length",
-    "stall",
-    "unavailable",
-    "server_error",
-    "server_error_after_commit",
-    "bad_gateway",
-    "html_200",
-    "throttled_seconds",
-    "approval_of_another_offer",
-)
+_FAULTS: Final = (*TRANSIENT_FAULTS, "approval_of_another_offer")
 _REFUSAL: Final = Fault(
     name="refusal", path=APPROVE, processed=False, mutate=mutations.json_reply(400, {"message": "Not now."})
 )

@@ -18,6 +18,7 @@ from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
 from tests.crash.bot.judge import RIVAL, Verdict, judge, reported
 from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
+from tests.crash.faults import TRANSIENT_FAULTS
 from tests.crash.fork_server import ForkServer, fork_server
 
 from freight_exchange.sandbox.faces.tcp import serve_tcp
@@ -29,26 +30,10 @@ _PROGRAM: Final = Path(__file__).with_name("program.py")
 
 _OFFERS: Final = "quote/submitoffer"
 _SEARCH: Final = "quote/getrequests"
-_FAULTS: Final = (
-    "reset_before_headers",
-    "reset_after_send",
-    "reset_after_processing",
-    "reset_mid_reply",
-    "fin_no_bytes",
-    "truncated_length",
-    "stall",
-    "unavailable",
-    "server_error",
-    "server_error_after_commit",
-    "bad_gateway",
-    "html_200",
-    "throttled_seconds",
-    "unauthorized_once",
-    "tokens_revoked",
-)
 _REFUSALS: Final = ("unauthorized_once", "tokens_revoked")
 """Once in a life: a client whose fresh token is refused again within half a minute does not log in once more. Nor is a
 login itself refused: that ends the bot, as it should."""
+_FAULTS: Final = (*TRANSIENT_FAULTS, *_REFUSALS)
 
 _SETTLE: Final = 0.3
 _CHANGED_IN_DOUBT: Final = 0.5

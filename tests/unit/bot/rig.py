@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -237,3 +238,11 @@ async def supervised(sandbox: Sandbox, new_bot: Callable[[Process], Bot], *, sec
             return deaths
         deaths += 1
         await anyio.sleep(1)
+
+
+async def ignore_cancellation(seconds: float) -> None:
+    """Ignore a cancellation for some seconds."""
+    with contextlib.suppress(BaseException):
+        await anyio.sleep(HOUR)
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep(seconds)

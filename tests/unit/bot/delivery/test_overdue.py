@@ -9,21 +9,13 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.bot.rig import HOUR, Calls, messages, new_bot, other, run_until_idle
+from tests.unit.bot.rig import HOUR, Calls, ignore_cancellation, messages, new_bot, other, run_until_idle
 
 from freight_exchange.bot.metrics.metrics import ActiveDelivery, InFlight
 from freight_exchange.store import Store
 from freight_exchange.testing import Sandbox
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
-
-
-async def unheeding(seconds: float) -> None:
-    """Ignore a cancellation for some seconds."""
-    with contextlib.suppress(BaseException):
-        await anyio.sleep(HOUR)
-    with anyio.CancelScope(shield=True):
-        await anyio.sleep(seconds)
 
 
 async def test_overdue_handler_is_logged_once(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -34,7 +26,7 @@ async def test_overdue_handler_is_logged_once(store: Store, caplog: pytest.LogCa
     async def deaf(request: Any, ctx: Any) -> None:
         calls.note("deaf", ctx, request.index)
         if request.origin == "Ningbo":
-            await unheeding(300)
+            await ignore_cancellation(300)
 
     index = sandbox.publish(other("Ningbo"))
     async with sandbox.running(bot) as trial:
@@ -71,7 +63,7 @@ async def test_handler_that_ignores_drain_is_logged(store: Store, caplog: pytest
 
     @bot.on_new(id="deaf")
     async def deaf(request: Any, ctx: Any) -> None:
-        await (unheeding(30) if request.origin == "Ningbo" else anyio.sleep(HOUR))
+        await (ignore_cancellation(30) if request.origin == "Ningbo" else anyio.sleep(HOUR))
 
     deaf_to, index = sandbox.publish(other("Ningbo")), sandbox.publish()
     async with sandbox.running(bot):

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.bot.rig import AMOUNT, HOUR, amounts_on, messages, new_bot, other, run_until_idle
+from tests.unit.bot.rig import AMOUNT, HOUR, amounts_on, ignore_cancellation, messages, new_bot, other, run_until_idle
 
 from freight_exchange import Bot, LoginRejectedError, StoreError
 from freight_exchange.bot.outcomes import ProcessEnd
@@ -19,14 +19,6 @@ from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
-
-
-async def unheeding(seconds: float) -> None:
-    """Ignore a cancellation for some seconds."""
-    with contextlib.suppress(BaseException):
-        await anyio.sleep(HOUR)
-    with anyio.CancelScope(shield=True):
-        await anyio.sleep(seconds)
 
 
 class Ended:
@@ -52,7 +44,7 @@ async def test_error_is_reported_at_once(store: Store, caplog: pytest.LogCapture
 
     @bot.on_new(id="deaf", origin="Ningbo")
     async def deaf(request: Any, ctx: Any) -> None:
-        await unheeding(60)
+        await ignore_cancellation(60)
 
     @bot.on_new(id="ender", origin="Hong Kong")
     async def ender(request: Any, ctx: Any) -> None:
@@ -100,7 +92,7 @@ async def test_rejected_login_is_reported_at_once_and_ends_one_session(
 
     @bot.on_new(id="deaf")
     async def deaf(request: Any, ctx: Any) -> None:
-        await (anyio.sleep(HOUR) if heeds else unheeding(400))
+        await (anyio.sleep(HOUR) if heeds else ignore_cancellation(400))
 
     sandbox.publish()
 
@@ -144,7 +136,7 @@ async def test_cancellation_is_reported_at_once(store: Store, caplog: pytest.Log
 
     @bot.on_new(id="deaf")
     async def deaf(request: Any, ctx: Any) -> None:
-        await unheeding(60)
+        await ignore_cancellation(60)
 
     async def look() -> None:
         await anyio.sleep(20)
