@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import anyio
 import pytest
 
 from freight_exchange import AlreadyApprovedError, Bot, Context, Offer, OfferEvent
@@ -46,9 +47,12 @@ def offered(profile: Profile) -> tuple[Sandbox, int]:
 
 
 async def test_service_that_shows_approvals_late_gets_one() -> None:
-    sandbox, _ = offered(Profile(second_approval="switched", late_visibility=5.0))
+    late = 5.0
+    sandbox, _ = offered(Profile(second_approval="switched", late_visibility=late))
     two = TwoHandlers()
     async with sandbox.running(two.bot, account=sandbox.shipper) as trial:
+        # The first scan may come before the offers are listed.
+        await anyio.sleep(late)
         await trial.idle()
     assert len(sandbox.audit_log.calls_to("POST", APPROVE)) == 1
     assert [type(error) for error in two.errors] == [AlreadyApprovedError]
