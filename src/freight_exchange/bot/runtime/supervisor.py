@@ -221,7 +221,7 @@ class Supervisor:
         except (*LOST_SEAT, BaseExceptionGroup) as error:
             if not self._has_joined or not all(isinstance(leaf, LOST_SEAT) for leaf in flatten(error)):
                 raise
-            level = logging.DEBUG if session.components is None else logging.WARNING
+            level = logging.DEBUG if session.components is None and self._had_seat else logging.WARNING
             _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
             self._waits_for_store = self._had_seat = True
             with anyio.move_on_after(_REJOIN_PAUSE):

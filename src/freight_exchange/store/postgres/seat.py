@@ -108,10 +108,10 @@ class PostgresSeat:
         return any(one.payload == str(self.replica.binding_id) for one in connection.notifications(seconds))
 
     def leave(self) -> None:
-        # The first call may be the one that finds a connection cut.
-        for _ in range(2):
+        # The first call may be the one that finds a connection cut. The server may have none left for another one.
+        for connection in (self._work_connection, self._work_connection, self._term_connection):
             with suppress(StoreError):
-                self.replica.leave(self._work_connection)
+                self.replica.leave(connection)
                 break
         for connection in (self._work_connection, self._term_connection, self._pulse_connection):
             connection.close()

@@ -233,6 +233,13 @@ class TestTerm:
         term.release()
         assert first.take_term() is None, "its release does not end the term of another"
 
+    def test_is_free_after_a_replica_that_got_no_second_connection(self, store: PostgresStore) -> None:
+        first, second = join(store), join(store)
+        take_term(first)
+        first._work_connection = connection.DatabaseConnection("postgresql://127.0.0.1:1/nothing")
+        first.leave()
+        assert second.take_term() is not None
+
     def test_is_not_taken_from_a_late_replica_inside_a_transaction(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -54,6 +54,10 @@ class _Seat:
     def is_restored(self) -> bool:
         return self._store.is_restored
 
+    def state(self) -> str | None:
+        self._store.check()
+        return self._seat.state()
+
     def trust(self) -> None:
         self._store.is_restored = False
 
@@ -130,6 +134,31 @@ async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
         await eventually(lambda: amounts_on(sandbox, index))
         assert (trial.status.state, trial.status.live) == ("running", True)
     assert f"has lost its seat in the store: {trouble}" in caplog.text
+
+
+async def test_store_that_goes_away_after_the_first_join_is_logged_once(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Crowded(OneOfTwo):
+        """It has a connection for the seat, and none for the work."""
+
+        def join(self, binding: Any, **options: Any) -> Any:
+            seat = super().join(binding, **options)
+            self.is_away = True
+            return seat
+
+    store = Crowded()
+    store.is_free = False
+    index, bot = sandbox.publish(), offering_bot(store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+        await anyio.sleep(60)
+        bot.stop()
+    assert amounts_on(sandbox, index) == []
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert [text for text in warnings if "lost its seat" in text] == [
+        "the bot has lost its seat in the store: the database is away; it joins again"
+    ]
 
 
 async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) -> None:
