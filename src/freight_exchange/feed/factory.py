@@ -34,6 +34,7 @@ __all__ = [
     "check_text",
     "feed",
     "make_store",
+    "shared_store",
 ]
 
 _LONGEST_ALLOWANCE = timedelta(days=1)
@@ -169,6 +170,14 @@ def make_store(store: Store | str | os.PathLike[str] | None) -> tuple[Store, boo
 
         return (MemoryStore() if store is None else SQLiteStore(store)), True
     return store, False
+
+
+def shared_store(given: Store | str | os.PathLike[str] | None) -> Store | str | os.PathLike[str]:
+    """Return a store for one session after another, such as a database's, which remembers what it has seen of it.
+
+    A path stays one: each session opens the file, and leaves it to other processes in between.
+    """
+    return make_store(given)[0] if given is None or is_database(given) else given
 
 
 def _positive(value: timedelta, name: str) -> timedelta:

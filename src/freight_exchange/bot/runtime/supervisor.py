@@ -21,6 +21,7 @@ from freight_exchange.bot.runtime.session.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.session.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
 from freight_exchange.errors import LoginRejectedError
+from freight_exchange.feed.factory import shared_store
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 
 if TYPE_CHECKING:
@@ -104,12 +105,6 @@ class Supervisor:
             failpoints: Called before and after each durable step.
         """
         self.is_served = True
-        store = self._options.store
-        if store is None:
-            # Imported here: it needs sqlite3.
-            from freight_exchange.store import MemoryStore
-
-            store = MemoryStore()
         try:
             with unwrap_errors():
                 async with anyio.create_task_group() as tasks:
@@ -122,6 +117,7 @@ class Supervisor:
                             with report_failure(self._report_failure):
                                 arguments = resolve_arguments(self._handlers.values(), resources)
                                 on_failure = partial(self._on_session_failure, client, tasks)
+                                store = shared_store(self._options.store)
                                 new_session = partial(
                                     self._new_session, store, arguments, client, failpoints, on_failure
                                 )

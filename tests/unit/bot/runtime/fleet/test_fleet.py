@@ -17,6 +17,8 @@ from freight_exchange import Bot
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.fleet import term
 from freight_exchange.store import PostgresStore
+from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.history import History
 from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.testing import Sandbox
 
@@ -32,7 +34,7 @@ def store() -> Iterator[PostgresStore]:
 
 
 @asynccontextmanager
-async def replicas(sandbox: Sandbox, store: PostgresStore, count: int, **options: Any) -> AsyncIterator[list[Bot]]:
+async def replicas(sandbox: Sandbox, store: Any, count: int, **options: Any) -> AsyncIterator[list[Bot]]:
     """Run bots beside the block, and stop them at its end."""
     bots = [offering_bot(store, interval=timedelta(seconds=1), **options) for _ in range(count)]
     async with anyio.create_task_group() as tasks:
@@ -122,6 +124,25 @@ async def test_replica_that_was_taken_over_joins_again(
         assert bot.status().state == "running"
     assert len(amounts_on(sandbox, index)) == 1
     assert any("has lost its seat in the store" in message for message in messages(caplog))
+
+
+async def test_replica_recognises_a_database_that_stepped_back_though_its_store_is_an_address(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    empty_store().close()
+    histories, check = list[History](), History.check
+
+    def record(history: History, connection: DatabaseConnection, binding: int) -> bool:
+        histories.append(history)
+        return check(history, connection, binding)
+
+    monkeypatch.setattr(History, "check", record)
+    async with replicas(sandbox, database_url(), 1, settle=timedelta(0)) as (bot,):
+        execute("UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true")
+        histories[0].flushed = "FFFFFFFF/0"
+        await idle(sandbox, sandbox.publish())
+        assert bot.status().state == "running"
+    assert "the database may have lost its last commits" in caplog.text
 
 
 async def test_replica_joins_again_after_its_connections_were_cut(sandbox: Sandbox, store: PostgresStore) -> None:
