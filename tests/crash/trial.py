@@ -48,7 +48,7 @@ _STATEMENTS: Final = ("sql", "sql COMMIT", "sql INSERT", "sql UPDATE", "sql BEGI
 _INITIAL_REQUESTS: Final = 30
 _KILLS_DURING_START: Final = 2
 _BREAKPOINT_TIMEOUT: Final = 6.0
-_TIMEOUT: Final = 30.0
+_TIMEOUT: Final = 120.0
 
 
 @attrs.frozen(kw_only=True)
