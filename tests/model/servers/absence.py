@@ -8,7 +8,7 @@ from typing import Final
 from tests.model.servers.clocks import Clocks
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.history import History
-from tests.model.servers.replies import begins, proven_updates
+from tests.model.servers.replies import begins, inferred_update, proven_updates
 from tests.model.servers.run import Log, Reported
 from tests.model.servers.server import Served, StrangeServer
 
@@ -32,10 +32,15 @@ class Absence(History):
         self.clocks = Clocks(schedule, log, server)
 
     def is_true_withdrawal(self, index: int, at: float) -> bool:
-        """Return whether a look-up, or the last scan, lacked what was gone, and no newer reply had shown it."""
+        """Return whether a look-up, or the last scan, lacked what was gone, and no newer reply had shown it.
+
+        Of what is gone still, any scan since a reply last showed it proves as much: older replies may come later.
+        """
         # A reader who pauses comes to an event later than to the look-ups after it.
-        lookups = self.lookups(index, at)
-        for reply in (*(lookups if self.schedule.pauses else lookups[-1:]), *self._lacking(index, at)[-1:]):
+        lookups, scans = self.lookups(index, at), self._lacking(index, at)
+        for reply in (*(lookups if self.schedule.pauses else lookups[-1:]), *scans):
+            if reply in scans[:-1] and not self.is_true(index, None, at):
+                continue
             newer = any(s.as_of >= reply.as_of for s in self._showing(index, reply.at))
             if index not in reply.rows and not newer and self.is_true(index, None, reply.as_of):
                 return True
@@ -124,11 +129,14 @@ class Absence(History):
         return [s for s in (*self.listings(at), *self.lookups(index, at)) if index in s.rows]
 
     def _lacking(self, index: int, at: float) -> list[Served]:
-        """Scans since a reply last showed a request, with windows that contain its last update by proof or in truth."""
+        """Scans since a reply last showed a request, with windows that contain its last update.
+
+        They do so by proof, by inference from scans that lacked it before it was listed, or in truth.
+        """
         last_shown = max((s.at for s in self._showing(index, at)), default=-math.inf)
-        proven = self._proven(index, at)
+        known = max(self._proven(index, at), inferred_update(index, self.listings(at)))
         scans = [s for s in self.listings(at) if s.at > last_shown and not s.body["offset"]]
-        return [s for s in scans if begins(s) <= proven or self._is_within(index, s)]
+        return [s for s in scans if begins(s) <= known or self._is_within(index, s)]
 
     def _proven(self, index: int, at: float) -> float:
         return proven_updates(self.listings(at)).get(index, -math.inf)

@@ -11,9 +11,11 @@ from tests.model.servers.market import Version
 from tests.model.servers.quirks import Span
 from tests.model.servers.server import Served, StrangeServer
 
-__all__ = ["begins", "first_alike", "loudest_hour", "proven_updates"]
+__all__ = ["begins", "first_alike", "inferred_update", "loudest_hour", "proven_updates"]
 
 _HOUR: Final = 3600.0
+_ALLOWANCE: Final = 60.0
+"""Seconds by which the service may list an update late."""
 
 
 def begins(listing: Served) -> float:
@@ -36,6 +38,27 @@ def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
             proven[index] = max(proven.get(index, -math.inf), since, changed)
             last[index] = listing
     return proven
+
+
+def inferred_update(index: int, listings: Sequence[Served]) -> float:
+    """Return the earliest possible time of a request's last update if no scan lacked it that should have listed it.
+
+    Before it was first listed with its last content, scans without a gap between their windows lacked it from the
+    beginning of that listing's window on.
+    """
+    showing = [s for s in listings if index in s.rows]
+    if not showing:
+        return -math.inf
+    others = [s.at for s in showing if s.rows[index] != showing[-1].rows[index]]
+    since = max(others, default=-math.inf)
+    first = next(s for s in showing if s.at > since)
+    until = begins(first)
+    for scan in listings:
+        # What was read shortly before may be the first page of the same scan.
+        is_before = since < scan.at < first.at - _ALLOWANCE
+        if is_before and not scan.body["offset"] and begins(scan) <= until:
+            until = max(until, scan.at)
+    return until - _ALLOWANCE
 
 
 def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Served]) -> Version:
