@@ -281,9 +281,21 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
 
     assert jumped(day) == clock
     assert jumped(day, 2300.0) == clock
+    assert jumped(day, 2300.0, 2301.0) == clock
     assert jumped(day, 2300.0, 2600.0) == [""]
     assert jumped(((1000.0, -86_400.0),)) == [""]
     assert jumped((), 2300.0) == [""]
+
+
+def test_stale_listing_that_shows_a_request_is_no_scan_that_lacks_it() -> None:
+    def listed(*stale: float) -> list[str]:
+        run = gone((900.0, 345), wall_jumps=((1000.0, 86_400.0),))
+        for at in (2300.0, 2600.0, 2900.0):
+            run.listing(at, WIDEST, *((1,) if at in stale else ()), as_of=1900.0 if at in stale else None)
+        return excuses(run)
+
+    assert listed(2300.0, 2600.0) == ["a wall clock that was set: it may be older than every window"]
+    assert listed(2300.0) == [""]
 
 
 def test_request_that_is_seen_after_the_wall_clock_was_set_is_not_older() -> None:

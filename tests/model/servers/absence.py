@@ -78,7 +78,7 @@ class Absence(History):
         """
         if not self.is_provable(index, gone):
             return "there before the feed began, not seen updated"
-        if self.clocks.may_be_older(self._found(event), gone):
+        if self.clocks.may_be_older(index, self._found(event), gone):
             return "a wall clock that was set: it may be older than every window"
         if self._is_gap_beside(gone):
             return "a Gap beside it"

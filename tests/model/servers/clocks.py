@@ -15,6 +15,8 @@ _ALLOWANCE: Final = 60.0
 _SLACK: Final = 60.0
 _FIVE_DAYS: Final = 432_000.0
 _SCANS: Final = 2
+_APART: Final = 0.8
+"""Intervals from one scan to the next, at least."""
 
 
 class Clocks(History):
@@ -61,12 +63,15 @@ class Clocks(History):
             for when, by in self.schedule.quirks.jumps
         )
 
-    def may_be_older(self, found: float, gone: float) -> bool:
-        """Return whether the wall clock was set forward, and too few windows reach back so much further.
+    def may_be_older(self, index: int, found: float, gone: float) -> bool:
+        """Return whether the wall clock was set forward, and too few scans look so much further back for a request.
+
+        Two of them, an interval apart, have to lack it: pages of one scan are one, and a stale listing may show it.
 
         Args:
-            found: When the last state of a request was listed.
-            gone: When the request went.
+            index: The request.
+            found: When its last state was listed.
+            gone: When it went.
         """
         listings = [s for s in self.listings() if not s.body["offset"]]
         for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
@@ -74,6 +79,7 @@ class Clocks(History):
             # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
             if by <= 0 or found > first + _SLACK:
                 continue
-            if sum(s.at > gone and begins(s) < found - by for s in listings) < _SCANS:
+            scans = [s.at for s in listings if s.at > gone and begins(s) < found - by and index not in s.rows]
+            if len(scans) < _SCANS or scans[-1] - scans[0] < _APART * self.interval:
                 return True
         return False
