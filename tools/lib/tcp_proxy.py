@@ -48,7 +48,7 @@ class TcpProxy:
         self._drips = True
 
     def resume(self) -> None:
-        """Forward again, first of all what arrived meanwhile."""
+        """Forward again, first of all what arrived meanwhile; but nothing of a client that has left."""
         self._drips = False
         self._flows.set()
 
@@ -88,7 +88,10 @@ class TcpProxy:
     def _forward(self, source: socket.socket, target: socket.socket, *, from_client: bool = False) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                self._flows.wait()
+                if not self._flows.is_set():
+                    self._flows.wait()
+                    if from_client and _has_left(source):
+                        break
                 if from_client and self._delay is not None and self._delay[0] in data:
                     _, seconds, on_caught = self._delay
                     self._delay = None
@@ -118,6 +121,16 @@ def _rest(source: socket.socket) -> bytes:
             data += more
     source.settimeout(None)
     return data
+
+
+def _has_left(client: socket.socket) -> bool:
+    """Return whether a client has closed its connection: a network without a gateway then discards what it held."""
+    try:
+        return not client.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _abort(one: socket.socket) -> None:
