@@ -101,6 +101,12 @@ def test_scan_that_surely_lists_what_may_be_older_looks_back_as_far_as_it_can() 
     assert recheck_window(STATE, now, 1999.0, now.began) == 8002.0
 
 
+def test_scan_that_finds_out_about_a_lag_has_to_look_back_beyond_it_again() -> None:
+    later = reading(10_300.0, later_by_the_wall=7200.0)
+    assert recheck_window(STATE, scan(later), 10_239.0, later) == 432_000.0
+    assert recheck_window(STATE, scan(later), 10_240.0, later) == 61.0
+
+
 def test_scan_that_surely_lists_what_another_lacks_may_take_twice_as_long() -> None:
     now = scan(STATE.watermark.reading)
     ended = reading(10_009.0)
@@ -140,3 +146,22 @@ async def test_withdrawal_of_what_a_window_has_listed_since_the_wall_clock_was_s
     service.withdraw(1)
     await rig.scan_for(3 * HOUR)
     assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
+
+
+@pytest.mark.virtual_time
+async def test_withdrawal_that_the_scan_after_a_sleep_lacks_for_the_first_time_is_reported_soon(store: Store) -> None:
+    rig = Rig(service := Service(), store=store, interval=500.0)
+    service.publish(9)
+    await rig.prime()
+    service.publish(2)
+    await rig.scan()
+    service.publish(1)
+    await rig.scan_for(0.75 * HOUR)
+    service.withdraw(2)
+    while service.windows[-1] < 6 * HOUR:
+        await rig.scan()
+    # This scan lacks one request, so the next one looks back as far, and all the time that was slept.
+    service.withdraw(1)
+    rig.clock.wall += 24 * HOUR
+    await rig.scan_for(2 * HOUR)
+    assert rig.event_keys == [("new", 2), ("new", 1), ("withdrawn", 2), ("withdrawn", 1)]

@@ -132,7 +132,7 @@ def recheck_window(state: State, scan: ActiveScan, since: float, received: Readi
 
     It may take twice as long as this one, which ended at `received`: its window slides on meanwhile.
     """
-    if any(since < lag.until for lag in state.clock_lags):
+    if any(since < lag.until for lag in clock_lags(state, received)):
         return WIDEST
     began, ended = state.watermark.time_at(scan.began), state.watermark.time_at(received)
     return began - since + 2 * (ended - began) + _WHOLE_SECOND
