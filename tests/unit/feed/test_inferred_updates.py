@@ -25,7 +25,7 @@ def misses(updates: InferredUpdates, of: TrackedRequest, begin: float) -> int:
 
 def test_first_miss_counts_by_inference_and_the_second_by_a_window_that_listed_the_request() -> None:
     updates = InferredUpdates()
-    updates.record([row(900.0)], {}, -800.0)
+    updates.record(row(900.0), None, -800.0)
     assert updates.earliest([row(900.0)]) == -800.0
     once = row(900.0, missed_scans=1)
     assert misses(updates, row(900.0), 900.0) == 1
@@ -36,31 +36,31 @@ def test_first_miss_counts_by_inference_and_the_second_by_a_window_that_listed_t
 
 def test_later_windows_prove_more_until_nothing_is_inferred() -> None:
     updates = InferredUpdates()
-    updates.record([row(900.0)], {}, -800.0)
-    updates.record([row(900.0)], {1: row(900.0)}, -500.0)
-    updates.record([row(900.0)], {1: row(900.0)}, -600.0)
+    updates.record(row(900.0), None, -800.0)
+    updates.record(row(900.0), row(900.0), -500.0)
+    updates.record(row(900.0), row(900.0), -600.0)
     assert updates.earliest([row(900.0)]) == -500.0
-    updates.record([row(900.0)], {1: row(900.0)}, 900.0)
+    updates.record(row(900.0), row(900.0), 900.0)
     assert updates.earliest([row(900.0)]) == math.inf
     assert misses(updates, row(900.0, missed_scans=1), 900.0) == 2
 
 
 def test_update_of_a_known_request_is_no_older_than_the_one_before() -> None:
     updates = InferredUpdates()
-    updates.record([row(900.0)], {1: row(100.0)}, -800.0)
+    updates.record(row(900.0), row(100.0), -800.0)
     assert updates.earliest([row(900.0)]) == 100.0
 
 
 def test_update_that_a_window_proves_is_not_remembered() -> None:
     updates = InferredUpdates()
-    updates.record([row(900.0)], {1: row(900.0)}, -800.0)
-    updates.record([row(-800.0)], {}, -800.0)
+    updates.record(row(900.0), row(900.0), -800.0)
+    updates.record(row(-800.0), None, -800.0)
     assert updates.earliest([row(900.0), row(-800.0)]) == math.inf
 
 
 def test_request_that_is_listed_after_a_miss_was_updated_when_windows_prove_it() -> None:
     updates = InferredUpdates()
-    updates.record([row(900.0)], {}, -800.0)
+    updates.record(row(900.0), None, -800.0)
     assert updates.corrected([row(900.0)], {1: row(900.0)}, -900.0) == [row(900.0)]
     missed = {1: row(900.0, missed_scans=1)}
     assert updates.corrected([row(900.0)], missed, -900.0) == [row(-800.0)]
@@ -69,7 +69,8 @@ def test_request_that_is_listed_after_a_miss_was_updated_when_windows_prove_it()
 
 def test_withdrawn_and_old_requests_are_forgotten() -> None:
     updates = InferredUpdates()
-    updates.record([row(900.0), row(900.0, index=2)], {}, -800.0)
+    updates.record(row(900.0), None, -800.0)
+    updates.record(row(900.0, index=2), None, -800.0)
     updates.forget(1)
     assert updates.earliest([row(900.0)]) == math.inf
     updates.prune(-800.0)

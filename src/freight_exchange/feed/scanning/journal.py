@@ -153,7 +153,7 @@ class Journal:
             self.sizes = sizes.afresh() if is_complete and _lacks_more(scan, state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
             for row in tracked:
-                self._inferred.record((row,), known, observation.begin_for(row.index))
+                self._inferred.record(row, known.get(row.index), observation.begin_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -189,7 +189,8 @@ class Journal:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
                 self.state = after
                 self._note_flips(result, observation.sent)
-                self._inferred.record(tracked, known, observation.begin)
+                for row in tracked:
+                    self._inferred.record(row, known.get(row.index), observation.begin)
 
         if records:
             await self._run(write)

@@ -46,19 +46,23 @@ class InferredUpdates:
             for row in rows
         ]
 
-    def record(self, rows: Iterable[TrackedRequest], before: Mapping[int, TrackedRequest], begin: float) -> None:
-        """Note what a page, whose window begins then, proves and what is inferred from it."""
-        for row in rows:
-            old = before.get(row.index)
-            is_inferred = old is None or old.updated_after < row.updated_after
-            proven = self._proven.pop(row.index, None)
-            if proven is None and not is_inferred:
-                continue
-            if proven is None and old is not None:
-                proven = old.updated_after
-            proven = begin if proven is None else max(proven, begin)
-            if proven + _NARROW < row.updated_after and len(self._proven) < _MOST:
-                self._proven[row.index] = proven
+    def record(self, row: TrackedRequest, before: TrackedRequest | None, begin: float) -> None:
+        """Note what a page proves that lists a request, and what is inferred from it.
+
+        Args:
+            row: What is tracked from now on.
+            before: What was tracked, if anything.
+            begin: Begin of the window that proves it.
+        """
+        is_inferred = before is None or before.updated_after < row.updated_after
+        proven = self._proven.pop(row.index, None)
+        if proven is None and not is_inferred:
+            return
+        if proven is None and before is not None:
+            proven = before.updated_after
+        proven = begin if proven is None else max(proven, begin)
+        if proven + _NARROW < row.updated_after and len(self._proven) < _MOST:
+            self._proven[row.index] = proven
 
     def count_misses(self, rows: Iterable[TrackedRequest], begin: float, most: float) -> list[TrackedRequest]:
         """Count one more scan, whose window begins then, that lacks these: up to `most`, or to one by inference."""
