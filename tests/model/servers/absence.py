@@ -8,20 +8,25 @@ from typing import Final
 from tests.model.servers.clocks import Clocks
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.history import History
-from tests.model.servers.replies import begins, inferred_update, proven_updates
+from tests.model.servers.replies import (
+    ALLOWANCE,
+    APART,
+    SCANS,
+    SLACK,
+    TURN,
+    are_apart,
+    begins,
+    inferred_update,
+    proven_updates,
+)
 from tests.model.servers.run import Log, Reported
 from tests.model.servers.server import Served, StrangeServer
 
 __all__ = ["Absence"]
 
-_ALLOWANCE: Final = 60.0
-_SLACK: Final = 60.0
 _HOUR: Final = 3600.0
 _SIX_HOURS: Final = 21_600.0
-_SCANS: Final = 2
 _MANY: Final = 3
-_TURN: Final = 1.2
-"""Intervals from one scan to the next, at most."""
 
 
 class Absence(History):
@@ -54,7 +59,7 @@ class Absence(History):
         quirks = self.schedule.quirks
         if self.is_shown_to_no_question(index, look.at, look.as_of):
             return "shown to no question, as if gone"
-        if look.at - look.as_of > _ALLOWANCE and self.is_true(index, None, look.as_of):
+        if look.at - look.as_of > ALLOWANCE and self.is_true(index, None, look.as_of):
             return "look-ups that are older than the request"
         if any(look.at in e.span and e.lookups and e.hides(index) for e in quirks.empties):
             if not any(self._hides_many(s) for s in self._lacking(index, at) if s.at > at - _HOUR):
@@ -94,10 +99,9 @@ class Absence(History):
         proven = proven_updates(s for s in self.listings(gone) if not (is_kept and s.as_of < s.at))
         since = proven.get(index, -math.inf)
         stale = gone + self.schedule.quirks.stale()
-        if since >= stale + _SCANS * (_HOUR + _TURN * self.interval) - _SIX_HOURS:
+        if since >= stale + SCANS * (_HOUR + TURN * self.interval) - _SIX_HOURS:
             return True
-        scans = [s.at for s in self.listings() if s.at > stale and not s.body["offset"] and begins(s) <= since]
-        return len(scans) >= _SCANS and scans[-1] - scans[0] >= self.interval
+        return are_apart([s for s in self.scans() if s.at > stale and begins(s) <= since], self.interval)
 
     def _found(self, event: Reported) -> float:
         """Return when the state of an event was first listed: a field that comes or goes is no update."""
@@ -120,7 +124,7 @@ class Absence(History):
         Two scans at least have windows that contain its last update, one of them as far as replies prove.
         """
         scans = self._lacking(index, at)
-        if len(scans) < _SCANS or scans[-1].at - scans[0].at < 0.8 * self.interval:
+        if not are_apart(scans, APART * self.interval):
             return False
         is_looked_up = any(s.at > scans[0].at for s in self.lookups(index, at))
         return is_looked_up and min(map(begins, scans)) <= self._proven(index, at)
@@ -135,7 +139,7 @@ class Absence(History):
         """
         last_shown = max((s.at for s in self._showing(index, at)), default=-math.inf)
         known = max(self._proven(index, at), inferred_update(index, self.listings(at)))
-        scans = [s for s in self.listings(at) if s.at > last_shown and not s.body["offset"]]
+        scans = [s for s in self.scans(at) if s.at > last_shown]
         return [s for s in scans if begins(s) <= known or self._is_within(index, s)]
 
     def _proven(self, index: int, at: float) -> float:
@@ -151,9 +155,9 @@ class Absence(History):
         gone = {index for index, last in events.items() if last.kind == "withdrawn"}
         before = self.listings(scan.at)
         proven = proven_updates(before)
-        least = begins(scan) + _SLACK
+        least = begins(scan) + SLACK
         wanted = {i for i in self.market.rows(scan.at).keys() - gone if proven.get(i, -math.inf) >= least}
-        listed = set[int]().union(*(s.rows for s in self.listings() if abs(s.at - scan.at) <= _SLACK))
+        listed = set[int]().union(*(s.rows for s in self.listings() if abs(s.at - scan.at) <= SLACK))
         known = listed & set[int]().union(*(s.rows for s in before))
         hidden = len(wanted - listed)
         return hidden >= _MANY and 2 * hidden >= len(known)

@@ -7,16 +7,11 @@ from itertools import pairwise
 from typing import Final
 
 from tests.model.servers.history import History
-from tests.model.servers.replies import begins
+from tests.model.servers.replies import ALLOWANCE, APART, SLACK, are_apart, begins
 
 __all__ = ["Clocks"]
 
-_ALLOWANCE: Final = 60.0
-_SLACK: Final = 60.0
 _FIVE_DAYS: Final = 432_000.0
-_SCANS: Final = 2
-_APART: Final = 0.8
-"""Intervals from one scan to the next, at least."""
 
 
 class Clocks(History):
@@ -46,7 +41,7 @@ class Clocks(History):
         if first is None:
             return False
         jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= first.at)
-        least = self.began - _ALLOWANCE - _SLACK
+        least = self.began - ALLOWANCE - SLACK
         return begins(first) < least <= begins(first) + max((*jumps, 0.0))
 
     def brought_back(self, index: int, at: float) -> bool:
@@ -73,13 +68,13 @@ class Clocks(History):
             found: When its last state was listed.
             gone: When it went.
         """
-        listings = [s for s in self.listings() if not s.body["offset"]]
+        scans = self.scans()
         for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
-            first = next((s.at for s in listings if s.at >= when), math.inf)
+            first = next((s.at for s in scans if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
-            if by <= 0 or found > first + _SLACK:
+            if by <= 0 or found > first + SLACK:
                 continue
-            scans = [s.at for s in listings if s.at > gone and begins(s) < found - by and index not in s.rows]
-            if len(scans) < _SCANS or scans[-1] - scans[0] < _APART * self.interval:
+            lacking = [s for s in scans if s.at > gone and begins(s) < found - by and index not in s.rows]
+            if not are_apart(lacking, APART * self.interval):
                 return True
         return False

@@ -10,16 +10,14 @@ from tests.model.servers.entry import Entry
 from tests.model.servers.find import Find
 from tests.model.servers.history import History
 from tests.model.servers.market import Content
+from tests.model.servers.replies import ALLOWANCE, SLACK, TURN
 from tests.model.servers.run import Claim, Log
 from tests.model.servers.server import StrangeServer
 
 __all__ = ["Covers"]
 
-_ALLOWANCE: Final = 60.0
-_SLACK: Final = 60.0
 _BREAK: Final = 300.0
 _HOUR: Final = 3600.0
-_TURN: Final = 1.2
 
 
 class Covers(History):
@@ -36,7 +34,7 @@ class Covers(History):
         quirks = self.schedule.quirks
         complete = quirks.windows in ("exact", "minutes up", "hours up", "ignored") and not quirks.empties
         steady = not {"restore", "rights", "flap", "service clock"} & set(self.schedule.names)
-        return complete and steady and quirks.stale() <= _ALLOWANCE
+        return complete and steady and quirks.stale() <= ALLOWANCE
 
     def _of(self, index: int) -> list[Find]:
         """Claims that came before a state which they cover, the first one for each state."""
@@ -64,7 +62,7 @@ class Covers(History):
         quirks = self.schedule.quirks
         lowered = [at for (_, before), (at, after) in pairwise(quirks.clamps) if after < before]
         noticed = [next((s.at for s in self.listings() if s.at >= at), at) for at in lowered]
-        lately = _HOUR + _TURN * self.interval + _SLACK
+        lately = _HOUR + TURN * self.interval + SLACK
         listings = [s for s in self.listings(claim.at) if s.at >= since]
         return any(
             len(page.rows) == quirks.clamp(page.at) < max((len(s.rows) for s in self.listings(page.at)), default=0)
@@ -77,9 +75,9 @@ class Covers(History):
 
     def _handed_out(self, at: float) -> float:
         """Return the latest time at which a reader has the findings of that time."""
-        delay = _SLACK + self.schedule.pauses * 2
+        delay = SLACK + self.schedule.pauses * 2
         # A reader who pauses again and again has as many of these before he comes to what was found.
-        awake = at + _SLACK
+        awake = at + SLACK
         for pause in self.log.slept:
             if pause.start <= awake and pause.end > at:
                 awake += pause.end - max(pause.start, at)

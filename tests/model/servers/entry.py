@@ -8,7 +8,7 @@ from tests.model.servers.clocks import Clocks
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.history import History
 from tests.model.servers.market import Content, Row
-from tests.model.servers.replies import begins, first_alike
+from tests.model.servers.replies import SLACK, begins, first_alike
 from tests.model.servers.run import Log
 from tests.model.servers.server import StrangeServer
 from tests.model.servers.unseen import Unseen
@@ -17,7 +17,6 @@ __all__ = ["Entry"]
 
 _HOUR: Final = 3600.0
 _SCAN: Final = 60.0
-_SLACK: Final = 60.0
 
 
 class Entry(History):
@@ -69,7 +68,7 @@ class Entry(History):
         first = self.first_listing(index)
         if first is None or not self.schedule.quirks.has_cache_of_pages:
             return False
-        return first.as_of < first.at and begins(first) >= self.began - _SLACK
+        return first.as_of < first.at and begins(first) >= self.began - SLACK
 
     def was_hidden(self, index: int) -> bool:
         """Return whether a failure, or a cache of shuffled pages, hid a request from the whole first scan."""

@@ -42,6 +42,10 @@ class History:
     def listings(self, until: float = math.inf) -> list[Served]:
         return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
 
+    def scans(self, until: float = math.inf) -> list[Served]:
+        """Return the first page of each scan."""
+        return [s for s in self.listings(until) if not s.body["offset"]]
+
     def lookups(self, index: int, until: float) -> list[Served]:
         lookups = (s for s in self.server.served if s.call == "look-up" and not s.failed and s.at <= until)
         return [s for s in lookups if int(s.body["index"]) == index]

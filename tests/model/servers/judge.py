@@ -13,14 +13,13 @@ from tests.model.servers.entry import Entry
 from tests.model.servers.find import Find
 from tests.model.servers.history import History
 from tests.model.servers.market import Version
-from tests.model.servers.replies import loudest_hour
+from tests.model.servers.replies import SLACK, loudest_hour
 from tests.model.servers.run import Log, Reported
 from tests.model.servers.server import StrangeServer
 from tests.model.servers.unseen import Unseen
 
 __all__ = ["judge"]
 
-_SLACK: Final = 60.0
 _TURNS: Final = 4
 _HOUR: Final = 3600.0
 _RELEASE: Final = "carbonFootprint"
@@ -180,7 +179,7 @@ class _Judge(History):
         good = [s.at for s in self.server.served if s.call == "listing" and not s.failed]
         for recovered in self.log.recovered:
             degraded = max((d for d in self.log.degraded if d <= recovered), default=None)
-            if degraded is None or not any(degraded - _SLACK <= at <= recovered for at in good):
+            if degraded is None or not any(degraded - SLACK <= at <= recovered for at in good):
                 self._find("recovered", None, recovered, f"Recovered without a listing since {degraded}")
 
     def _loud_trouble(self) -> None:

@@ -11,16 +11,33 @@ from tests.model.servers.market import Version
 from tests.model.servers.quirks import Span
 from tests.model.servers.server import Served, StrangeServer
 
-__all__ = ["begins", "first_alike", "inferred_update", "loudest_hour", "proven_updates"]
+__all__ = [
+    "ALLOWANCE", "APART", "SCANS", "SLACK", "TURN", "are_apart", "begins", "first_alike", "inferred_update",
+    "loudest_hour", "proven_updates",
+]  # fmt: skip
+
+ALLOWANCE: Final = 60.0
+"""Seconds by which the service may list an update late."""
+SLACK: Final = 60.0
+"""Seconds that a scan may take, or a reader to come to an event."""
+SCANS: Final = 2
+"""Scans that have to lack a request before it counts as gone."""
+APART: Final = 0.8
+"""Intervals from one scan to the next, at least."""
+TURN: Final = 1.2
+"""Intervals from one scan to the next, at most."""
 
 _HOUR: Final = 3600.0
-_ALLOWANCE: Final = 60.0
-"""Seconds by which the service may list an update late."""
 
 
 def begins(listing: Served) -> float:
     """The time from which on a listing claims to show what was updated."""
     return listing.at - float(listing.body["secondsSinceUpdate"])
+
+
+def are_apart(scans: Sequence[Served], seconds: float) -> bool:
+    """Return whether there are scans enough, and so long from the first to the last one."""
+    return len(scans) >= SCANS and scans[-1].at - scans[0].at >= seconds
 
 
 def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
@@ -55,10 +72,10 @@ def inferred_update(index: int, listings: Sequence[Served]) -> float:
     until = begins(first)
     for scan in listings:
         # What was read shortly before may be the first page of the same scan.
-        is_before = since < scan.at < first.at - _ALLOWANCE
+        is_before = since < scan.at < first.at - ALLOWANCE
         if is_before and not scan.body["offset"] and begins(scan) <= until:
             until = max(until, scan.at)
-    return until - _ALLOWANCE
+    return until - ALLOWANCE
 
 
 def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Served]) -> Version:

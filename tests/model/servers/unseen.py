@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.model.servers.history import History
 from tests.model.servers.market import Content
+from tests.model.servers.replies import TURN
 
 __all__ = ["DAILY", "Unseen"]
 
@@ -16,8 +17,6 @@ _HOUR: Final = 3600.0
 _FIVE_MINUTES: Final = 300.0
 _HALF_AN_HOUR: Final = 1800.0
 _SIX_HOURS: Final = 21_600.0
-_TURN: Final = 1.2
-"""Intervals from one scan to the next, at most."""
 
 
 class Unseen(History):
@@ -57,7 +56,7 @@ class Unseen(History):
         """Return whether the last update of a request is too old for the next scan of six hours."""
         visible = self._visible(since)
         row = self.market.rows(visible).get(index)
-        latest = visible + _HOUR + _TURN * self.interval
+        latest = visible + _HOUR + TURN * self.interval
         return row is not None and self.schedule.quirks.service_clock(latest) - row.stamp > _SIX_HOURS
 
     def left_while_hidden(self, index: int, since: float) -> bool:
@@ -68,14 +67,14 @@ class Unseen(History):
         hidden = since
         spans = [e.span for e in self.schedule.quirks.empties if e.listings and e.hides(index)]
         for span in sorted(spans, key=lambda span: span.start):
-            if span.start <= hidden + (_TURN * self.interval if hidden == since else 0.0):
+            if span.start <= hidden + (TURN * self.interval if hidden == since else 0.0):
                 hidden = max(hidden, span.end)
         row = self.market.rows(hidden).get(index)
         if row is None or hidden == since:
             return False
         age = self.schedule.quirks.service_clock(hidden) - row.stamp
-        is_too_old = age + _TURN * max(_FIVE_MINUTES, self.interval) > _HALF_AN_HOUR
-        return is_too_old and not self.is_within_reach(row, hidden + _HOUR + _TURN * self.interval)
+        is_too_old = age + TURN * max(_FIVE_MINUTES, self.interval) > _HALF_AN_HOUR
+        return is_too_old and not self.is_within_reach(row, hidden + _HOUR + TURN * self.interval)
 
     def _visible(self, since: float) -> float:
         """Return when replies show what was true at a time, or the first of them."""
