@@ -2,11 +2,10 @@
 
 `python tools/fleet_faults.py --faults 300 --seed 0` kills, freezes and cuts off replicas, restarts the database, and
 loses or delays offers and their replies, while requests are published. Some replicas are frozen at a moment of an offer
-until another one has made it. More than a third of the faults falls between
-`sending` and its end. `--without wait`, `limit` or `fences` removes a guard, to see what that lets through.
-`--beside REVISION` is a rolling deploy: replicas with the code of an earlier revision begin, and each start after a
-fault has that code or this one.
-Exits with 1 if anything was missed, offered twice or for the wrong amount, or is not at its end.
+until another one has made it. More than a third of the faults falls between `sending` and its end. `--without wait`,
+`limit` or `fences` removes a guard, to see what that lets through. `--beside REVISION` is a rolling deploy: replicas
+with the code of an earlier revision begin, and each start after a fault has that code or this one. Exits with 1 if
+anything was missed, offered twice or for the wrong amount, or is not at its end.
 """
 
 from __future__ import annotations

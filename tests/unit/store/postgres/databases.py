@@ -23,7 +23,11 @@ _SETTINGS = {"fsync": "off", "max_connections": "60"}
 
 @cache
 def server() -> PostgresServer:
-    """Start the server of this process, once; skip the test where this machine has none."""
+    """Start the server of this process, once.
+
+    On Linux the development requirements bring its programs. Other systems have no such wheel: there the test is
+    skipped if the system has no server and `DATABASE_URL` names none.
+    """
     if find_programs() is None:
         pytest.skip("no PostgreSQL server is installed, and DATABASE_URL names none")
     stack = contextlib.ExitStack()
