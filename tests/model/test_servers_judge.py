@@ -163,7 +163,7 @@ def test_wall_clock_that_is_set_five_days_makes_one_gap() -> None:
     assert gaps(1000.0) == [""]
 
 
-def test_start_on_another_machine_whose_wall_clock_is_behind_makes_a_gap() -> None:
+def test_start_on_another_machine_whose_wall_clock_is_wrong_makes_a_gap() -> None:
     clock = "a wall clock that is set five days"
 
     def moved(*, same_machine: bool) -> tuple[Session, ...]:
@@ -171,6 +171,9 @@ def test_start_on_another_machine_whose_wall_clock_is_behind_makes_a_gap() -> No
             700.0, 3e4, "cancel", same_machine=same_machine
         )
 
+    ahead = ((680.0, FIVE_DAYS), (720.0, -FIVE_DAYS))
+    assert gaps(1000.0, jumps=ahead, sessions=moved(same_machine=False)) == [clock]
+    assert gaps(1000.0, jumps=ahead, sessions=moved(same_machine=True)) == [""]
     behind = ((680.0, -3600.0),)
     assert gaps(1000.0, jumps=behind, sessions=moved(same_machine=False)) == [clock]
     assert gaps(1000.0, 1100.0, jumps=behind, sessions=moved(same_machine=False)) == [clock, ""]

@@ -14,7 +14,7 @@ import attrs
 
 __all__ = [
     "Clock", "Reading", "SendLimit", "SystemClock", "boot_id", "boot_time", "max_elapsed", "min_elapsed", "now",
-    "wall_time",
+    "rebased", "wall_time",
 ]  # fmt: skip
 
 _SMALL_STEP: Final = 3600.0
@@ -127,6 +127,20 @@ def min_elapsed(earlier: Reading, later: Reading) -> float:
         # A small correction of the wall clock: little time has passed, though no clock proves it.
         return 0.0
     return max_elapsed(earlier, later) if steady is None or not later.boot_id else steady
+
+
+def rebased(earlier: Reading, later: Reading) -> Reading:
+    """Return the earlier reading by the steady clocks of the later one, if only the wall clock connects them.
+
+    From then on, steady clocks count, though the wall clock is set. If no clock is valid, or a steady one is, it is the
+    earlier reading itself.
+    """
+    passed = later.wall - earlier.wall
+    if _steady(earlier, later) is not None or passed < 0:
+        return earlier
+    return Reading(
+        run=later.run, loop=later.loop - passed, boot_id=later.boot_id, boot=later.boot - passed, wall=earlier.wall
+    )
 
 
 def _steady(earlier: Reading, later: Reading) -> float | None:

@@ -19,11 +19,17 @@ class Clocks(History):
 
     def gaps(self, at: float) -> int:
         """Count the times that five days passed from one listing to the next as far as any clock shows."""
-        jumps = sum(
-            self.schedule.wall(later.at) - self.schedule.wall(earlier.at) >= _FIVE_DAYS
-            for earlier, later in pairwise(self.listings(at))
-        )
+        jumps = sum(self._passed(earlier.at, later.at) >= _FIVE_DAYS for earlier, later in pairwise(self.listings(at)))
         return jumps + sum(when <= at for when, _ in self.unreported_times())
+
+    def _passed(self, earlier: float, later: float) -> float:
+        """Return the most seconds from one time to another by the wall clock, or by steady ones since a restart.
+
+        A run on another machine begins by the wall clock, which may be put right soon after.
+        """
+        wall = self.schedule.wall
+        starts = [s.start for s in self.schedule.sessions if not s.same_machine and earlier < s.start < later]
+        return max(wall(later), *(wall(start) + later - start for start in starts), -math.inf) - wall(earlier)
 
     def unreported_times(self) -> list[tuple[float, float]]:
         """Starts on another machine whose wall clock is behind the last one's: no clock shows how long ago that was."""

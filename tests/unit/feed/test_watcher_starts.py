@@ -168,6 +168,22 @@ async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_reported_to_its_e
     assert timedelta(days=2) < second.until - first.since < timedelta(days=2, hours=1)
 
 
+async def test_wall_clock_that_is_set_back_after_a_restart_of_the_machine_makes_no_gap(store: Store) -> None:
+    """Once a run has begun, steady clocks count, though no scan is complete yet."""
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    await anyio.sleep(HOUR)
+    rig.clock.boot_id = "next start"
+    rig = rig.restart()
+    service.publish(*range(5))
+    service.faults[:] = [None, DOWN, DOWN, DOWN]
+    await rig.scan()
+    rig.clock.wall -= DAY
+    await rig.scan_until_well()
+    assert sorted(rig.event_keys) == [("new", index) for index in range(5)]
+    assert not [event for event in rig.events if isinstance(event, Gap)]
+
+
 async def test_rule_10_just_under_five_days_are_no_gap(store: Store) -> None:
     service = Service()
     rig = await live(service, store)

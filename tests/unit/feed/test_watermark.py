@@ -33,6 +33,15 @@ def test_clock_of_another_machine_is_continued(ahead: float, age: float) -> None
     assert followed.time_at(reading(140.0, boot_id="y", wall=0.0)) == 910.0 + age
 
 
+@pytest.mark.parametrize("back", [20.0, 7200.0])
+def test_wall_clock_that_is_set_back_after_a_restart_of_the_machine_hides_no_time(back: float) -> None:
+    start = reading(5.0, boot_id="y", wall=130.0)
+    continued = Watermark(900.0, reading(100.0)).continued(start)
+    later = reading(15.0, boot_id="y", wall=140.0 - back)
+    assert continued.most(later) == continued.least(later) == 40.0
+    assert continued.time_at(later) == 940.0
+
+
 def test_no_window_is_empty() -> None:
     assert window_for(0, 0, 0) == 1
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.offer_feed.rig import OfferRig, OfferService, rig_with
 
@@ -17,6 +18,7 @@ from freight_exchange.errors import (
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.models import UnknownWord
 from freight_exchange.offer_feed.events import OfferEvent
+from freight_exchange.offer_feed.scanning.journal import OfferJournal
 
 pytestmark = pytest.mark.virtual_time
 
@@ -47,6 +49,15 @@ async def test_each_offer_is_reported_once_over_restarts() -> None:
     rig.service.offer(1, 12)
     await rig.scan(2)
     assert rig.event_keys == [("new", 1, 11), ("new", 1, 12)]
+
+
+async def test_clock_of_the_feed_goes_on_steadily_after_a_restart_of_the_machine() -> None:
+    rig = await rig_with((1, 11))
+    start = attrs.evolve(rig.clock.read(), run="next run", boot_id="next start")
+    rig.feed_store.release()
+    rig = OfferRig(rig.service, store=rig.store)
+    watermark = OfferJournal(rig.feed_store, rig.journal._run, is_silent=False, now=start).state.watermark
+    assert watermark.time_at(attrs.evolve(start, loop=start.loop + 30, wall=start.wall - 7200)) < HOUR
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange.platform import clock
-from freight_exchange.platform.clock import Reading, SystemClock, max_elapsed, min_elapsed
+from freight_exchange.platform.clock import Reading, SystemClock, max_elapsed, min_elapsed, rebased
 
 THEN = Reading(run="a", loop=100.0, boot_id="x", boot=1000.0, wall=1.7e9)
 
@@ -45,6 +45,30 @@ def test_two_machines_that_name_no_boot_are_not_one() -> None:
     """Empty boot ids are no proof of the same boot."""
     then = attrs.evolve(THEN, boot_id="")
     assert max_elapsed(then, later(0, 10**6, 20, run="b", boot_id="")) == 20
+
+
+def test_reading_from_before_a_restart_of_the_machine_is_continued_by_its_steady_clocks() -> None:
+    start = later(-90, -900, 7200, run="b", boot_id="y")
+    then = rebased(THEN, start)
+    assert then.wall == THEN.wall
+    assert max_elapsed(then, start) == min_elapsed(then, start) == 7200
+    for wall, longest in ((0.0, 7260.0), (-1e6, 7260.0), (9000.0, 9000.0)):
+        now = later(-30, -840, wall, run="b", boot_id="y")
+        assert (max_elapsed(then, now), min_elapsed(then, now)) == (longest, 7260)
+    next_run = later(-99, -840, 0.0, run="c", boot_id="y")
+    assert max_elapsed(then, next_run) == 7260
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(later(30, 30, 9000), id="the same run"),
+        pytest.param(later(-90, 60, 9000, run="b"), id="the same start of the machine"),
+        pytest.param(later(-90, -900, -5, run="b", boot_id="y"), id="no clock is valid"),
+    ],
+)
+def test_reading_is_kept_if_a_steady_clock_continues_it_or_none_is_valid(now: Reading) -> None:
+    assert rebased(THEN, now) == THEN
 
 
 seconds = st.floats(-1e6, 1e6)

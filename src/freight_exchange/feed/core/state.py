@@ -83,6 +83,11 @@ class State:
         """Return the most seconds that can have passed since the feed was first entered."""
         return self.watermark.time + self.watermark.most(now) + sum(lag.by for lag in self.clock_lags)
 
+    def continued(self, now: Reading, allowance: float) -> State:
+        """Return the state with which a run begins that found this one, with at least the user's allowance."""
+        watermark = self.watermark.continued(now)
+        return attrs.evolve(self, watermark=watermark, allowance=max(self.allowance, allowance))
+
     def dump(self) -> str:
         """Return the state as text."""
         fields = attrs.asdict(self, recurse=True)

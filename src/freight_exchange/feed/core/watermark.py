@@ -13,7 +13,7 @@ from typing import Final, Self
 import attrs
 
 from freight_exchange.models import validation
-from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed
+from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed, rebased
 
 __all__ = [
     "LEAST_RETENTION", "LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for",
@@ -59,6 +59,13 @@ class Watermark:
         """Return the feed's clock at that reading; without a clock, it counts the longest silence possible."""
         passed = self.least(now)
         return self.time + (passed if math.isfinite(passed) else WIDEST)
+
+    def continued(self, now: Reading) -> Self:
+        """Return the same watermark when a run begins, by the steady clocks of its machine if it has restarted.
+
+        They count even if the wall clock, which alone connects both starts, is set before the next complete scan.
+        """
+        return attrs.evolve(self, reading=rebased(self.reading, now))
 
     def followed(self, now: Reading) -> Self:
         """Return a watermark from which the clocks of this machine continue that of another one, which scans.

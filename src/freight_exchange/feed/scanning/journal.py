@@ -74,7 +74,7 @@ class Journal:
         self._rules = Advance(start, allowance)
         fresh = State(watermark=Watermark(0.0, now), allowance=allowance)
         kept = fresh if store.state is None else State.load(store.state)
-        self.state = attrs.evolve(kept, allowance=max(kept.allowance, allowance))
+        self.state = kept.continued(now, allowance)
         self.sizes = PageSizes()
         if kept.longest:
             self.sizes.saw(OPERATION, kept.longest)

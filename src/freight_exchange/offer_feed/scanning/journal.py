@@ -59,7 +59,8 @@ class OfferJournal:
         self._run = run
         self._is_silent = is_silent
         fresh = OfferFeedState(watermark=Watermark(0.0, now))
-        self.state = fresh if store.state is None else OfferFeedState.load(store.state)
+        kept = fresh if store.state is None else OfferFeedState.load(store.state)
+        self.state = attrs.evolve(kept, watermark=kept.watermark.continued(now))
         self.known: dict[int, KnownListing] = {}
         self._rows: dict[int, TrackedRequest] = {}
         self._missed: dict[OfferKey, int] = {}
