@@ -230,10 +230,7 @@ class SinglePass(Generic[T]):
         self.full = self.full and self._short_at is None
         self._short_at = number if is_short else None
         self._at = PageRequest(number + 1, size, "page")
-        if step == "first" and rows > size:
-            # The service has a page size of its own.
-            self._at = PageRequest(number + 1, rows, "page")
-        elif step == "first" and is_short and self._start == 0:
+        if step == "first" and is_short and self._start == 0:
             self.fitting = rows
             self._short_at = None
             self._at = PageRequest(number + 1, rows, "second")

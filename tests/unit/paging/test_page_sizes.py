@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import pytest
-from tests.unit.paging.shelf import ENDS, End, IncompleteError, Shelf, learned, read, reader, same
+from tests.unit.paging.shelf import ENDS, End, IncompleteError, Rows, Shelf, learned, read, reader, same
 
 from freight_exchange.errors import (
     BadRequestError,
@@ -201,3 +201,19 @@ def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:
     shelf = Shelf([*range(17)], own_page_size=10)
     assert read(shelf, page_size=5) == [*range(17)]
     assert [number for number, _ in shelf.requests] == [0, 1, 2]
+
+
+class Joined(Shelf[int]):
+    """A server that cuts pages by requests, and lists up to three bids of each as rows of their own."""
+
+    def _read(self, page: list[int]) -> Rows[int]:
+        return super()._read([10 * request + bid for request in page for bid in range(1 + request % 3)])
+
+
+@pytest.mark.parametrize("sweep", [False, True])
+@pytest.mark.parametrize("identity", [same, None])
+@pytest.mark.parametrize("clamp", [None, 3])
+def test_pages_of_more_rows_than_requested_follow_each_other(sweep: bool, identity: None, clamp: int | None) -> None:
+    shelf = Joined([*range(45)], clamp=clamp)
+    rows = [10 * request + bid for request in range(45) for bid in range(1 + request % 3)]
+    assert read(shelf, page_size=10, sweep=sweep, identity=identity) == rows
