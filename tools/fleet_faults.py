@@ -12,13 +12,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -29,15 +25,15 @@ from typing import Any, Final
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-import psycopg
-from tools.lib.faulted_replica import FaultedReplica
-from tools.lib.fleet_replica import IN_OFFERS, price_of
+from tools.fleet_trial.faulted_replica import FaultedReplica
+from tools.fleet_trial.forks import Forks, revisions
+from tools.fleet_trial.record import DELAYED, LOST, FleetRecord
+from tools.lib.fleet_replica import price_of
 from tools.lib.postgres import PostgresServer, running_server
 
 from freight_exchange.sandbox import FAULTS, Cargo, Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 SUBMIT: Final = "quote/submitoffer"
 REPLICAS: Final = 3
 PUBLISH_INTERVAL: Final = 1.0
@@ -54,7 +50,7 @@ AIM_INTERVAL: Final = 12
 """Faults from one of them to the next."""
 BURST: Final = 8
 """Requests published with such a fault: several offers of a replica are near that moment."""
-LOST: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
+LOSSES: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
 LONGEST_STANDSTILL: Final = 240.0
 
 
@@ -64,38 +60,30 @@ class Trial:
     def __init__(self, server: PostgresServer, sandbox: Exchange, port: int, directory: Path, options: Any) -> None:
         self._server = server
         self._sandbox = sandbox
-        self._directory = directory
+        notes = directory / "notes"
+        self._pause_file = directory / "notes.pause"
         self._wanted: int = options.faults
-        self._faults: Counter[str] = Counter()
-        self._prices: dict[int, Any] = {}
+        self._record = FleetRecord(server, sandbox, notes)
         self._random = Random(options.seed)
         self._next_fault = self._armed_until = 0.0
         self._next_offer, self._next_aim = 0, AIM_INTERVAL
         self._aimed_points = cycle(AIMED_POINTS)
-        self._roots = [ROOT] if options.beside is None else [unpacked(options.beside, directory / "before"), ROOT]
-        self._nurseries: list[asyncio.subprocess.Process] = []
-        self._starts = 0
-        self._is_settling = False
+        self._forks = Forks(revisions(options.beside, directory / "before"), REPLICAS, self._random)
         order = {
             "seed": options.seed,
-            "notes": str(directory / "notes"),
+            "notes": str(notes),
             "log": str(directory / "log"),
             "without": options.without,
         }
         self._replicas = [
-            FaultedReplica(number, server.port, port, self._fork, order, self._random) for number in range(REPLICAS)
+            FaultedReplica(number, server.port, port, self._forks.fork, order, self._random)
+            for number in range(REPLICAS)
         ]
 
     async def run(self) -> dict[str, Any]:
         """Run it, and return the figures."""
         try:
-            for root in self._roots:
-                self._nurseries.append(
-                    await asyncio.create_subprocess_exec(
-                        sys.executable, "-m", "tools.lib.fleet_replica", cwd=root, stdin=asyncio.subprocess.PIPE,
-                        stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": f"{root / 'src'}:{root}"},
-                    )
-                )  # fmt: skip
+            await self._forks.start()
             for replica in self._replicas:
                 await replica.start()
             await self._make_faults()
@@ -103,25 +91,13 @@ class Trial:
         finally:
             for replica in self._replicas:
                 replica.end()
-            for nursery in self._nurseries:
-                nursery.kill()
-                await nursery.wait()
-        return self._counts()
-
-    async def _fork(self, order: dict[str, Any]) -> int:
-        self._starts += 1
-        # The code of this revision comes last, and has the last word.
-        which = 0 if self._starts <= REPLICAS else self._random.randrange(len(self._nurseries))
-        nursery = self._nurseries[-1 if self._is_settling else which]
-        assert nursery.stdin is not None
-        assert nursery.stdout is not None
-        nursery.stdin.write(json.dumps(order).encode() + b"\n")
-        return int(await nursery.stdout.readline())
+            await self._forks.end()
+        return self._record.figures()
 
     async def _make_faults(self) -> None:
         self._next_fault = time.monotonic() + FIRST_FAULT
         next_request = latest = 0.0
-        while self._total() < self._wanted:
+        while self._record.total() < self._wanted:
             now = time.monotonic()
             well = [replica for replica in self._replicas if replica.is_well]
             is_critical = any(now < replica.critical_until for replica in self._replicas)
@@ -129,7 +105,7 @@ class Trial:
             if now >= next_request and not is_critical:
                 self._publish()
                 next_request = now + PUBLISH_INTERVAL
-            is_aim_due = self._total() >= self._next_aim
+            is_aim_due = self._record.total() >= self._next_aim
             self._pause(is_paused=is_critical or now < self._armed_until or is_aim_due)
             if is_critical or now < self._armed_until:
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
@@ -137,18 +113,20 @@ class Trial:
                 # All else waits until every replica is well.
                 if len(well) == REPLICAS:
                     self._aim()
-            elif well and now >= self._next_fault and (len(self._offered()) >= self._next_offer or now >= latest):
+            elif (
+                well and now >= self._next_fault and (now >= latest or len(self._record.offered()) >= self._next_offer)
+            ):
                 self._next_fault = now + self._random.uniform(*BETWEEN_FAULTS)
-                self._next_offer, latest = len(self._offered()) + OFFERS_BETWEEN_FAULTS, now + LONGEST_PAUSE
+                self._next_offer, latest = len(self._record.offered()) + OFFERS_BETWEEN_FAULTS, now + LONGEST_PAUSE
                 await self._make_fault(self._random.choice(well), now, is_calm=len(well) == REPLICAS)
             for replica in self._replicas:
-                await replica.attend(now, self._point_of)
+                await replica.attend(now, self._record.point_of)
             await asyncio.sleep(0.05)
 
     def _publish(self) -> None:
-        quantity = len(self._prices) + 1
+        quantity = len(self._record.prices) + 1
         index = self._sandbox.publish(self._sandbox.shipper, time.time(), Cargo(quantity=quantity))
-        self._prices[index] = price_of(quantity)
+        self._record.prices[index] = price_of(quantity)
 
     async def _make_fault(self, replica: FaultedReplica, now: float, *, is_calm: bool) -> None:
         kinds: dict[str, tuple[int, Callable[[], object]]] = {
@@ -161,16 +139,16 @@ class Trial:
             "exchange stalls": (2, lambda: replica.disturb_service(replica.service.stall, now)),
             "exchange drips": (1, lambda: replica.disturb_service(replica.service.drip, now)),
             "exchange resets": (1, replica.service.reset),
-            "offer delayed, sender ended": (4 if is_calm else 0, lambda: self._delay_offer(replica)),
-            "reply lost": (4, self._lose_reply),
+            DELAYED: (4 if is_calm else 0, lambda: self._delay_offer(replica)),
+            LOST: (4, self._lose_reply),
         }
         (kind,) = self._random.choices([*kinds], [weight for weight, _ in kinds.values()])
         kinds[kind][1]()
         if kind == "database restarts":
             await asyncio.to_thread(self._server.stop, "immediate")
             await asyncio.to_thread(self._server.start)
-        if kind not in ("reply lost", "offer delayed, sender ended"):
-            self._faults[kind] += 1
+        if kind not in (LOST, DELAYED):
+            self._record.count(kind)
 
     def _delay_offer(self, replica: FaultedReplica) -> None:
         self._armed_until = time.monotonic() + ARMED
@@ -178,34 +156,30 @@ class Trial:
 
     def _aim(self) -> None:
         """Freeze all replicas but one at a moment of their next offers, until that one has made all offers."""
-        self._armed_until, self._next_aim = time.monotonic() + ARMED, self._total() + AIM_INTERVAL
+        self._armed_until, self._next_aim = time.monotonic() + ARMED, self._record.total() + AIM_INTERVAL
         point = next(self._aimed_points)
         for replica in self._random.sample(self._replicas, REPLICAS - 1):
-            replica.freeze_at(point, self._has_offered_all, self._armed_until)
+            replica.freeze_at(point, self._record.has_offered_all, self._armed_until)
         for _ in range(BURST):
             self._publish()
 
-    def _has_offered_all(self) -> bool:
-        return {*self._offered()} >= {*self._prices}
-
     def _count_delayed(self) -> None:
         self._armed_until = 0.0
-        self._faults["offer delayed, sender ended"] += 1
+        self._record.count(DELAYED)
 
     def _pause(self, *, is_paused: bool) -> None:
         """Have replicas make no faults of their own."""
-        pause = self._directory / "notes.pause"
         if is_paused:
-            pause.touch()
+            self._pause_file.touch()
         else:
-            pause.unlink(missing_ok=True)
+            self._pause_file.unlink(missing_ok=True)
 
     def _lose_reply(self) -> None:
-        self._sandbox.faults.add(*FAULTS[self._random.choice(LOST)](path=SUBMIT))
+        self._sandbox.faults.add(*FAULTS[self._random.choice(LOSSES)](path=SUBMIT))
 
     async def _settle(self) -> None:
         """Heal everything, and wait until nothing is left to do."""
-        self._is_settling = True
+        self._forks.is_latest = True
         self._sandbox.faults.clear()
         self._pause(is_paused=True)
         found, last_change = (0, 0), time.monotonic()
@@ -213,74 +187,13 @@ class Trial:
             for replica in self._replicas:
                 replica.flow()
                 replica.wake()
-                await replica.attend(time.monotonic() + 10, self._point_of)
-            before, found = found, (len(self._offered()), self._open())
-            if self._has_offered_all() and not found[1]:
+                await replica.attend(time.monotonic() + 10, self._record.point_of)
+            before, found = found, (len(self._record.offered()), self._record.count_open())
+            if self._record.has_offered_all() and not found[1]:
                 return
             if found != before:
                 last_change = time.monotonic()
             await asyncio.sleep(0.5)
-
-    # Figures
-
-    def _notes(self) -> list[tuple[str, str, int]]:
-        """Return what the replicas did to themselves: signals, points and processes."""
-        path = self._directory / "notes"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [(signal, point, int(pid)) for signal, point, pid in (line.split(",") for line in lines)]
-
-    def _point_of(self, pid: int) -> str:
-        """Return the point at which a process stopped itself last."""
-        return next((point for _, point, noted in reversed(self._notes()) if noted == pid), "")
-
-    def _kinds(self) -> Counter[str]:
-        own = Counter(f"{signal} {point}" for signal, point, _ in self._notes())
-        return self._faults + own + Counter({"reply lost": len(self._sandbox.faults.fired)})
-
-    def _total(self) -> int:
-        return self._kinds().total()
-
-    def _offered(self) -> list[int]:
-        return [record.offer.request for record in self._sandbox.audit_log.offers]
-
-    def _open(self) -> int:
-        """Count the deliveries that are not done, and the offers without a result."""
-        query = (
-            "SELECT (SELECT count(*) FROM freight_exchange.delivery WHERE state <> 'done')"
-            " + (SELECT count(*) FROM freight_exchange.effect WHERE key LIKE 'offer:%' AND state <> 'confirmed')"
-        )
-        with psycopg.connect(self._server.url(), autocommit=True) as connection:
-            row = connection.execute(query).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def _counts(self) -> dict[str, Any]:
-        offers = [record.offer for record in self._sandbox.audit_log.offers]
-        offered, kinds = Counter(offer.request for offer in offers), self._kinds()
-        within = sum(
-            count for kind, count in kinds.items()
-            if kind.partition(" ")[2] in IN_OFFERS or kind in ("reply lost", "offer delayed, sender ended")
-        )  # fmt: skip
-        return {
-            "faults": kinds.total(),
-            "  between sending and its end": f"{within} ({within / max(1, kinds.total()):.0%})",
-            "requests": len(self._prices),
-            "offers": len(offers),
-            "offers too many": sum(count - 1 for count in offered.values()),
-            "requests missed": len({*self._prices} - {*offered}),
-            "wrong prices": sum(offer.amount != self._prices[offer.request] for offer in offers),
-            "open at the end": self._open(),
-            "offered twice": sorted(index for index, count in offered.items() if count > 1),
-            "kinds": dict(sorted(kinds.items())),
-        }
-
-
-def unpacked(revision: str, directory: Path) -> Path:
-    """Unpack a revision of the tree into a directory, and return it."""
-    directory.mkdir(parents=True)
-    archive = subprocess.run(["git", "archive", revision], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)
-    return directory
 
 
 async def main() -> int:
@@ -298,12 +211,12 @@ async def main() -> int:
         sandbox = Exchange()
         async with serve_tcp(sandbox) as face:
             port = int(face.url.rpartition(":")[2].partition("/")[0])
-            counts = await Trial(server, sandbox, port, directory, options).run()
-    for label, count in counts.items():
-        print(f"{label:>30}  {count}")
+            figures = await Trial(server, sandbox, port, directory, options).run()
+    for label, figure in figures.items():
+        print(f"{label:>30}  {figure}")
     print(f"{'seconds':>30}  {time.monotonic() - began:.0f}")
     wrong = ("offers too many", "requests missed", "wrong prices", "open at the end")
-    return int(any(counts[label] for label in wrong))
+    return int(any(figures[label] for label in wrong))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tools.lib.tcp_proxy import TcpProxy
+from tools.fleet_trial.tcp_proxy import TcpProxy
 
 __all__ = ["FaultedReplica"]
 
