@@ -114,7 +114,7 @@ async def test_a_reply_counts_though_the_client_is_closed_while_a_hook_hangs(kin
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 @pytest.mark.parametrize("kind", [Kind.READ, Kind.WRITE])
-async def test_a_reply_counts_though_a_hook_awaits_what_was_cancelled(kind: Kind) -> None:
+async def test_reply_counts_if_a_hook_awaits_a_cancelled_task(kind: Kind) -> None:
     sandbox = stocked(Sandbox())
 
     async def hook(event: Event) -> None:

@@ -25,7 +25,7 @@ def test_small_habits_break_no_promise(seed: int) -> None:
     assert [find for find in ran.finds if not find.excuse] == []
 
 
-def test_trio_reports_what_asyncio_reports() -> None:
+def test_reports_are_the_same_on_asyncio_and_trio() -> None:
     reported = [
         [(t.kind, t.index, t.content) for t in watch(draw(1, _QUIET_HABITS), on)[0].reported]
         for on in ("asyncio", "trio")

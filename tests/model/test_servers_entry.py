@@ -93,7 +93,7 @@ def test_cache_of_shuffled_pages_may_hide_a_request_from_the_whole_first_scan() 
     assert reported(standing(Quirks(cache=cache)), 300.0, WIDEST) == [""]
 
 
-def test_service_clock_that_is_set_back_brings_in_what_no_window_listed_before() -> None:
+def test_service_clock_that_is_set_back_lists_requests_that_no_window_listed_before() -> None:
     back = ["a service clock that was set back: its windows list what they did not before"]
     quirks = Quirks(windows="an hour", jumps=((200.0, -3600.0),))
     assert reported(standing(quirks, stamp=-5000.0), 300.0, 345) == back

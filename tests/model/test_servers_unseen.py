@@ -152,7 +152,7 @@ def test_withdrawn_request_that_is_updated_is_to_be_reported() -> None:
     assert back(windows, 5400.0, updated=5300.0) == [""]
 
 
-def test_cache_that_answers_every_window_alike_excuses_only_what_it_showed_to_the_first_scan() -> None:
+def test_cache_that_answers_every_window_alike_excuses_only_requests_of_the_first_scan() -> None:
     pages = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=1e9))
     cache = ["a cache that answers every window alike"]
 

@@ -202,7 +202,7 @@ def test_scans_date_an_update_only_if_they_lacked_the_request_after_its_earlier_
         pytest.param(1200.0, 1300.0, True, id="back before the report"),
     ],
 )
-def test_scan_that_lacked_what_is_gone_still_proves_it_though_older_replies_came_later(
+def test_scan_that_lacked_a_removed_request_proves_it_though_older_replies_came_later(
     as_of: float, back: float | None, *, is_false: bool
 ) -> None:
     run = HandMadeRun()

@@ -41,7 +41,7 @@ def test_a_naive_loop_loses_on_the_same_market(column: str) -> None:
     assert run(setting, LOSERS[column]).missed > 0
 
 
-def test_the_table_reports_what_was_measured() -> None:
+def test_table_has_figures_of_every_algorithm() -> None:
     setting = Setting("calm", "newest", 1, 0.05)
     table = markdown((setting, name, run(setting, name)) for name in ALGORITHMS)
     first, *rest = (part.splitlines() for part in table.split("\n\n"))

@@ -110,7 +110,7 @@ def test_a_promise_that_is_broken_ends_the_demo_with_an_error(name: str, capsys:
     assert "BROKEN" in capsys.readouterr().out
 
 
-def test_what_was_published_and_offered_is_counted_from_both_sides() -> None:
+def test_demo_counts_requests_and_offers_by_the_exchange_and_by_the_bot() -> None:
     exchange = Exchange()
     requests = [exchange.publish(exchange.shipper, 0.0) for _ in range(4)]
     prices = dict.fromkeys(requests, Decimal(100))

@@ -56,7 +56,7 @@ class TestUnit:
 class TestImage:
     STEPS = instructions((DEPLOY / "Containerfile").read_text())
 
-    def test_copies_what_its_context_has(self) -> None:
+    def test_copies_only_files_of_its_context(self) -> None:
         context = set(map(str, context_files()))
         assert {"pyproject.toml", "README.md", "LICENSE", "src/freight_exchange/py.typed"} <= context
         assert not any(path.startswith(("tests", ".git", ".venv")) for path in context)
@@ -100,7 +100,7 @@ class TestRepository:
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
         assert set(re.findall(r"- (?:run: )?make ([a-z-]+)", path.read_text())) <= targets
 
-    def test_forms_ask_for_what_their_fields_name(self) -> None:
+    def test_fields_of_each_form_have_labels_and_ids(self) -> None:
         for form in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("[bf]*.yml"):
             fields = [field for field in loaded(form)["body"] if field["type"] != "markdown"]
             assert all(field["attributes"]["label"] for field in fields)

@@ -61,7 +61,9 @@ def test_the_formatter_of_the_page_lists_the_error_too() -> None:
     ("name", "offers"),
     [("all_handlers.py", 1), ("shared_resources.py", 1), ("postpone.py", 1), ("second_price.py", 2)],
 )
-async def test_handlers_do_what_the_page_lists(name: str, offers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_handlers_of_the_page_make_the_listed_offers(
+    name: str, offers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store, sandbox, code = MemoryStore(), Sandbox(), code_of(BOT, name)
     # Under virtual time a store needs no threads.
     monkeypatch.setattr(
@@ -170,7 +172,7 @@ async def test_a_parked_offer_is_shown_and_resolved(
     assert len(sandbox.audit_log.offers_on(index)) == 1
 
 
-async def test_the_operators_port_reports_what_the_page_lists() -> None:
+async def test_operators_port_reports_the_fields_that_the_page_lists() -> None:
     page, sandbox = REFERENCE.read_text(), Sandbox()
     bot = Bot(sandbox.client(), store=None, start="backfill", port=0)
 

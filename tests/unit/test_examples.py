@@ -110,7 +110,7 @@ def test_journal_of_another_account_is_reported_in_a_sentence(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize("arguments", [[], ["one.csv", "two.csv"]])
-def test_without_one_file_the_error_names_what_to_give(arguments: list[str]) -> None:
+def test_error_for_no_file_or_several_shows_a_usage(arguments: list[str]) -> None:
     assert shipper.run(arguments) == "name one file of requests: python examples/shipper.py examples/requests.csv"
 
 
@@ -256,7 +256,7 @@ def test_the_page_names_the_account_of_each_program_and_gives_the_line_for_it() 
         assert accounts[file.name] == wanted, file.name
 
 
-def test_the_page_lists_what_the_service_needs() -> None:
+def test_page_lists_the_packages_that_the_service_needs() -> None:
     page = (ROOT / "docs" / "examples.md").read_text()
     assert all("pip install fastapi uvicorn" in text for text in (page, service.__doc__))
 

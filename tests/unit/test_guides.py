@@ -27,7 +27,7 @@ from freight_exchange.transport.rules.retry_matrix import (
 DOCS = ROOT / "docs"
 
 
-def test_what_is_tried_again_is_what_the_page_lists() -> None:
+def test_page_lists_the_causes_that_are_retried() -> None:
     causes = {
         "No connection came about": Cause.UNSENT,
         "The network failed after": Cause.INTERRUPTED,

@@ -101,7 +101,7 @@ def test_the_installed_version_is_the_projects() -> None:
     assert metadata.version("freight-exchange") == freight_exchange.__version__
 
 
-def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+def test_changelog_has_a_section_of_unreleased_changes() -> None:
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
 
 

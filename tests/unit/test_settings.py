@@ -147,7 +147,7 @@ class TestCredentials:
             ("me", b"x", settings.PASSWORD_VARIABLE),
         ],
     )
-    def test_what_is_missing_is_named(self, email: Any, password: Any, named: str) -> None:
+    def test_error_names_the_missing_setting(self, email: Any, password: Any, named: str) -> None:
         with pytest.raises(ConfigurationError, match=named) as caught:
             settings.credentials(email, None if password is None else Secret(password), None)
         assert "12345" not in str(caught.value)
@@ -177,7 +177,7 @@ class TestCredentials:
         "value", [None, CANARY, ("me",), ("me", CANARY, "x"), ["me", CANARY], ("me", 5), ("", CANARY), ("me", "")]
     )
     @pytest.mark.parametrize("awaited", [True, False])
-    async def test_what_a_provider_gives_is_checked_and_not_shown(self, value: Any, awaited: bool) -> None:
+    async def test_credentials_of_a_provider_are_checked_and_not_shown(self, value: Any, awaited: bool) -> None:
         async def provider() -> Any:
             return value
 

@@ -198,7 +198,7 @@ def test_the_reference_has_nothing_that_is_gone_and_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in documented() if inspect.isclass(found(path))])
-def test_docstrings_name_what_there_is(path: str) -> None:
+def test_docstrings_name_existing_parameters_and_attributes(path: str) -> None:
     thing = found(path)
     assert inspect.isclass(thing)
     assert thing.__doc__, "no docstring"

@@ -48,7 +48,7 @@ def test_a_ratio_is_taken_within_a_round() -> None:
     assert a_table().median("ours", "cpu") == 30.0
 
 
-def test_rounds_interleave_what_they_compare() -> None:
+def test_each_round_measures_all_that_it_compares_by_turns() -> None:
     order: list[str] = []
     numbers = itertools.count()
     rows = interleaved({name: lambda: {"n": next(numbers)} for name in "ab"}, 2, order.append)
@@ -93,7 +93,7 @@ def test_the_pages_agree_with_their_figures() -> None:
     assert (ROOT / "docs" / "benchmark-figures.md").read_text() == markdown(kept)
 
 
-def test_the_summary_fits_on_a_screen_and_counts_what_is_missed() -> None:
+def test_summary_fits_on_a_screen_and_counts_missed_aims() -> None:
     kept = json.loads((ROOT / "docs" / "data" / "bench.json").read_text())
     page, figures = summary(kept), markdown(kept)
     assert len(page.splitlines()) <= 25

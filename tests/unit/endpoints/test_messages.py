@@ -73,7 +73,7 @@ class TestMessages:
             with pytest.raises(NotFoundError, match=rf"{message}; base_url may be wrong \[POST login"):
                 await exchange.carriers.list()
 
-    async def test_a_rejected_login_reports_what_to_do(self) -> None:
+    async def test_error_of_a_rejected_login_says_how_to_go_on(self) -> None:
         async with ScriptedService(
             replies({}), login=replies({"message": "Wrong password."}, 401)
         ).client() as exchange:

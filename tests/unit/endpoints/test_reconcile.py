@@ -45,7 +45,7 @@ def each_once(name: str, *values: Any) -> pytest.MarkDecorator:
 
 @KINDS
 @pytest.mark.parametrize("applied", [True, False])
-async def test_what_happened_is_reported_and_nothing_is_sent(kind: str, applied: bool) -> None:
+async def test_reconcile_finds_whether_a_write_happened_and_sends_none(kind: str, applied: bool) -> None:
     setup = DoubtfulWrite(kind)
     async with setup.client() as exchange:
         error = await setup.doubt(exchange, applied=applied)

@@ -183,7 +183,9 @@ async def test_a_publication_is_recognised_though_little_comes_back_as_it_was_se
         ({"commodityname": "Oolong", "weight": 200}, NotApplied),
     ],
 )
-async def test_what_is_like_a_publication_without_a_baseline(cargo: dict[str, Any], verdict: type) -> None:
+async def test_similar_requests_decide_about_a_publication_without_a_baseline(
+    cargo: dict[str, Any], verdict: type
+) -> None:
     setup = DoubtfulWrite("publish")
     sent: dict[str, Any] = {
         "commodityname": "Green tea",
@@ -259,7 +261,9 @@ async def test_a_decline_beside_a_selected_offer_that_is_listed_alone() -> None:
     [("declined", Applied), ("rejected", Applied), ("removed", Applied), ("unchanged", NotApplied)],
 )
 @pytest.mark.parametrize("words", ["documented", "upper"])
-async def test_what_becomes_of_a_declined_offer(outcome: str, verdict: type, words: str) -> None:
+async def test_declined_offer_is_recognised_in_each_form_of_the_listing(
+    outcome: str, verdict: type, words: str
+) -> None:
     setup = DoubtfulWrite("decline", decline_outcome=outcome, word_case=words)
     async with setup.client() as exchange:
         await exchange.offers.list().collect()

@@ -202,7 +202,7 @@ class TestErrorsBesideRecords:
                 await exchange.requests.search()
         assert carried(caught.value) == ("quote/getrequests", 200, 1)
 
-    async def test_a_lookup_finds_what_is_there_and_does_not_deny_another(self) -> None:
+    async def test_look_up_in_a_cut_reply_finds_its_record_and_denies_no_other(self) -> None:
         async with ScriptedService(self.CUT).client() as exchange:
             assert (await exchange.requests.get(1)).index == 1
             with pytest.raises(DecodeError, match="an error beside records"):

@@ -133,7 +133,7 @@ async def test_an_account_whose_fields_cannot_be_read_logs_in_and_shows_no_token
 
 
 @pytest.mark.parametrize("resource", ["requests", "offers", "bids", "routes", "carriers", "currencies"])
-async def test_every_public_method_is_documented_with_what_it_raises(resource: str) -> None:
+async def test_docstring_of_every_public_method_lists_its_errors(resource: str) -> None:
     methods = {
         "requests": {"open", "get_open", "search", "get", "publish"},
         "offers": {"list", "get", "search", "approve", "decline"},

@@ -87,7 +87,7 @@ async def test_another_caller_takes_over_where_the_one_that_reads_is_cancelled(c
     assert found[1] > 1
 
 
-async def test_what_a_reader_raises_of_its_own_is_not_shared() -> None:
+async def test_error_of_one_reader_is_not_shared() -> None:
     shared, listing = SharedReadings(), Listing()
 
     async def broken() -> int:

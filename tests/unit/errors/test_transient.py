@@ -48,7 +48,7 @@ def test_transient_errors(error: FreightExchangeError, expected: bool) -> None:
     assert is_transient(error) is expected
 
 
-def test_delay_is_what_the_service_or_the_next_login_asks_for() -> None:
+def test_delay_is_that_of_the_service_or_of_the_next_login() -> None:
     assert retry_delay(RateLimitedError(retry_after=7.5)) == 7.5
     assert retry_delay(held_back(AuthenticationError())) == 4.0
     assert retry_delay(ServerError()) is None

@@ -57,7 +57,7 @@ def test_two_new_states_beside_the_old_one_are_reported_in_turn() -> None:
     assert [(event.previous, event.request) for event in reported(other)] == [(new, newest)]
 
 
-def test_new_is_what_was_never_seen() -> None:
+def test_request_that_was_never_seen_is_new() -> None:
     meaning, known = look([request()])
     (event,) = reported(meaning)
     assert isinstance(event, RequestEvent)
@@ -68,7 +68,7 @@ def test_new_is_what_was_never_seen() -> None:
     assert not again.changed
 
 
-def test_updated_reports_what_differs() -> None:
+def test_updated_event_names_the_fields_that_differ() -> None:
     _, known = look([request(notes="a")])
     meaning, _ = look([request(notes="b", extra={"lane": 4})], known)
     (event,) = reported(meaning)
@@ -94,7 +94,7 @@ def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> 
     assert [event.kind for event in reported(meaning)] == ["updated"]
 
 
-def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
+def test_rule_9_requests_of_a_silent_first_scan_are_new_to_one_that_reports_its_baseline() -> None:
     _, known = look([request()], is_silent=True, baseline_is_new=True)
     meaning, known = look([request()], known, baseline_is_new=True)
     assert [event.kind for event in reported(meaning)] == ["new"]
@@ -102,7 +102,7 @@ def test_rule_9_what_a_first_scan_saw_is_new_to_one_that_hands_out() -> None:
     assert not again.events
 
 
-def test_what_is_known_of_a_request_after_it_was_seen() -> None:
+def test_times_and_scan_of_a_request_are_recorded_when_it_is_seen() -> None:
     _, known = look([request()], unseen_is_recent=False)
     assert known[1] == TrackedRequest(
         index=1, digest=digest(request()), record=wire.keep(request()), version=1, first_seen=1000.0, last_seen=1000.0,
@@ -132,7 +132,7 @@ def test_withdrawn_request_that_returns_unchanged_need_not_be_updated() -> None:
     assert known[1].updated_after == gone.updated_after
 
 
-def test_to_be_listed_again_clears_what_was_missing() -> None:
+def test_request_that_is_listed_again_has_no_missed_scans() -> None:
     _, known = look([request()])
     _, known = look([request()], {1: attrs.evolve(known[1], missed_scans=1)})
     assert known[1].missed_scans == 0
@@ -165,7 +165,7 @@ def test_the_same_written_otherwise_is_the_same(one: bytes, other: bytes) -> Non
         (b'{"index":1,"needdate":"2025-03-01 00:00:00"}', b'{"index":1,"needdate":"2025-03-01 00:00:01"}'),
     ],
 )
-def test_what_differs_differs(one: bytes, other: bytes) -> None:
+def test_digests_of_different_requests_differ(one: bytes, other: bytes) -> None:
     assert digest(wire.recall(one)) != digest(wire.recall(other))
 
 
@@ -173,7 +173,7 @@ def broken(raw: Any) -> DecodeError:
     return DecodeError("text where a number is due", path="raterequests.0.weight", raw=raw)
 
 
-def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_content() -> None:
+def test_rule_7_unreadable_record_is_one_event_for_each_content() -> None:
     meaning, _ = look([], broken=[broken({"index": 4, "weight": "x"}), broken({"weight": "y"})])
     first, second = reported(meaning)
     assert isinstance(first, Unreadable)
@@ -186,7 +186,7 @@ def test_rule_7_what_cannot_be_read_is_an_event_once_for_each_content() -> None:
     assert other.events[0].key not in keys
 
 
-def test_what_cannot_be_read_was_listed_all_the_same() -> None:
+def test_unreadable_record_counts_as_listed() -> None:
     """Or it would be missing, and reported as withdrawn."""
     _, known = look([request()])
     meaning, after = look(

@@ -48,7 +48,7 @@ def earliest(state: State, window: int) -> float:
     return absence_query(state, scan(now, window), now).updated_after
 
 
-def test_what_was_seen_since_a_lag_is_no_older_than_the_clock_shows() -> None:
+def test_time_since_the_end_of_a_lag_is_trusted_to_the_clock() -> None:
     now = reading(10_300.0, later_by_the_wall=7200.0)
     state = with_watermark(STATE, scan(now))
     assert state.clock_lags == (ClockLag(by=7200.0, until=10_240.0),)
@@ -93,7 +93,7 @@ def test_lags_beyond_every_window_are_forgotten_and_many_count_as_fewer() -> Non
     assert sum(lag.by for lag in state.clock_lags) == 40 * 7200.0
 
 
-def test_scan_that_surely_lists_what_may_be_older_looks_back_as_far_as_it_can() -> None:
+def test_window_for_a_request_from_before_a_lag_is_the_widest() -> None:
     state = attrs.evolve(STATE, clock_lags=(ClockLag(by=500_000.0, until=2000.0),))
     now = scan(state.watermark.reading)
     assert recheck_window(state, now, 2000.0, now.began) == 8001.0
@@ -107,7 +107,7 @@ def test_scan_that_finds_out_about_a_lag_has_to_look_back_beyond_it_again() -> N
     assert recheck_window(STATE, scan(later), 10_240.0, later) == 61.0
 
 
-def test_scan_that_surely_lists_what_another_lacks_may_take_twice_as_long() -> None:
+def test_window_for_a_missing_request_allows_a_scan_of_twice_the_time() -> None:
     now = scan(STATE.watermark.reading)
     ended = reading(10_009.0)
     window = recheck_window(STATE, now, 2000.0, ended)
@@ -132,7 +132,7 @@ async def test_withdrawals_after_the_wall_clock_was_set_days_forward_are_reporte
 
 
 @pytest.mark.virtual_time
-async def test_withdrawal_of_what_a_window_has_listed_since_the_wall_clock_was_set_forward_is_reported(
+async def test_withdrawal_is_reported_of_a_request_that_was_listed_after_the_wall_clock_was_set_forward(
     store: Store,
 ) -> None:
     rig = Rig(service := Service(), store=store, interval=300.0)

@@ -42,7 +42,7 @@ async def take(exchange: FreightExchange, count: int, *, backfill: bool = False)
         return [await pulled(feed) for _ in range(count)]
 
 
-async def test_what_is_there_at_the_start_is_handed_out_only_on_request() -> None:
+async def test_requests_listed_at_the_start_are_delivered_only_with_backfill() -> None:
     sandbox = Sandbox()
     first = sandbox.publish()
     async with sandbox.client() as exchange:
@@ -56,7 +56,7 @@ async def test_what_is_there_at_the_start_is_handed_out_only_on_request() -> Non
     assert earliest <= latest
 
 
-async def test_a_change_reports_what_changed() -> None:
+async def test_update_names_the_changed_fields() -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
@@ -121,7 +121,7 @@ async def test_a_server_that_ignores_the_offset_is_watched_as_far_as_it_shows(ca
     assert caplog.text.count("offset") == 1
 
 
-async def test_log_of_an_outage_names_the_service_and_what_comes_next(caplog: pytest.LogCaptureFixture) -> None:
+async def test_log_of_an_outage_names_the_service_and_the_next_step(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "freight_exchange.feed")
     sandbox = Sandbox()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
@@ -178,7 +178,7 @@ async def test_a_slow_service_is_covered_all_the_same_and_not_pressed() -> None:
     assert len(windows(sandbox)) < 110
 
 
-async def test_a_start_in_the_past_hands_out_what_was_updated_since() -> None:
+async def test_start_in_the_past_delivers_requests_updated_since() -> None:
     sandbox = Sandbox()
     sandbox.publish()
     await anyio.sleep(7200)
@@ -257,7 +257,7 @@ async def test_filtered_requests_delay_no_reader() -> None:
 
 
 @pytest.mark.parametrize("index", ["1", None, True, 1.0])
-async def test_what_is_no_index_cannot_be_explained(index: Any) -> None:
+async def test_explain_refuses_an_index_that_is_no_integer(index: Any) -> None:
     sandbox = Sandbox()
     sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:

@@ -82,7 +82,7 @@ async def test_a_new_loop_gets_the_event_in_hand_again(sandbox: Sandbox, listed:
 
 
 @pytest.mark.parametrize("written", [True, False])
-async def test_a_new_loop_gets_what_the_store_has_left_to_do_where_an_acknowledgement_failed(
+async def test_new_loop_gets_events_that_the_store_holds_unacknowledged_after_an_acknowledgement_failed(
     sandbox: Sandbox, listed: list[int], store: Store, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
     """A store may fail when it has written already; what it holds is then not handed out again."""
@@ -105,7 +105,7 @@ async def test_a_new_loop_gets_what_the_store_has_left_to_do_where_an_acknowledg
     assert sorted([*again, first] if written else again) == listed
 
 
-async def test_feed_ack_acknowledges_what_is_in_hand(sandbox: Sandbox, listed: list[int], store: Store) -> None:
+async def test_feed_ack_acknowledges_the_event_in_hand(sandbox: Sandbox, listed: list[int], store: Store) -> None:
     async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill") as feed:
         first = index_of(await anext(feed))
         await feed.ack()
@@ -167,7 +167,9 @@ async def test_a_filter_that_raises_loses_no_event(sandbox: Sandbox, listed: lis
         assert sorted(map(index_of, await anext(batches))) == listed
 
 
-async def test_a_feed_entered_again_hands_out_what_was_in_hand(sandbox: Sandbox, listed: list[int]) -> None:
+async def test_feed_that_is_entered_again_delivers_the_event_that_was_in_hand(
+    sandbox: Sandbox, listed: list[int]
+) -> None:
     async with sandbox.client() as exchange:
         feed = exchange.watch(start="backfill", store=MemoryStore())
         async with feed:
@@ -176,7 +178,7 @@ async def test_a_feed_entered_again_hands_out_what_was_in_hand(sandbox: Sandbox,
             assert await anext(feed) == first
 
 
-async def test_what_the_filter_leaves_out_is_tracked_and_acknowledged(sandbox: Sandbox, store: Store) -> None:
+async def test_excluded_request_is_tracked_and_acknowledged(sandbox: Sandbox, store: Store) -> None:
     where = RequestFilter(origin="Oslo")
     sandbox.publish(Cargo(origin="Bergen"))
     oslo = sandbox.publish(Cargo(origin="Oslo"))

@@ -64,7 +64,7 @@ async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store:
 
 
 @pytest.mark.parametrize("start", STARTS, ids=str)
-async def test_what_is_published_during_the_first_scan_is_new_and_handed_out_soon(store: Store, start: Start) -> None:
+async def test_request_published_during_the_first_scan_is_new_and_handed_out_soon(store: Store, start: Start) -> None:
     service = large_market()
     rig = Rig(service, store=store, start=start)
     await rig.poller.prime()

@@ -49,7 +49,7 @@ def test_an_empty_state_comes_back_too() -> None:
     assert State.load(state.dump()) == state
 
 
-async def test_the_next_run_has_what_this_one_had(store: Store) -> None:
+async def test_next_run_continues_with_the_same_state(store: Store) -> None:
     service = Service(clamp=4)
     rig = await live(service, store)
     service.publish(*range(9))
@@ -61,7 +61,7 @@ async def test_the_next_run_has_what_this_one_had(store: Store) -> None:
     assert rig.journal.state == before
 
 
-async def test_what_cannot_be_written_changes_nothing_and_is_found_again(
+async def test_failed_commit_changes_nothing_and_its_request_is_found_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = Service()
@@ -136,7 +136,7 @@ async def test_a_late_find_never_shortens_the_allowance(store: Store, allowance:
     assert rig.journal.state.allowance == max(1800.0, allowance)
 
 
-async def test_what_the_narrow_scan_lists_too_was_not_late(store: Store) -> None:
+async def test_request_that_the_narrow_scan_lists_too_was_not_late(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     for number in range(60):
@@ -146,7 +146,7 @@ async def test_what_the_narrow_scan_lists_too_was_not_late(store: Store) -> None
     assert rig.journal.state.allowance == 60.0
 
 
-async def test_the_allowance_shrinks_again_from_day_to_day_but_not_below_what_was_asked_for(store: Store) -> None:
+async def test_allowance_shrinks_from_day_to_day_but_not_below_the_users(store: Store) -> None:
     service = Service(late=400.0)
     rig = await live(service, store, interval=150.0)
     service.publish(1)
@@ -173,7 +173,7 @@ async def test_a_row_missed_by_a_scan_that_failed_is_not_held_against_it(store: 
     assert [rig.seen(index).missed_scans for index in (1, 2, 3)] == [0, 0, 0]
 
 
-async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_and_no_refused_size_asked_for(
+async def test_finds_of_look_ups_have_page_sizes_learned_anew_at_intervals_without_refused_sizes(
     store: Store,
 ) -> None:
     rig = await live(Service(), store)
@@ -188,7 +188,7 @@ async def test_what_look_ups_find_has_page_sizes_learned_anew_once_in_a_while_an
     assert rig.journal.sizes.clamp(OPERATION) == 20
 
 
-async def test_page_read_beside_a_scan_is_recorded_but_for_what_the_scans_own_page_shows_as_it_was(
+async def test_page_read_beside_a_scan_is_recorded_except_requests_of_the_scans_own_page(
     store: Store,
 ) -> None:
     service = Service()

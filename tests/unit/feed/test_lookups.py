@@ -20,7 +20,7 @@ def missed(index: int, *, missing: int = 2) -> TrackedRequest:
     )
 
 
-def test_what_one_scan_has_lacked_is_not_looked_up() -> None:
+def test_request_that_one_scan_has_lacked_is_not_looked_up() -> None:
     lookups = Lookups()
     lookups.update([missed(1, missing=1)], long_ago=0.0)
     assert not lookups
@@ -60,7 +60,7 @@ def test_ten_are_looked_up_after_a_scan_and_the_others_after_the_next() -> None:
     assert counts == [10, 10, 5]
 
 
-def test_what_is_listed_is_looked_up_no_more() -> None:
+def test_request_that_is_listed_again_is_not_looked_up() -> None:
     lookups = Lookups()
     lookups.update([missed(1), missed(2)], long_ago=0.0)
     lookups.close_listed(frozenset({1}))
@@ -68,7 +68,7 @@ def test_what_is_listed_is_looked_up_no_more() -> None:
     assert lookups.next_row().index == 2
 
 
-def test_what_was_seen_a_moment_ago_is_looked_up_only_when_all_of_the_service_can_have_it() -> None:
+def test_request_seen_a_moment_ago_is_looked_up_only_after_the_allowance() -> None:
     lookups = Lookups()
     lookups.update([missed(1)], long_ago=-1.0)
     assert not lookups

@@ -35,7 +35,7 @@ def test_the_deepest_whose_turn_has_come_goes_first(now: float, tier: object) ->
     assert due_tier(ALL_AT_0, now) is tier
 
 
-def test_what_was_never_done_is_due() -> None:
+def test_tier_that_was_never_scanned_is_due() -> None:
     assert due_tier({}, 0.0) is DEEPEST
     assert due_tier({DEEPEST.name: 0.0}, 1.0) is SIX_HOURS
 

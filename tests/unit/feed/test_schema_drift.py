@@ -153,7 +153,7 @@ def test_field_that_a_request_on_the_page_still_has_was_not_removed_by_the_servi
         pytest.param(None, {"updated"}, id="unknown"),
     ],
 )
-def test_a_narrow_look_shows_a_deep_one_what_may_have_been_updated(
+def test_narrow_scan_shows_a_deep_one_which_requests_may_have_been_updated(
     listed: frozenset[int] | None, kinds: set[str]
 ) -> None:
     first, known = look(shape(10))

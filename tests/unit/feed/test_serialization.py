@@ -73,7 +73,7 @@ def test_a_request_that_was_kept_and_cannot_be_read_is_the_stores_trouble(kept: 
 @pytest.mark.parametrize(
     "payload", [b"", b"{", b"[]", b"{}", b'{"since":"now","until":1}', b'{"since":1e99,"until":1}']
 )
-def test_what_cannot_be_read_back_is_reported(payload: bytes) -> None:
+def test_stored_event_that_cannot_be_read_raises_an_error_about_the_version(payload: bytes) -> None:
     with pytest.raises(StoreError, match=r"an event \(gap\) .* another version"):
         unpack("gap", payload)
     with pytest.raises(StoreError, match="another version"):

@@ -54,7 +54,7 @@ def test_each_verdict() -> None:
     assert verdict(ROW) == "handed-out"
 
 
-def test_what_waits_is_judged_by_its_own_content() -> None:
+def test_waiting_event_is_filtered_by_its_own_content() -> None:
     oslo = RequestEvent(
         kind="new",
         request=RateRequest(index=4, origin="Oslo"),
@@ -75,7 +75,7 @@ def test_a_known_request_that_cannot_be_read_any_more_reports_it() -> None:
     assert verdict(ROW, event("unreadable", acknowledged=True), again) == "handed-out"
 
 
-def test_what_the_filter_leaves_out_reports_by_what() -> None:
+def test_explanation_of_an_excluded_request_names_the_field() -> None:
     explanation = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=RequestFilter(origin="Bergen"))
     assert explanation.verdict == "excluded"
     assert "origin" in explanation.sentence
@@ -99,14 +99,14 @@ def test_what_the_filter_leaves_out_reports_by_what() -> None:
         ([], "handed-out", "handed out, or excluded by a filter, longer ago than events are kept"),
     ],
 )
-def test_what_an_earlier_filter_left_out_was_not_handed_out(
+def test_request_that_an_earlier_filter_excluded_was_not_handed_out(
     events: list[StoredEvent], verdict: str, sentence: str, where: RequestFilter | None
 ) -> None:
     explanation = explain(4, ROW, events, state=STATE, time=1000.0, wall=1.7e9, where=where)
     assert (explanation.verdict, explanation.sentence) == (verdict, f"request 4 was {sentence}")
 
 
-def test_what_became_of_one_that_is_kept_no_longer_is_not_certain() -> None:
+def test_explanation_of_a_request_that_is_no_longer_kept_leaves_open_why() -> None:
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     for where in (None, RequestFilter(origin="Oslo")):
         explanation = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)
@@ -115,7 +115,7 @@ def test_what_became_of_one_that_is_kept_no_longer_is_not_certain() -> None:
         )
 
 
-def test_what_the_filter_is_about_to_pass_over_was_not_handed_out() -> None:
+def test_waiting_event_that_the_filter_will_exclude_was_not_handed_out() -> None:
     """It has changed since into one that the filter wants; that is no event where all requests changed alike."""
     bergen = RequestEvent(
         kind="new",
@@ -255,7 +255,7 @@ async def test_a_request_from_unseen_to_handed_out_to_withdrawn() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_was_left_out_is_never_called_handed_out() -> None:
+async def test_excluded_request_is_never_called_handed_out() -> None:
     sandbox = Sandbox()
     sandbox.publish()
     async with (
@@ -276,7 +276,7 @@ async def test_what_was_left_out_is_never_called_handed_out() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_what_an_earlier_run_left_out_is_not_called_handed_out(store: Store) -> None:
+async def test_request_that_an_earlier_run_excluded_is_not_called_handed_out(store: Store) -> None:
     sandbox = Sandbox()
     oslo, bergen = (sandbox.publish(Cargo(origin=origin)) for origin in ("Oslo", "Bergen"))
 

@@ -104,7 +104,7 @@ async def test_a_page_that_was_overwritten_is_found_before_anything_is_written(p
         await refused(exchange, path, "damaged")
 
 
-async def test_a_log_whose_end_was_torn_keeps_what_was_committed_before(path: Path, tmp_path: Path) -> None:
+async def test_write_ahead_log_with_a_torn_end_keeps_earlier_commits(path: Path, tmp_path: Path) -> None:
     sandbox = Sandbox()
     first = sandbox.publish()
     copies = tmp_path / "copies"
@@ -148,7 +148,7 @@ def cramped(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Cramped]]:
         yield Cramped
 
 
-async def test_a_full_disk_is_reported_and_what_did_not_fit_comes_when_there_is_room(
+async def test_full_disk_is_reported_and_events_that_did_not_fit_come_when_there_is_room(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = Sandbox()
@@ -221,7 +221,7 @@ async def test_the_store_of_another_account_or_service_is_refused(path: Path) ->
 # Newer
 
 
-async def test_a_newer_schema_is_refused_and_read_again_by_what_wrote_it(path: Path) -> None:
+async def test_newer_schema_is_refused_and_its_own_version_still_reads_it(path: Path) -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
     async with sandbox.client() as exchange:

@@ -141,7 +141,7 @@ async def test_rule_3_a_reply_without_the_listing_is_never_an_empty_one(
     assert rig.event_keys == [("new", 1)]
 
 
-async def test_rule_4_a_scan_that_fails_half_way_reports_what_it_saw_and_proves_nothing(store: Store) -> None:
+async def test_rule_4_scan_that_fails_half_way_reports_its_requests_and_proves_nothing(store: Store) -> None:
     service = Service(clamp=2)
     rig = await live(service, store)
     watermark = rig.journal.state.watermark
@@ -165,7 +165,7 @@ async def test_rule_4_the_page_is_asked_for_again_and_not_the_scan(store: Store)
     assert len(rig.event_keys) == 3
 
 
-async def test_rule_5_what_shows_up_too_late_for_narrow_scans_is_found_by_deep_ones(store: Store) -> None:
+async def test_rule_5_request_shown_too_late_for_narrow_scans_is_found_by_deep_ones(store: Store) -> None:
     service = Service(late=400.0)
     rig = await live(service, store)
     service.publish(1)

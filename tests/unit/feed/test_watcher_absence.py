@@ -216,7 +216,7 @@ async def test_second_time_without_many_requests_withdraws_none_that_were_listed
     assert ("updated", 1) in rig.event_keys[-12:]
 
 
-async def test_request_that_doubtful_scans_list_is_not_looked_up_for_what_earlier_ones_lacked(store: Store) -> None:
+async def test_request_that_a_doubtful_scan_lists_is_not_looked_up_though_earlier_scans_lacked_it(store: Store) -> None:
     rig = Rig(service := Partial(), store=store, interval=300.0)
     await rig.prime()
     service.publish(*range(1, 13))

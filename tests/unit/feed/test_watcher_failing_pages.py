@@ -80,7 +80,7 @@ async def test_a_lively_listing_comes_to_its_end_under_a_limit_of_rate(store: St
     assert not scans(rig, complete=False)["five days"]
 
 
-async def test_what_is_recent_is_not_asked_for_without_end(store: Store) -> None:
+async def test_recent_updates_that_fail_are_not_requested_without_end(store: Store) -> None:
     service = Service(clamp=20, latency=1.0)
     service.publish(*range(1, 61), age=DAY)
     refused: list[float] = []
@@ -127,7 +127,7 @@ async def test_a_page_that_reports_an_error_counts_as_failed_and_its_rows_count(
     assert rig.journal.state.watermark != watermark
 
 
-async def test_what_a_deep_scan_has_read_is_kept_when_a_page_fails(store: Store) -> None:
+async def test_pages_of_a_deep_scan_are_kept_when_a_later_page_fails(store: Store) -> None:
     service = Service(clamp=3, latency=0.5)
     rig = await live(service, store)
     service.publish(*range(1, 31))

@@ -51,7 +51,7 @@ class HidesFromLookUps(Service):
 
 
 @pytest.mark.parametrize("interval", [30.0, 300.0])
-async def test_what_was_shown_late_is_not_withdrawn_as_narrow_scans_do_not_reach_back_to_it(
+async def test_request_that_was_shown_late_is_not_withdrawn_though_narrow_scans_lack_it(
     store: Store, interval: float
 ) -> None:
     service = HidesFromLookUps()
@@ -69,7 +69,7 @@ async def test_what_was_shown_late_is_not_withdrawn_as_narrow_scans_do_not_reach
     assert [event for event in rig.event_keys if event[1] == 1] == [("new", 1)]
 
 
-async def test_what_a_deep_scan_found_and_the_next_one_lacks_is_withdrawn_within_two_scans(store: Store) -> None:
+async def test_request_that_the_next_scan_after_a_deep_one_lacks_is_withdrawn_within_two_scans(store: Store) -> None:
     service = Service()
     service.publish(9)
     rig = await live(service, store, interval=300.0)
@@ -197,7 +197,7 @@ async def test_a_service_that_ignores_the_offset_is_reported_in_the_status(store
     assert len(rig.event_keys) == 70
 
 
-async def test_a_reader_who_leaves_in_the_middle_does_not_widen_what_follows_for_long(store: Store) -> None:
+async def test_reader_who_leaves_in_the_middle_widens_the_next_scans_only_briefly(store: Store) -> None:
     service = Service(clamp=20, latency=1.0)
     rig = await live(service, store)
     service.publish(*range(40))
@@ -277,7 +277,7 @@ async def test_after_a_schema_change_an_update_of_that_field_alone_is_reported(s
     assert rig.event_keys[10:] == [("updated", 10)]
 
 
-async def test_a_machine_that_was_saved_cannot_date_what_happened(store: Store) -> None:
+async def test_bounds_of_an_event_include_the_time_that_a_machine_was_suspended(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     await rig.scan(3)
@@ -348,7 +348,7 @@ async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store
     assert rig.event_keys == [("new", 1)]
 
 
-async def test_what_a_shipper_completes_within_one_poll_is_updated(store: Store) -> None:
+async def test_request_that_a_shipper_completes_within_one_poll_is_updated(store: Store) -> None:
     service = Service()
     service.publish(*range(100, 150), incoterm="CIF")
     rig = await live(service, store)

@@ -42,7 +42,7 @@ async def test_a_listing_that_grows_as_fast_as_it_is_read_is_read_to_its_end(sto
     assert max(Counter(rig.event_keys).values()) == 1
 
 
-async def test_what_is_recent_is_read_to_its_end_however_long_that_is(store: Store) -> None:
+async def test_recent_updates_are_read_to_their_end_however_many(store: Store) -> None:
     service = Service(clamp=5, latency=1.0)
     service.publish(*range(1, 601), age=DAY)
     reported = [0.0]
@@ -91,7 +91,7 @@ async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(st
     assert any(window >= 1800 for window in pages[first_deep + 40 :])
 
 
-async def test_what_a_deep_scan_finds_is_handed_out_before_its_end(store: Store) -> None:
+async def test_finds_of_a_deep_scan_are_handed_out_before_its_end(store: Store) -> None:
     service = Service(clamp=3, latency=1.0)
     rig = await live(service, store)
     service.late = HOUR
@@ -130,7 +130,7 @@ async def test_a_reader_with_little_patience_comes_to_the_end_of_a_scan(store: S
     assert rig.journal.state.watermark.least(rig.clock.read()) < 60
 
 
-async def test_a_page_that_could_not_be_written_does_not_turn_back_what_came_after(
+async def test_page_that_could_not_be_written_does_not_undo_later_updates(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = Service(clamp=3)

@@ -272,7 +272,7 @@ async def test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing(
 
 
 @virtual_time
-async def test_withdrawal_is_reported_once_look_ups_find_what_is_listed(store: Store) -> None:
+async def test_withdrawal_is_reported_once_look_ups_find_listed_requests(store: Store) -> None:
     service = Mute(mute=frozenset({1, 2, 3}))
     rig = await live(service, store)
     service.publish(1, 2, 3)

@@ -72,7 +72,7 @@ def test_a_rest_doubles_up_to_the_time_between_two(planner: Planner) -> None:
         now += seconds
 
 
-def test_a_success_as_deep_ends_the_rests_of_what_is_less_deep(planner: Planner) -> None:
+def test_success_ends_the_rests_of_tiers_that_are_no_deeper(planner: Planner) -> None:
     state = after(30.0, half_an_hour=HOUR)
     planner.record_failure(HALF_AN_HOUR, 2 * DAY)
     planner.record_failure(DEEPEST, 2 * DAY)
@@ -81,7 +81,7 @@ def test_a_success_as_deep_ends_the_rests_of_what_is_less_deep(planner: Planner)
     assert planner.failing == {DEEPEST.name}
 
 
-def test_once_what_failed_goes_well_the_trouble_is_over_at_every_depth(planner: Planner) -> None:
+def test_success_of_the_tier_that_failed_last_ends_the_rests_of_all_tiers(planner: Planner) -> None:
     planner.record_failure(DEEPEST, 2 * DAY)
     planner.record_failure(NARROW, 2 * DAY)
     planner.record_success(NARROW, 95, 95, at(2 * DAY), is_doubtful=False)
@@ -105,14 +105,14 @@ def test_a_long_allowance_alone_makes_no_look_a_deep_one(planner: Planner) -> No
     assert plan(planner, after(30.0, allowance=1800.0)) == ScanPlan(NARROW, 1835, 1835)
 
 
-def test_what_a_scan_lacked_is_looked_for_again_as_far_back(planner: Planner) -> None:
+def test_scan_that_lacked_a_request_is_followed_by_one_as_wide(planner: Planner) -> None:
     planner.record_success(NARROW, 600, 600, at(2 * DAY - 30), is_doubtful=True)
     assert plan(planner, after(30.0)) == ScanPlan(NARROW, 635, 95)
     planner.record_success(NARROW, 635, 635, at(2 * DAY), is_doubtful=False)
     assert plan(planner, after(30.0)).window == 95
 
 
-def test_what_a_deep_scan_lacked_is_looked_for_by_a_deep_one(planner: Planner) -> None:
+def test_deep_scan_that_lacked_a_request_is_followed_by_a_deep_one(planner: Planner) -> None:
     planner.record_success(SIX_HOURS, SIX_HOURS.window, SIX_HOURS.window, at(2 * DAY - 30), is_doubtful=True)
     follow_up = plan(planner, after(30.0))
     assert follow_up.tier is SIX_HOURS
@@ -133,7 +133,7 @@ def test_a_follow_up_rests_too(planner: Planner) -> None:
     assert plan(planner, after(30.0), now=2 * DAY + 30).tier is DEEPEST
 
 
-def test_what_took_a_deep_scan_long_makes_no_narrow_one_wide(planner: Planner) -> None:
+def test_slow_deep_scan_makes_no_narrow_one_wide(planner: Planner) -> None:
     planner.record_duration(DEEPEST, 4 * HOUR)
     assert plan(planner, after(30.0)).window == 95
     assert plan(planner, after(HOUR)).window > 5 * HOUR

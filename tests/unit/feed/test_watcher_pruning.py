@@ -59,7 +59,7 @@ async def test_a_store_that_does_not_return_whether_more_is_due_prunes_once_an_h
     assert min(later - one for one, later in zip(pruned.times, pruned.times[1:], strict=False)) >= HOUR
 
 
-async def test_what_comes_faster_than_one_part_in_an_hour_is_let_go_of_all_the_same(
+async def test_store_that_grows_faster_than_one_part_an_hour_is_pruned_all_the_same(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_sql, "_PRUNE_BATCH", 2)

@@ -30,7 +30,7 @@ async def test_rule_7_new_updated_there_and_back(store: Store) -> None:
     assert rig.event_keys == [("new", 1), ("updated", 1), ("updated", 1)]
 
 
-async def test_rule_7_what_cannot_be_read_is_reported_once_and_before_the_cover_moves(store: Store) -> None:
+async def test_rule_7_unreadable_record_is_reported_once_and_before_the_watermark_moves(store: Store) -> None:
     service = Service(broken=(DecodeError("bad", raw={"index": 9, "weight": "x"}),))
     rig = Rig(service, store=store)
     await rig.prime()
@@ -61,7 +61,7 @@ async def test_rule_7_withdrawn_is_looked_up_after_two_scans_have_lacked_it(stor
     assert event.previous == event.request
 
 
-async def test_rule_7_what_left_the_window_is_not_withdrawn(store: Store) -> None:
+async def test_rule_7_request_that_left_the_window_is_not_withdrawn(store: Store) -> None:
     """Only a window that provably holds the last update can lack a request."""
     service = Service()
     rig = await live(service, store, interval=1200.0)
@@ -72,7 +72,7 @@ async def test_rule_7_what_left_the_window_is_not_withdrawn(store: Store) -> Non
     assert not service.lookups
 
 
-async def test_rule_7_what_a_look_up_finds_is_not_withdrawn(store: Store) -> None:
+async def test_rule_7_request_that_a_look_up_finds_is_not_withdrawn(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(1)
@@ -175,7 +175,7 @@ async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> Non
     assert rig.event_keys == [("new", 1)]
 
 
-async def test_what_was_late_happened_no_earlier_than_its_bound(store: Store) -> None:
+async def test_late_update_happened_within_the_bounds_of_its_event(store: Store) -> None:
     service = Service(late=50.0)
     rig = await live(service, store)
     happened = datetime.fromtimestamp(rig.clock.read().wall, UTC)

@@ -32,7 +32,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
     return rig
 
 
-async def test_rule_9_now_reports_nothing_of_what_is_there_and_all_that_comes(store: Store) -> None:
+async def test_rule_9_start_now_reports_nothing_that_is_listed_and_every_later_change(store: Store) -> None:
     service = Service(clamp=3)
     service.publish(*range(10), age=HOUR)
     rig = await live(service, store)
@@ -78,7 +78,7 @@ async def test_rule_9_backfill_reports_all_and_each_once_though_the_first_scan_f
     assert Counter(rig.event_keys) == {("new", index): 1 for index in (1, 2, 3, 4, 5)}
 
 
-async def test_rule_9_a_time_reports_what_was_updated_within_it(store: Store) -> None:
+async def test_rule_9_start_with_a_time_reports_requests_updated_within_it(store: Store) -> None:
     service = Service()
     service.publish(1, age=2 * HOUR)
     service.publish(2, age=HOUR / 2)

@@ -61,7 +61,7 @@ def test_scan_within_its_time_is_covered_for_any_window(
     assert window == WIDEST or window >= elapsed + allowance + expected
 
 
-def test_the_time_of_a_scan_is_what_all_but_one_in_a_hundred_stay_within() -> None:
+def test_expected_time_of_a_scan_is_that_of_ninety_nine_in_a_hundred() -> None:
     times = ScanTimes()
     assert times.expected() == SCAN_TIME
     for _ in range(99):

@@ -92,7 +92,7 @@ async def test_start_decides_about_pending_offers(start: Any) -> None:
     assert amounts == [800 if start == "now" else 900]
 
 
-async def test_filter_narrows_what_is_delivered_and_not_what_is_tracked() -> None:
+async def test_filter_limits_events_and_not_tracked_offers() -> None:
     sandbox = Sandbox()
     request = sandbox.publish()
     cheap = OfferFilter(currency=840, max_amount=850)

@@ -49,7 +49,7 @@ def unproven() -> tuple[WindowWalk[int], Shelf[int]]:
     return walk, shelf
 
 
-def test_a_round_that_proves_nothing_reports_what_it_brought() -> None:
+def test_round_that_proves_nothing_reports_its_rows() -> None:
     walk, shelf = sweep(), Shelf(sorted(THERE))
     assert not walk.unexplained
     one_round(walk, shelf, insert(100))
@@ -57,7 +57,7 @@ def test_a_round_that_proves_nothing_reports_what_it_brought() -> None:
     assert walk.unexplained == THERE | {100}
 
 
-def test_a_later_round_reports_only_what_it_was_the_first_to_bring() -> None:
+def test_later_round_reports_only_rows_that_no_round_had() -> None:
     walk, shelf = unproven()
     walk.excuse(frozenset())
     assert one_round(walk, shelf, insert(101)) == {101}
@@ -79,7 +79,7 @@ def test_a_round_that_brings_nothing_leaves_nothing_to_explain() -> None:
     assert not walk.unexplained
 
 
-def test_rounds_that_bring_only_what_is_recent_come_to_an_end() -> None:
+def test_rounds_that_bring_only_recent_rows_come_to_an_end() -> None:
     walk, shelf = unproven()
     walk.excuse(frozenset({100}))
     for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):
@@ -99,7 +99,7 @@ def test_without_an_excuse_they_never_do() -> None:
 
 
 @pytest.mark.parametrize("place", range(ROUNDS_WITHOUT_NEWS))
-def test_a_round_that_brings_more_than_what_is_recent_makes_the_count_begin_anew(place: int) -> None:
+def test_round_that_brings_more_than_recent_rows_restarts_the_count(place: int) -> None:
     walk, shelf = unproven()
     walk.excuse(frozenset())
 

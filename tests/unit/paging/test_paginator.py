@@ -83,7 +83,7 @@ async def test_a_start_that_is_no_page_number_is_refused(serve: MakeServer, star
         serve(1).listing().pages(start=start)
 
 
-async def test_a_listing_that_never_stands_still_is_an_error_after_what_was_found(serve: MakeServer) -> None:
+async def test_listing_that_never_stands_still_raises_after_the_rows_that_were_found(serve: MakeServer) -> None:
     server = serve(20)
     server.shelf.clamps = lambda before: server.shelf.rows.insert(0, 1000 + before)
     found: list[int] = []

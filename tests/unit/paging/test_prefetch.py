@@ -51,7 +51,7 @@ async def test_a_listing_of_one_short_page_is_looked_past_once_in_any_window(ser
     assert server.shelf.requests == [(0, 10), (1, 5)]
 
 
-async def test_no_page_is_asked_for_ahead_of_what_the_server_makes_of_its_size(serve: MakeServer) -> None:
+async def test_no_page_is_prefetched_before_the_servers_page_size_is_known(serve: MakeServer) -> None:
     server = serve(50)
     server.shelf.clamp, server.shelf.stride = 7, "asked"
     assert await server.listing(window=4, page_size=20).collect() == [*range(50)]
@@ -130,7 +130,7 @@ async def test_reader_that_leaves_cancels_requests_in_flight(serve: MakeServer, 
     assert (sorted(server.cancelled), server.under_way) == ([2, 3, 4], 0)
 
 
-async def test_the_end_cancels_what_is_beyond_it(serve: MakeServer) -> None:
+async def test_end_of_the_listing_cancels_requests_for_later_pages(serve: MakeServer) -> None:
     server = serve(25)
     server.gates = {number: anyio.Event() for number in range(4, 9)}
     pages = server.listing(window=4).pages()

@@ -137,7 +137,7 @@ def test_forked_child_does_not_hold_the_lock(path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
-def test_private_lock_refuses_what_is_no_regular_file(path: Path, tmp_path: Path) -> None:
+def test_private_lock_refuses_a_pipe_and_a_link(path: Path, tmp_path: Path) -> None:
     os.mkfifo(path)
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for place in (path, tmp_path / "link"):

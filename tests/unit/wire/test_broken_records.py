@@ -91,7 +91,7 @@ class TestBrokenRecords:
             wire.rows({"raterequests": {"index": index}}, wire.REQUESTS)
         assert caught.value.path == "raterequests"
 
-    def test_what_may_be_a_secret_is_not_kept(self) -> None:
+    def test_raw_record_hides_secrets(self) -> None:
         with pytest.raises(DecodeError) as caught:
             wire.rows({"user": {"access_token": "canary", "email": "a"}}, wire.REQUESTS)
         assert caught.value.raw == {"user": {"access_token": "***", "email": "a"}}

@@ -63,7 +63,7 @@ def test_records_after_the_described_ones_are_read_as_the_first_are(tail: list[A
 @pytest.mark.parametrize(
     "raws", [[{"index": number, **WAYS[number % 3]} for number in range(2000)], [5] * 2000], ids=["records", "numbers"]
 )
-def test_what_breaks_as_the_first_ones_did_is_not_read_in_full(
+def test_records_that_break_as_the_first_hundred_did_are_not_read_in_full(
     raws: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     readings = 0

@@ -176,7 +176,7 @@ def deep(levels: int) -> object:
     return value
 
 
-def test_what_is_sent_nests_as_deep_as_what_is_read() -> None:
+def test_sent_json_may_nest_as_deep_as_read_json() -> None:
     assert parse(dump(deep(64))) == deep(64)
     with pytest.raises(ValidationError):
         dump(deep(65))

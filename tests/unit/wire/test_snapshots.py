@@ -59,7 +59,7 @@ def digits(value: object) -> object:
 @given(raws)
 @example({"index": 1, "needdate": "soon", "qty": Decimal("1.5"), "hazardous": "maybe", "status": "Frozen"})
 @example({"index": 1, "tags": [{"a": [Decimal("1.500"), None, True, {"b": {}}]}, []], "": ""})
-def test_recalled_is_what_was_kept(raw: dict[str, Any]) -> None:
+def test_recalled_request_equals_the_kept_one(raw: dict[str, Any]) -> None:
     try:
         request = decoded(written(raw))
     except DecodeError:
@@ -99,7 +99,7 @@ def test_an_unknown_whole_number_as_long_as_the_decoder_takes_it(digits: int) ->
     assert wire.recall(wire.keep(request)) == request
 
 
-def test_what_fitted_into_a_reply_is_never_too_large_to_be_read_back() -> None:
+def test_request_of_a_largest_reply_can_be_kept_and_recalled() -> None:
     """Of each of these bytes the text that is kept has six."""
     request = decoded(b'{"index":1,"notes":"%b"}' % (b"\x01" * 1_700_000))
     assert len(wire.keep(request)) > 10_000_000

@@ -42,7 +42,7 @@ def test_another_word_that_is_no_answer_is_no_change() -> None:
 @pytest.mark.parametrize(
     "change", [{"amount": Decimal(901)}, {"currency": 2}, {"terms": "collect"}, {"rates": {"A": 1}}]
 )
-def test_offer_that_differs_from_what_the_handler_saw_is_not_approved(change: dict[str, Any]) -> None:
+def test_offer_that_has_changed_since_the_handler_saw_it_is_not_approved(change: dict[str, Any]) -> None:
     listed = attrs.evolve(OFFER, **change)
     with pytest.raises(OfferChangedError, match=f"has changed since the handler saw it: {next(iter(change))}"):
         check_against(Listing(index=4, offers=(listed,)), APPROVAL, OFFER)

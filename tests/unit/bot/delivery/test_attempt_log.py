@@ -105,7 +105,7 @@ FAILED = Decision(ending="failed", state="ready", delay=1.2, error="LookupError:
         ),
     ],
 )
-def test_line_has_handler_request_attempt_error_and_what_comes_next(
+def test_line_has_handler_request_attempt_error_and_next_step(
     log: pytest.LogCaptureFixture,
     row: Delivery,
     decision: Decision,

@@ -184,7 +184,7 @@ def test_command_with_password_keeps_no_login(shell: Shell) -> None:
     assert not login_file(shell).exists()
 
 
-def test_login_asks_on_terminal_for_what_is_missing(fresh_shell: Shell) -> None:
+def test_login_asks_on_a_terminal_for_missing_settings(fresh_shell: Shell) -> None:
     fresh_shell.set("FREIGHT_EXCHANGE_EMAIL", "forwarder@demo.example")
     result = fresh_shell("login", typed=f"{fresh_shell.url}\nforwarder\n")
     assert result.status == 0, result.err
@@ -214,7 +214,7 @@ def test_command_of_another_account_names_its_login(fresh_shell: Shell) -> None:
     )
 
 
-def test_login_without_terminal_names_what_is_missing(fresh_shell: Shell) -> None:
+def test_login_without_a_terminal_names_missing_settings(fresh_shell: Shell) -> None:
     assert "no URL: give --url or set FREIGHT_EXCHANGE_URL; there is no terminal" in fresh_shell("login").err
     fresh_shell.set("FREIGHT_EXCHANGE_URL", fresh_shell.url)
     assert "no account: give --email" in fresh_shell("login").err

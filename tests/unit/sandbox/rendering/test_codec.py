@@ -43,7 +43,7 @@ def test_raw_text_is_written_unchanged() -> None:
     st.integers(0, 20),
     st.integers(0, 20),
 )
-def test_recent_is_what_a_full_scan_gives(changes: list[tuple[int, int]], at: int, since: int) -> None:
+def test_recent_rows_equal_those_of_a_full_scan(changes: list[tuple[int, int]], at: int, since: int) -> None:
     table: Table[tuple[int, int, int]] = Table()
     for number, (index, time) in enumerate(changes):
         table.put(index, time, (index, time, number))

@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_everything_is_copied_and_what_was_begun_is_adopted(path: Path) -> None:
+def test_everything_is_copied_and_unfinished_work_is_adopted(path: Path) -> None:
     with closing(SQLiteStore(path)) as store:
         before = everything(store.open(BINDING, lease=LEASE), INDEXES)
     empty_store().close()

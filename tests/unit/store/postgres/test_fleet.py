@@ -65,7 +65,7 @@ class TestClaims:
         claimed = [seat.work.claim(now=2.0, limit=3) for seat in (first, second)]
         assert [[one.index for one in ones] for ones in claimed] == [[0, 1, 2], [3, 4, 5]]
 
-    def test_skip_what_another_replica_is_claiming(self, store: PostgresStore) -> None:
+    def test_skip_deliveries_that_another_replica_is_claiming(self, store: PostgresStore) -> None:
         first, second = join(store), join(store)
         enqueue(first, 1, 2)
         with first.work.transaction():

@@ -208,7 +208,7 @@ class TestHold:
         exchange.failure = None
         assert await exchange.call() == 200
 
-    async def test_held_error_reports_what_a_reply_lacks(self) -> None:
+    async def test_held_error_names_the_field_that_a_reply_lacks(self) -> None:
         exchange = await self.expired()
         exchange.failure = DecodeError("missing from the login reply", path="user", status=200, request_path="login")
         assert "missing from the login reply at user; this account" in (await self.held(exchange)).message

@@ -279,7 +279,7 @@ class TestWaits:
             assert 0 <= decision.delay < remaining
 
 
-def test_budget_allows_what_it_holds_and_refills_up_to_its_size() -> None:
+def test_budget_allows_as_many_tokens_as_it_holds_and_refills_up_to_its_size() -> None:
     budget = RetryBudget(13)
     assert not budget.allows(14)
     budget.spend(5)

@@ -83,7 +83,7 @@ async def test_one_scans_and_the_next_one_does_once_it_stops(sandbox: Sandbox, s
     assert [len(amounts_on(sandbox, index)) for index in (first, second)] == [1, 1]
 
 
-async def test_only_the_replica_that_scans_counts_what_waits(
+async def test_only_the_scanning_replica_counts_waiting_deliveries(
     sandbox: Sandbox, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted = set[int]()
