@@ -142,7 +142,7 @@ async def test_error_of_a_transport_without_trace_leaves_a_write_in_doubt(librar
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("kind", [RequestKind.WRITE, RequestKind.READ])
-async def test_a_request_made_anew_counts_for_the_one_it_replaces(kind: RequestKind) -> None:
+async def test_request_that_a_middleware_makes_anew_counts_as_the_original(kind: RequestKind) -> None:
     sandbox = Sandbox()
     request = sandbox.publish()
     sandbox.strike(*FAULTS["stall"](path=SUBMIT, processed=True, times=None))

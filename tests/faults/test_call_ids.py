@@ -105,7 +105,7 @@ async def test_errors_carry_headers_and_the_request_id(
     assert error.call_id
 
 
-async def test_a_doubtful_write_reports_which_it_was() -> None:
+async def test_attempt_of_an_unknown_write_carries_the_write() -> None:
     seen: list[Event] = []
     error = await failure(Service(500, {}), seen, "POST")
     assert isinstance(error, OutcomeUnknownError)
@@ -116,7 +116,7 @@ async def test_a_doubtful_write_reports_which_it_was() -> None:
     assert attempt.call_id == error.call_id
 
 
-async def test_a_broken_record_carries_them_too() -> None:
+async def test_broken_record_carries_the_ids_of_its_call() -> None:
     seen: list[Event] = []
     service = Service(200, {"raterequests": [{"index": 7}, "broken"]})
     async with (
@@ -133,7 +133,7 @@ async def test_a_broken_record_carries_them_too() -> None:
     assert broken.error.request_id == "r-17"
 
 
-async def test_a_middleware_can_send_it() -> None:
+async def test_middleware_can_send_the_call_id() -> None:
     async def named(request: Request, call_next: Next) -> Response:
         return await call_next(request.with_header("X-Correlation-ID", request.call_id))
 

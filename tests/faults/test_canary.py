@@ -275,7 +275,7 @@ async def test_the_faults_of_a_network(kind: Kind, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2], ids=["httpx", "httpx2"])
-async def test_http_2(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_http_2_shows_no_secret(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sandbox = stocked(Sandbox())
     canaries(sandbox, monkeypatch)
     with Catch() as catch:

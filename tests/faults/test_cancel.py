@@ -162,7 +162,7 @@ async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
 
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("kind", list(Kind))
-async def test_closed_with_a_call_in_flight(kind: Kind) -> None:
+async def test_closing_ends_the_calls_in_flight_with_a_true_error(kind: Kind) -> None:
     """Each call ends at once, and with an error that is true."""
     sandbox = stocked(Sandbox())
     ended: list[FreightExchangeError] = []

@@ -16,7 +16,7 @@ OF_SUBMIT = ("reply_of_another_request", "reply_with_another_amount", "reply_wit
 
 @pytest.mark.parametrize("profile", [Profile(), Profile(number_form="string"), Profile(number_form="exponent")])
 @pytest.mark.parametrize("name", OF_SUBMIT)
-async def test_a_reply_about_another_offer_is_a_doubt(name: str, profile: Profile) -> None:
+async def test_reply_about_another_offer_makes_the_outcome_unknown(name: str, profile: Profile) -> None:
     sandbox = stocked(Sandbox(profile))
     async with patient(sandbox, http_client=sandbox.http_client()) as exchange:
         arm(sandbox, name, Kind.WRITE)

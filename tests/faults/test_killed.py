@@ -23,7 +23,7 @@ BODY = 300_000
 """Bytes: more than the server takes, and less than the kernel buffers for it."""
 
 
-async def test_the_sockets_options() -> None:
+async def test_sockets_have_the_options_that_bound_an_absence() -> None:
     """The kernel gives up well before an absence is proven; a write's socket is aborted unless its reply is whole."""
     seen: dict[str, tuple[int, tuple[int, int]]] = {}
 

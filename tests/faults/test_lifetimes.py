@@ -190,7 +190,7 @@ async def test_client_that_is_not_entered_is_refused(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-async def test_closed(kind: Kind) -> None:
+async def test_call_after_closing_raises(kind: Kind) -> None:
     sandbox = stocked(Sandbox())
     async with sandbox.client() as exchange:
         view = exchange.with_options(deadline=1)
@@ -212,7 +212,7 @@ async def test_closed(kind: Kind) -> None:
     assert len(sandbox.audit_log.calls) == before
 
 
-async def test_entered_twice() -> None:
+async def test_entering_an_open_client_raises() -> None:
     sandbox = stocked(Sandbox())
     async with sandbox.client() as exchange:
         with pytest.raises(ConfigurationError, match="open already"):

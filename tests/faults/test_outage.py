@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
     ("fault", "at_once"),
     [("unavailable_forever", False), ("refused", False), ("stall", True), ("throttled", False), ("throttled", True)],
 )
-async def test_traffic_under_a_total_outage(fault: str, at_once: bool) -> None:
+async def test_requests_under_a_total_outage_are_bounded(fault: str, at_once: bool) -> None:
     sandbox = stocked(Sandbox())
     async with unkept(sandbox) as http_client, patient(sandbox, http_client=http_client, deadline=1e6) as exchange:
         await exchange.login()

@@ -77,7 +77,7 @@ async def test_fault_has_its_documented_effect(name: str, kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
-async def test_refused(kind: Kind) -> None:
+async def test_refused_connection_is_retried_and_counts_as_unsent(kind: Kind) -> None:
     with refused_port() as port:
         async with patient(Sandbox(), url=f"http://127.0.0.1:{port}/api", retries=BRISK) as exchange:
             with pytest.raises(TransportError) as caught:

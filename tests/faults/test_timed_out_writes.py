@@ -67,7 +67,7 @@ async def test_a_submit_cut_off_by_asyncio_timeout_is_found_and_reconciled(fault
     await find(fault, cut_by_asyncio, processed=processed)
 
 
-async def test_a_submit_cut_off_before_it_left_gives_no_such_record() -> None:
+async def test_submit_that_was_cancelled_before_it_left_has_no_write_record() -> None:
     sandbox, seen = stocked(Sandbox()), list[Event]()
     async with (
         unkept(sandbox) as http_client,

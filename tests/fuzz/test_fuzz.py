@@ -146,7 +146,7 @@ def test_the_retry_after_reader_for_a_moment() -> None:
 
 
 @pytest.mark.long
-def test_the_decoder(capsys: pytest.CaptureFixture[str]) -> None:
+def test_decoder_accepts_or_refuses_any_reply(capsys: pytest.CaptureFixture[str]) -> None:
     count = fuzz_decoder(LONG)
     with capsys.disabled():
         sys.stdout.write(f"\ndecoder: {count:,} replies in {LONG:.0f} s\n")

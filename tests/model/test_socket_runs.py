@@ -17,6 +17,6 @@ def test_reports_of_calls_are_true(transport: Transport) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_two_thousand_runs(transport: Transport, backend: str) -> None:
+def test_two_thousand_seeded_runs_break_no_rule(transport: Transport, backend: str) -> None:
     total = tally(transport, range(_SEED, _SEED + 2000), "trio" if backend == "trio" else "asyncio")
     assert total.is_clean, total.summary()

@@ -142,7 +142,7 @@ def test_demo_counts_requests_and_offers_by_the_exchange_and_by_the_bot() -> Non
     )
 
 
-def test_trading_by_hand() -> None:
+def test_example_of_trading_plays_all_sides() -> None:
     lines = transcript_of("trading.py")
     for who, words in (
         ("shipper", "logged in as"),

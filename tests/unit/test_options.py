@@ -74,13 +74,13 @@ def test_trust_is_true_or_false(value: Any) -> None:
         RetryPolicy(trust_refusals=value)
 
 
-def test_the_least_counts() -> None:
+def test_retry_policy_allows_one_attempt_and_no_budget() -> None:
     assert RetryPolicy(attempts=1, budget=0) == RetryPolicy(budget=0, attempts=1)
     with pytest.raises(ConfigurationError, match="attempts"):
         RetryPolicy(attempts=0)
 
 
-def test_defaults() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     assert attrs.asdict(Timeouts()) == {"connect": 5, "read": 30, "write": 10}
     assert attrs.asdict(RetryPolicy()) == {
         "attempts": 3,

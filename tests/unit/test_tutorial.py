@@ -24,7 +24,7 @@ def test_all_that_the_page_has_its_reader_do_is_done() -> None:
     assert len([step for step in STEPS if step.what == "press"]) == 2
 
 
-def test_the_time_that_it_takes_is_the_one_that_was_measured() -> None:
+def test_tutorial_gives_the_measured_time() -> None:
     kept = (PAGE.parent / "data" / "tutorial.txt").read_text()
     (seconds,) = re.findall(r"to the bot's first offer: (\d+) s", kept)
     installed = next(round(float(line.split()[0])) for line in kept.splitlines() if line.endswith("shows one"))

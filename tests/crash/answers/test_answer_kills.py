@@ -29,7 +29,7 @@ def test_killed_bot_approves_one_offer_on_each_request(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_without_its_ledger_the_same_kills_bring_about_several(backend: str, tmp_path: Path) -> None:
+def test_bot_without_its_ledger_answers_several_times_under_the_same_kills(backend: str, tmp_path: Path) -> None:
     trial = KillTrial(tmp_path, backend, 1, ledger=False)
     counts = anyio.run(partial(trial.run, draw_kills(Random(1), ledger=False)), backend=backend)
     assert counts["approvals too many"] > 0

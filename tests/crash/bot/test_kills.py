@@ -56,7 +56,7 @@ def test_two_hundred_and_forty_kills_at_every_point(backend: str, seed: int, tmp
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_without_its_ledger_the_same_kills_bring_about_several(backend: str, tmp_path: Path) -> None:
+def test_bot_without_its_ledger_offers_several_times_under_the_same_kills(backend: str, tmp_path: Path) -> None:
     plan = without_ledger(draw(Random(0), FAILPOINTS, more=4, at_random=2), Random(0))
     outcome = _run(tmp_path, backend, 100, plan, ledger=False)
     assert outcome.verdict.duplicates > 0

@@ -276,7 +276,7 @@ async def test_the_page_size_of_a_client_and_of_a_view(service: Service) -> None
 
 
 @pytest.mark.parametrize(("clamp", "rows"), [(10, 10), (10, 45), (20, 40), (100, 230), (500, 230)])
-async def test_carriers_and_currencies_that_are_paged_are_read_whole(clamp: int, rows: int) -> None:
+async def test_paged_lists_of_carriers_and_currencies_are_read_whole(clamp: int, rows: int) -> None:
     service = Service([*range(1, rows + 1)], clamp=clamp)
     async with service.client() as exchange:
         assert indexes(await exchange.carriers.list().collect()) == service.bids

@@ -60,7 +60,7 @@ async def test_reconcile_finds_whether_a_write_happened_and_sends_none(kind: str
 
 @KINDS
 @pytest.mark.parametrize("applied", [True, False])
-async def test_with_a_baseline(kind: str, applied: bool) -> None:
+async def test_baseline_decides_about_a_write(kind: str, applied: bool) -> None:
     setup = DoubtfulWrite(kind)
     if kind == "submit":
         setup.offer(777)
@@ -240,7 +240,7 @@ async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
     )
 
 
-async def test_of_a_raw_write_nothing_is_known() -> None:
+async def test_reconcile_of_a_raw_write_finds_nothing() -> None:
     setup = DoubtfulWrite("submit")
     body = {"requestIndex": setup.request, "offer": PRICE, "currencyIndex": 840}
     async with setup.client() as exchange:

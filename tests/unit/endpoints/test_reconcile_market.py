@@ -74,7 +74,7 @@ async def test_another_price_is_distinguished_by_a_baseline_only() -> None:
         assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
 
-async def test_the_currency_counts() -> None:
+async def test_bid_in_another_currency_is_not_the_submitted_one() -> None:
     setup = DoubtfulWrite("submit")
     setup.sandbox.exchange.offer(setup.sandbox.forwarder, setup.request, setup.long_ago, amount=PRICE, currency=978)
     async with setup.client() as exchange:

@@ -138,7 +138,7 @@ async def test_reply_that_rounds_permutes_or_leaves_out_is_a_success(name: str) 
         ("1840.6", "1840.50", False), ("1841.50", "1840.50", False), ("1842", "1840.5", False), ("0", "0.5", True),
     ],
 )  # fmt: skip
-def test_is_rounded(received: str, sent: str, rounded: bool) -> None:
+def test_amount_is_rounded_if_only_its_last_digits_differ(received: str, sent: str, rounded: bool) -> None:
     assert is_rounded(Decimal(received), Decimal(sent)) is rounded
 
 

@@ -86,7 +86,7 @@ def test_rule_7_there_and_back_again_are_two_updates() -> None:
     assert len(set(keys)) == 3
 
 
-def test_a_silent_sight_is_the_baseline_and_a_later_change_of_it_an_update() -> None:
+def test_change_of_a_request_of_the_silent_baseline_is_an_update() -> None:
     silent, known = look([request()], is_silent=True, baseline_is_new=True, unseen_is_recent=False)
     assert not silent.events
     assert known[1].version == 0
@@ -223,7 +223,7 @@ def test_rule_8_a_tombstone_distinguishes_the_same_from_the_changed() -> None:
     assert look([request()], tomb)[1][1].record == wire.keep(request())
 
 
-def test_of_a_tombstones_states_those_that_were_reported_are_not_reported_again() -> None:
+def test_state_that_a_tombstone_has_reported_is_not_reported_again() -> None:
     old, new = request(notes="old"), request(notes="new")
     _, known = look([old])
     tomb = {1: attrs.evolve(known[1], record=None, last_seen=0.0, last_scan=0, updated_after=0.0)}

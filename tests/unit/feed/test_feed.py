@@ -93,7 +93,7 @@ async def test_a_first_look_that_waiting_does_not_mend_raises(status: int, error
             await take(exchange, 1)
 
 
-async def test_a_rejected_login_ends_it_at_any_time() -> None:
+async def test_rejected_login_ends_a_running_feed() -> None:
     sandbox = Sandbox()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         sandbox.exchange.expire_tokens()
@@ -102,7 +102,7 @@ async def test_a_rejected_login_ends_it_at_any_time() -> None:
             await pulled(feed)
 
 
-async def test_it_polls_no_more_than_its_interval() -> None:
+async def test_feed_polls_no_more_often_than_its_interval() -> None:
     sandbox = Sandbox(Profile(order="oldest"))
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         with anyio.move_on_after(20 * 60):

@@ -163,7 +163,7 @@ async def test_the_longer_of_the_allowances_known_and_asked_for_counts(store: St
     assert Rig(service, store=store, allowance=300.0).journal.state.allowance == 300.0
 
 
-async def test_a_row_missed_by_a_scan_that_failed_is_not_held_against_it(store: Store) -> None:
+async def test_failed_scan_counts_no_missed_requests(store: Store) -> None:
     service = Service(clamp=2)
     rig = await live(service, store)
     service.publish(1, 2, 3)

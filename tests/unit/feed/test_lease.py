@@ -61,7 +61,7 @@ async def test_another_process_is_waited_for_and_reported_once(reported: Callabl
 
 
 @pytest.mark.parametrize(("here", "taken"), [(3, True), (MANY, False)])
-async def test_after_a_long_wait_too_only_who_is_leaving_is_waited_for(here: float, taken: bool) -> None:
+async def test_standby_waits_for_a_feed_of_this_process_only_while_that_is_ending(here: float, taken: bool) -> None:
     hold = Lease(Occupied(here), closes_store=True)
     with nullcontext() if taken else pytest.raises(HeldError, match="already"):
         await hold.take(BINDING, lease=LEASE, standby=True)

@@ -43,7 +43,7 @@ def verdict(seen: TrackedRequest | None, *events: StoredEvent, state: State = ST
     return explanation.verdict
 
 
-def test_each_verdict() -> None:
+def test_verdict_follows_from_row_and_last_event() -> None:
     assert verdict(None) == "unseen"
     assert verdict(None, state=attrs.evolve(STATE, stage="listing")) == "unseen"
     assert verdict(None, event("unreadable")) == "unreadable"
@@ -128,7 +128,7 @@ def test_waiting_event_that_the_filter_will_exclude_was_not_handed_out() -> None
     assert "was excluded by the filter of that time: the last event was 'new'" in explanation.sentence
 
 
-def test_when_it_was_seen_by_the_clock_on_the_wall() -> None:
+def test_explanation_has_times_by_the_wall_clock() -> None:
     explanation = explain(4, ROW, [], state=STATE, time=1000.0, wall=1.7e9, where=None)
     assert explanation.first_seen == datetime.fromtimestamp(1.7e9 - 900, UTC)
     assert explanation.last_seen == datetime.fromtimestamp(1.7e9 - 200, UTC)
@@ -223,7 +223,7 @@ async def test_stopped_by_a_rejected_login() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_the_clamp_it_learned() -> None:
+async def test_status_has_the_learned_page_size() -> None:
     sandbox = Sandbox(Profile(rows_clamp=10))
     for _ in range(25):
         sandbox.publish()
@@ -295,7 +295,7 @@ async def test_request_that_an_earlier_run_excluded_is_not_called_handed_out(sto
 
 
 @pytest.mark.virtual_time
-async def test_a_look_up_that_finds_it_gone_is_when_it_was_last_seen() -> None:
+async def test_look_up_that_finds_a_request_gone_sets_when_it_was_last_seen() -> None:
     sandbox = Sandbox()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
         index = sandbox.publish()

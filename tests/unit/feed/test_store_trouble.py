@@ -244,7 +244,7 @@ def user_version(path: Path, version: int) -> int:
 # Opened twice
 
 
-async def test_the_second_in_this_process_gets_an_error_that_it_is_held(path: Path) -> None:
+async def test_second_feed_of_a_store_in_this_process_raises_held_error(path: Path) -> None:
     sandbox = Sandbox()
     first = sandbox.publish()
     async with sandbox.client() as exchange:

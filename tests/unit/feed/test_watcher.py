@@ -251,7 +251,7 @@ async def test_rule_11_retry_after_is_honoured_and_capped(store: Store) -> None:
     assert 3600 <= anyio.current_time() - began <= 3601
 
 
-async def test_a_rejected_login_ends_it_and_other_trouble_does_not(store: Store) -> None:
+async def test_rejected_login_ends_the_feed_and_other_errors_do_not(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.faults[:] = [LoginRejectedError("no", status=401)]

@@ -89,7 +89,7 @@ def test_rounds_that_bring_only_recent_rows_come_to_an_end() -> None:
     assert walk.ended
 
 
-def test_without_an_excuse_they_never_do() -> None:
+def test_rounds_without_an_excuse_make_the_listing_unstable() -> None:
     walk, shelf = sweep(), Shelf(sorted(THERE))
     for row in range(100, 100 + MOST_ROUNDS):
         assert not walk.is_unstable

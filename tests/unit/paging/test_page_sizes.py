@@ -138,7 +138,7 @@ def test_a_clamp_lowered_for_the_end_of_a_listing_is_noticed_by_a_sweep(change: 
 
 
 @pytest.mark.parametrize("sweep", [False, True])
-def test_a_first_page_of_one_row_does_not_make_every_page_one_of_one_row(sweep: bool) -> None:
+def test_first_page_of_few_rows_does_not_shrink_the_page_size(sweep: bool) -> None:
     shelf = Shelf([*range(2000)], hidden=lambda row: 1 < row < 100)
     found = read(shelf, page_size=100, sweep=sweep)
     assert found == [0, 1, *range(100, 2000)] or not sweep
@@ -197,7 +197,7 @@ def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -
     assert len(shelf.requests) <= 25 // own * 3 + 10 + 2 * pages_past_end(LOOK_FURTHER, min(own, 25))
 
 
-def test_a_page_longer_than_asked_for_shows_the_size_of_the_others() -> None:
+def test_page_longer_than_requested_shows_the_servers_page_size() -> None:
     shelf = Shelf([*range(17)], own_page_size=10)
     assert read(shelf, page_size=5) == [*range(17)]
     assert [number for number, _ in shelf.requests] == [0, 1, 2]

@@ -45,7 +45,7 @@ async def test_the_first_record_costs_one_page(serve: MakeServer) -> None:
     assert server.numbers == [0]
 
 
-async def test_records_and_pages(serve: MakeServer) -> None:
+async def test_listing_yields_records_or_pages(serve: MakeServer) -> None:
     listing = serve(25).listing()
     assert [record async for record in listing] == [*range(25)]
     assert await listing.collect() == [*range(25)]
@@ -121,7 +121,7 @@ async def test_an_end_that_repeats_fails_no_strict_reading(
     assert await server.listing(strict=True, window=window).collect() == [*range(length)]
 
 
-async def test_a_strict_reading_asks_why_only_where_it_must(serve: MakeServer) -> None:
+async def test_strict_reading_confirms_a_doubtful_end(serve: MakeServer) -> None:
     lenient, strict = serve(10), serve(10)
     lenient.shelf.end = strict.shelf.end = "last page"
     await lenient.listing().collect()

@@ -36,7 +36,7 @@ async def test_a_window_changes_nothing_but_the_pages_in_flight(
     )
 
 
-async def test_at_most_window_less_one_pages_are_over(serve: MakeServer) -> None:
+async def test_fewer_pages_than_the_window_are_requested_beyond_the_end(serve: MakeServer) -> None:
     server = serve(95)
     await server.listing(window=4).collect()
     await anyio.wait_all_tasks_blocked()

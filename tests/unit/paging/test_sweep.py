@@ -83,7 +83,7 @@ def test_a_listing_that_shows_nothing_is_swept_again_in_the_least_size() -> None
     assert read(shelf, page_size=100, sweep=True) == [*range(20, 30)]
 
 
-def test_a_full_page_and_nothing_after_it_is_swept() -> None:
+def test_listing_of_one_full_page_is_swept() -> None:
     shelf = Shelf(["gone", "a", "slipped"])
     assert sorted(read(shelf, page_size=2, sweep=True, meanwhile=[lambda rows: rows.remove("gone")])) == [
         "a",

@@ -111,7 +111,7 @@ def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
 
 @pytest.mark.parametrize("rows", [10, 25])
 @pytest.mark.parametrize("hides", [False, True])
-def test_a_server_without_the_page_number_gives_no_whole_listing(rows: int, hides: bool) -> None:
+def test_sweep_of_a_server_that_ignores_the_page_number_raises(rows: int, hides: bool) -> None:
     shelf = Shelf([*range(rows)], own_page_size=10, offset_ignored=True, hidden=lambda row: hides and row % 3 == 0)
     with pytest.raises(IncompleteError):
         read(shelf, page_size=100, sweep=True)
@@ -144,7 +144,7 @@ def test_rows_that_come_twice_are_handed_out_once() -> None:
     assert found == [*range(25)]
 
 
-def test_a_page_of_rows_all_seen_is_no_end_unless_it_is_the_one_before() -> None:
+def test_page_of_seen_rows_is_no_end_unless_it_repeats_the_page_before() -> None:
     def push(rows: list[int]) -> None:
         rows[:0] = range(100, 115)
 
@@ -192,14 +192,14 @@ def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
         assert read(shelf, page_size=3, identity=None) == ["a", "a", "b"]
 
 
-def test_it_begins_at_the_given_page() -> None:
+def test_walk_begins_at_the_given_page() -> None:
     shelf = Shelf([*range(35)])
     assert read(shelf, start=2, sizes=learned(10)) == [*range(20, 35)]
     assert shelf.requests == [(2, 10), (3, 10), (4, 10)]
 
 
 @pytest.mark.parametrize("end", ENDS[:5])
-def test_it_begins_beyond_the_end(end: End) -> None:
+def test_walk_that_begins_beyond_the_end_is_empty(end: End) -> None:
     assert read(Shelf([*range(5)], end=end), start=4) == []
 
 

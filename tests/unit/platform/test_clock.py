@@ -35,7 +35,7 @@ def later(loop: float, boot: float, wall: float, *, run: str = "a", boot_id: str
         pytest.param(later(9, 9, 50, run="b", boot_id=""), 50, 50, id="no boot clock, another process"),
     ],
 )
-def test_how_long_ago(now: Reading, longest: float, shortest: float) -> None:
+def test_elapsed_time_has_bounds_by_several_clocks(now: Reading, longest: float, shortest: float) -> None:
     then = attrs.evolve(THEN, boot_id="") if not now.boot_id else THEN
     assert max_elapsed(then, now) == longest
     assert min_elapsed(then, now) == shortest

@@ -23,7 +23,7 @@ from freight_exchange.platform.database_url import is_database
         "postgresql+psycopg://bots:secret@db.internal/freight",
     ],
 )
-def test_address_of_database(address: str) -> None:
+def test_address_of_a_database_is_recognised(address: str) -> None:
     assert is_database(address)
 
 
@@ -40,5 +40,5 @@ def test_address_of_database(address: str) -> None:
         None,
     ],
 )
-def test_path_of_file(path: object) -> None:
+def test_path_of_a_file_is_no_address(path: object) -> None:
     assert not is_database(path)

@@ -22,7 +22,7 @@ def test_wait_for_raises_when_nothing_comes() -> None:
         wait_for(lambda: False, timeout=0.0)
 
 
-def test_queue_is_worked_on_while_it_is_topped_up() -> None:
+def test_rate_is_measured_while_the_queue_is_refilled() -> None:
     with empty_database(database_url(), "fleet_costs_rate") as database:
         queue = BotQueue(database, concurrency=4)
         queue.add(300)

@@ -70,7 +70,7 @@ def after(events: list[str]) -> Progress:
 
 
 @pytest.mark.parametrize("events", SENDING.values(), ids=SENDING)
-def test_once_sending_begins_it_may_have_begun(events: list[str]) -> None:
+def test_request_may_have_begun_once_sending_begins(events: list[str]) -> None:
     assert (after(events).may_have_begun, after(events).surely_unsent) == (True, False)
 
 
@@ -81,16 +81,16 @@ def test_a_connection_that_failed_is_proof(events: list[str]) -> None:
 
 
 @pytest.mark.parametrize("events", CONNECTING.values(), ids=CONNECTING)
-def test_while_connecting_nothing_has_left_and_nothing_is_proven(events: list[str]) -> None:
+def test_connecting_sends_nothing_and_proves_nothing(events: list[str]) -> None:
     assert (after(events).may_have_begun, after(events).surely_unsent) == (False, False)
 
 
 @pytest.mark.parametrize("events", SILENT.values(), ids=SILENT)
-def test_silence_proves_nothing(events: list[str]) -> None:
+def test_request_without_trace_events_may_have_begun(events: list[str]) -> None:
     assert (after(events).may_have_begun, after(events).surely_unsent) == (True, False)
 
 
-def test_before_it_is_handed_over_nothing_has_left() -> None:
+def test_request_that_was_not_handed_over_has_not_begun() -> None:
     progress = Progress()
     assert not progress.may_have_begun
     assert not progress.surely_unsent

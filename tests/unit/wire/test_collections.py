@@ -128,6 +128,6 @@ def test_byte_order_mark_is_ignored() -> None:
     assert wire.one(wire.parse(content), wire.REQUESTS).index == 4
 
 
-def test_reference_lists() -> None:
+def test_carrier_and_currency_are_read_from_numbered_entries() -> None:
     assert wire.one({"carriers": {"0": {"index": "3", "name": "Line"}}}, wire.CARRIERS).index == 3
     assert wire.one({"currencies": {"0": {"index": 1, "name": "Dollar", "code": "USD"}}}, wire.CURRENCIES).code == "USD"

@@ -84,7 +84,7 @@ def read(**changes: object) -> Route:
     return wire.one({"routes": [{**ROUTE_REPLY, **changes}]}, wire.ROUTES)
 
 
-def test_a_rate_request() -> None:
+def test_body_of_a_rate_request_has_its_documented_fields() -> None:
     assert wire.dump(wire.request_draft(DRAFT)) == (
         b'{"commodityname":"Widgets","requesttype":"Air Freight","origin":"Hong Kong","destination":"Los Angeles",'
         b'"arrival":"2025-03-01 00:00:00","packaging":"pallet","quantity":10,"length":1.20,"width":0.8,"height":1,'
@@ -104,7 +104,7 @@ def test_a_rate_request() -> None:
         ("both", {"currencyIndex": 840, "currencyId": 840}),
     ],
 )
-def test_an_offer(field: wire.CurrencyField, keys: dict[str, int]) -> None:
+def test_body_of_an_offer_has_its_documented_fields(field: wire.CurrencyField, keys: dict[str, int]) -> None:
     write = SubmitOffer(4, Decimal("1840.50"), 840, {"Ocean Freight": Decimal(1700)}, "valid 14 days")
     assert json.loads(wire.dump(wire.offer(write, field))) == {
         "requestIndex": 4,
@@ -117,7 +117,7 @@ def test_an_offer(field: wire.CurrencyField, keys: dict[str, int]) -> None:
     assert wire.offer(SubmitOffer(4, Decimal(5), 840)) == {"requestIndex": 4, "offer": Decimal(5), "currencyIndex": 840}
 
 
-def test_a_response() -> None:
+def test_body_of_a_response_has_its_documented_fields() -> None:
     assert wire.dump(wire.response(7, approved=True)) == b'{"offerIndex":7,"approved":1}'
     assert wire.dump(wire.response(7, approved=False)) == b'{"offerIndex":7,"approved":0}'
 
@@ -126,13 +126,13 @@ def test_a_response() -> None:
     ("field", "keys"),
     [("carrier", {"carrier"}), ("carrierId", {"carrierId"}), ("both", {"carrier", "carrierId"})],
 )
-def test_a_route(field: wire.CarrierField, keys: set[str]) -> None:
+def test_body_of_a_route_has_the_chosen_carrier_field(field: wire.CarrierField, keys: set[str]) -> None:
     body = {key: value for key, value in ROUTE_BODY.items() if key != "carrier"} | dict.fromkeys(keys, 3)
     assert wire.route(ROUTE, field) == body
     assert wire.route(read(), field) == {"index": 9, **body}
 
 
-def test_a_route_goes_back_as_it_came() -> None:
+def test_cut_offs_at_skipped_or_repeated_times_are_sent_back_unchanged() -> None:
     skipped = read(timezone="America/New_York", cycutoff="2025-03-09 02:30:00", cfscutoff="2025-11-02 01:30:00")
     body = wire.route(skipped)
     assert body["cycutoff"] == "2025-03-09 02:30:00"
@@ -241,7 +241,7 @@ def test_empty_text_goes_back_as_it_came() -> None:
     assert body == {"index": 9, **ROUTE_BODY, "vessel": "", "voyageId": "", "timezone": ""}
 
 
-def test_list_parameters() -> None:
+def test_list_parameters_have_their_documented_names() -> None:
     assert wire.list_parameters() == {}
     assert wire.list_parameters(offset=0, rows=100, seconds=3600, index=4, type=OffersType.SELECTED) == {
         "index": 4,
@@ -256,7 +256,7 @@ def test_list_parameters() -> None:
         assert caught.value.field == field
 
 
-def test_route_filters() -> None:
+def test_route_filters_have_their_documented_names() -> None:
     names = [
         "departure",
         "arrival",
@@ -309,7 +309,7 @@ def test_route_filters() -> None:
         assert caught.value.field == name
 
 
-def test_credentials() -> None:
+def test_body_of_a_login_has_email_and_password() -> None:
     assert wire.credentials("a@co.example", 'p"é') == '{"email":"a@co.example","password":"p\\"é"}'.encode()
 
 

@@ -193,11 +193,11 @@ def test_unreadable_dates_are_kept_as_text(text: object) -> None:
 
 
 @pytest.mark.parametrize("text", ["2025-03-01 00:00:00", "2025-03-01T00:00:00", "2025-03-01", " 2025-03-01 00:00:00 "])
-def test_readable_dates(text: str) -> None:
+def test_date_is_read_in_each_documented_form(text: str) -> None:
     assert request(needdate=text).need_date == datetime(2025, 3, 1)
 
 
-def test_of_two_spellings_at_once_the_usual_one_wins_unless_it_is_null() -> None:
+def test_usual_spelling_of_a_field_wins_unless_its_value_is_null() -> None:
     both = {**REQUEST, "cargoname": "Gadgets"}
     assert wire.rows({"raterequests": [both]}, wire.REQUESTS).records[0].commodity == "Widgets"
     unsaid = wire.rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)

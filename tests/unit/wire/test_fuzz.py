@@ -42,13 +42,13 @@ def written(value: object) -> bytes:
 
 
 @given(st.binary() | st.text().map(str.encode))
-def test_any_bytes(content: bytes) -> None:
+def test_any_bytes_are_parsed_or_refused(content: bytes) -> None:
     with contextlib.suppress(DecodeError):
         wire.parse(content)
 
 
 @given(wire_values)
-def test_any_json(value: object) -> None:
+def test_any_json_is_decoded_or_refused(value: object) -> None:
     data = wire.parse(written(value))
     for read in (wire.bid, wire.login, wire.written_route):
         with contextlib.suppress(DecodeError):
@@ -63,7 +63,7 @@ def test_any_json(value: object) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.collection)
 @settings(max_examples=30)
 @given(value=wire_values)
-def test_any_collection(kind: wire.Kind[Any], value: object) -> None:
+def test_any_collection_is_decoded_or_refused(kind: wire.Kind[Any], value: object) -> None:
     data = wire.parse(written(value))
     for reply in (data, {kind.collection: data}, {kind.collection: [data]}):
         with contextlib.suppress(DecodeError):

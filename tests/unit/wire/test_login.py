@@ -37,7 +37,7 @@ def login(**changes: object) -> wire.Login:
     return wire.login({"user": {**REPLY["user"], **changes}})
 
 
-def test_the_documented_reply() -> None:
+def test_documented_reply_gives_token_lifetime_and_user() -> None:
     found = wire.login(REPLY)
     assert found.token == CANARY
     assert (found.lifetime, found.expires_at) == (3600, None)
@@ -74,7 +74,9 @@ def test_the_documented_reply() -> None:
         (10**100, None, None),
     ],
 )
-def test_07_lifetimes(key: str, value: object, lifetime: float | None, expires_at: float | None) -> None:
+def test_07_lifetime_is_read_from_each_documented_field(
+    key: str, value: object, lifetime: float | None, expires_at: float | None
+) -> None:
     user = {name: held for name, held in REPLY["user"].items() if name != "expires_on"}
     found = wire.login({"user": {**user, key: value}})
     assert (found.lifetime, found.expires_at) == (lifetime, expires_at)
@@ -82,7 +84,7 @@ def test_07_lifetimes(key: str, value: object, lifetime: float | None, expires_a
     assert (beside.lifetime, beside.expires_at) == (lifetime, expires_at)
 
 
-def test_07_no_lifetime() -> None:
+def test_07_reply_may_lack_a_lifetime() -> None:
     found = wire.login({"user": {"access_token": "t"}})
     assert (found.lifetime, found.expires_at) == (None, None)
 
@@ -123,7 +125,7 @@ def test_a_company_that_is_none_costs_no_good_token(odd: object) -> None:
 
 
 @pytest.mark.parametrize("nothing", [None, {}, [], "", False])
-def test_no_company(nothing: object) -> None:
+def test_user_may_have_no_company(nothing: object) -> None:
     found = login(company=nothing)
     assert (found.user.company, found.user.extra) == (None, {})
 
@@ -193,7 +195,7 @@ def test_no_frame_of_a_failed_login_holds_the_reply(data: object) -> None:
         ("message", None),
     ],
 )
-def test_rejections(data: object, message: str | None) -> None:
+def test_rejection_is_recognised_in_a_reply(data: object, message: str | None) -> None:
     assert wire.rejection(data) == message
 
 
@@ -217,7 +219,7 @@ def test_rejections(data: object, message: str | None) -> None:
         ([], False, False),
     ],
 )
-def test_unauthorized(data: object, at_success: bool, at_refusal: bool) -> None:
+def test_reply_about_a_token_is_recognised(data: object, at_success: bool, at_refusal: bool) -> None:
     assert wire.unauthorized(data, success=True) is at_success
     assert wire.unauthorized(data, success=False) is at_refusal
 
@@ -260,7 +262,7 @@ def test_unauthorized(data: object, at_success: bool, at_refusal: bool) -> None:
         ({"message": "x" * 1000}, "x" * 297 + "..."),
     ],
 )
-def test_sentences(data: object, found: str | None) -> None:
+def test_first_sentence_of_a_reply_is_found(data: object, found: str | None) -> None:
     assert wire.sentence(data) == found
 
 
@@ -280,5 +282,5 @@ def test_sentences(data: object, found: str | None) -> None:
         ("\x00\x01binary", None),
     ],
 )
-def test_sentences_of_text(text: str, found: str | None) -> None:
+def test_first_sentence_of_a_text_is_found(text: str, found: str | None) -> None:
     assert wire.sentence_of_text(text) == found

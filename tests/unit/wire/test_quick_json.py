@@ -88,7 +88,7 @@ def test_values_are_the_same(value: object) -> None:
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: repr(odd[:24]))
-def test_odd_ones_too(odd: bytes) -> None:
+def test_odd_values_are_read_as_by_the_slow_parser(odd: bytes) -> None:
     quick, slow = both(b"[%s,%s,1.50]" % (PADDING, odd))
     assert quick == slow
 
@@ -96,7 +96,7 @@ def test_odd_ones_too(odd: bytes) -> None:
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(VALUES, st.integers(0, 200), st.binary(max_size=3), st.integers(0, 3))
 @example({"a": Decimal("1.5")}, 5, b"", 1)
-def test_broken_ones_too(value: object, place: int, put: bytes, gone: int) -> None:
+def test_broken_json_is_refused_as_by_the_slow_parser(value: object, place: int, put: bytes, gone: int) -> None:
     whole = dump(value)
     place = min(place, len(whole))
     quick, slow = both(b"[%s,%s]" % (PADDING, whole[:place] + put + whole[place + gone :]))
@@ -110,13 +110,13 @@ def unasked() -> Iterator[None]:
     wire_json._quick.cache_clear()
 
 
-def test_without_msgspec_nothing_is_amiss(unasked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_replies_are_read_without_msgspec(unasked: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "msgspec", None)
     assert outcome(b"[%s,1.50]" % PADDING).endswith("Decimal('1.50')]")
     assert wire_json._quick() is None
 
 
-def test_short_replies_do_not_ask_for_it(unasked: None) -> None:
+def test_msgspec_is_imported_only_for_long_replies(unasked: None) -> None:
     assert outcome(b"[1.50]") == "[Decimal('1.50')]"
     assert wire_json._quick.cache_info().currsize == 0
     assert outcome(b"[%s]" % PADDING).startswith("['---")

@@ -28,7 +28,7 @@ def test_a_collection_whose_numbers_repeat_keeps_every_record(pad: str, colon: s
 
 
 @pytest.mark.parametrize("pad", ['""', PAD], ids=["short", "long"])
-def test_of_a_field_that_repeats_the_last_counts_and_it_is_reported(pad: str) -> None:
+def test_last_value_of_a_repeated_field_counts_and_is_reported(pad: str) -> None:
     row = '{"index": 4, "weight": 1, "weight": 2.50}'
     found = wire.rows(wire.parse(f'{{"pad":{pad},"raterequests":[{row},{row}]}}'.encode()), wire.REQUESTS)
     assert [record.weight for record in found.records] == [Decimal("2.50")] * 2

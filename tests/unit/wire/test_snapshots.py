@@ -87,13 +87,13 @@ def test_numbers_keep_their_last_zero(raw: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("number", ["12.50", "0.000", "-0.0", "100", "1e30", "1.5e-29", "0e5", "0e-30", "0e-80", "-0"])
-def test_numbers_as_long_as_the_decoder_takes_them(number: str) -> None:
+def test_longest_numbers_can_be_kept_and_recalled(number: str) -> None:
     request = decoded(b'{"index":1,"weight":%b,"serial":%b}' % (number.encode(), number.encode()))
     assert wire.recall(wire.keep(request)) == request
 
 
 @pytest.mark.parametrize("digits", [60, 61, 400, 999])
-def test_an_unknown_whole_number_as_long_as_the_decoder_takes_it(digits: int) -> None:
+def test_longest_whole_number_of_an_unknown_field_can_be_kept_and_recalled(digits: int) -> None:
     """It would be an error in the middle of a scan, at each scan, as long as the record is listed."""
     request = decoded(b'{"index":1,"serial":%b}' % (b"7" * digits))
     assert wire.recall(wire.keep(request)) == request

@@ -83,7 +83,9 @@ async def test_one_delivery_per_request_and_limit_for_all(store: Store, concurre
         ("after settle", [1]),
     ],
 )
-async def test_at_least_once_through_a_crash(store: Store, point: str, attempts: list[int]) -> None:
+async def test_delivery_is_repeated_after_a_crash_unless_it_was_settled(
+    store: Store, point: str, attempts: list[int]
+) -> None:
     """The attempt counts from its claim; a settled delivery is not repeated."""
     sandbox, calls = Sandbox(), Calls()
 

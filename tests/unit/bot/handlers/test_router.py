@@ -302,7 +302,7 @@ class TestInclude:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_first_argument(kind: str) -> None:
+def test_subject_of_an_event_is_its_request_its_bid_or_itself(kind: str) -> None:
     about = event(kind)
     expected = {"gap": about, "unreadable": about, "selected": getattr(about, "bid", None)}
     assert subject(about) is expected.get(kind, getattr(about, "request", None))

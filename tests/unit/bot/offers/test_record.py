@@ -211,10 +211,10 @@ def test_new_record_is_intent() -> None:
     assert (RECORD.state, RECORD.revision, RECORD.checks, RECORD.parked, RECORD.baseline) == ("intent", 0, 0, False, ())
 
 
-def test_states() -> None:
+def test_states_of_an_offer_are_five() -> None:
     assert set(get_args(State)) == {"intent", "sending", "unknown", "confirmed", "rejected"}
 
 
-def test_text() -> None:
+def test_text_names_request_and_later_revision() -> None:
     assert str(RECORD) == "the offer on request 4"
     assert str(attrs.evolve(RECORD, revision=2)) == "the offer on request 4, revision 2"

@@ -131,7 +131,7 @@ async def test_closing_has_rest_of_drain_and_a_second(store: Store, drained: int
 
 
 @virtual
-async def test_error_is_raised_if_it_does_not_close(store: Store) -> None:
+async def test_error_is_raised_if_the_lifespan_does_not_close(store: Store) -> None:
     sandbox, story = Sandbox(), list[str]()
     bot = new_bot(store, lifespan=that_hangs(story))
 
@@ -152,7 +152,7 @@ async def test_error_is_raised_if_it_does_not_close(store: Store) -> None:
     [(StoreError("gone"), StoreError), (SystemExit(5), SystemExit), (None, LoginRejectedError)],
     ids=["store", "exit", "login"],
 )
-async def test_error_is_raised_if_it_catches_it(
+async def test_error_is_raised_if_the_lifespan_catches_it(
     error: BaseException | None, ends: type[BaseException], manager: bool
 ) -> None:
     """An `except` around the `yield` may log it, but must not turn it into a drain."""

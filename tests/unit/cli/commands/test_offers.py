@@ -66,7 +66,7 @@ def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
         (["--rate", "USD=1", "--rate", "usd=2"], "usd is given twice"),
     ],
 )
-def test_offers_are_not_compared_without_a_rate(shipper: Shell, rates: list[str], message: str) -> None:
+def test_offers_in_a_currency_without_a_rate_are_not_compared(shipper: Shell, rates: list[str], message: str) -> None:
     result = shipper("offers", "compare", "1", "--to", "EUR", *rates)
     assert (result.status, result.out) == (Status.USAGE, "")
     assert message in result.err

@@ -45,7 +45,7 @@ def check_refusal(refused: Result, reason: str, status: int = Status.STORE) -> N
     assert "Traceback" not in refused.err + refused.out
 
 
-def test_commands(shell: Shell, unusable: Unusable) -> None:
+def test_commands_refuse_an_unusable_database_with_the_reason(shell: Shell, unusable: Unusable) -> None:
     before = contents()
     status = shell("bot", "status", "--store", unusable.address)
     migrated = shell("store", "migrate", unusable.address, "--yes")
@@ -59,7 +59,7 @@ def test_commands(shell: Shell, unusable: Unusable) -> None:
 
 
 @pytest.mark.parametrize("store", [f"postgresql://u:{MARK}@h:x/d", f"postgresql://u:p@{MARK}@h/d"])
-def test_unreadable_address(shell: Shell, store: str) -> None:
+def test_commands_refuse_an_unreadable_address(shell: Shell, store: str) -> None:
     for command in (("bot", "status", "--store", store), ("store", "migrate", store, "--yes")):
         check_refusal(shell(*command), UNREADABLE, Status.CONFIGURATION)
 
@@ -91,7 +91,7 @@ def standby() -> Iterator[PostgresServer]:
 
 
 @pytest.mark.long
-def test_standby(shell: Shell, standby: PostgresServer) -> None:
+def test_only_reading_commands_accept_a_read_only_standby(shell: Shell, standby: PostgresServer) -> None:
     """A bot cannot write to it; what only reads can use it."""
     check_refusal(run_bot(standby.url()), "is a read-only standby: give the address of the primary")
     assert shell("bot", "status", "--store", standby.url()).status == Status.DONE

@@ -74,7 +74,7 @@ def test_server_that_is_not_ready_is_away(reason: str) -> None:
     assert isinstance(error, StoreAwayError)
 
 
-def test_wrong_password() -> None:
+def test_wrong_password_is_reported_as_refused_login() -> None:
     text = 'connection failed: FATAL:  password authentication failed for user "bots"'
     error = connect_error(psycopg.OperationalError(text), "the database d")
     assert str(error) == (
@@ -83,7 +83,7 @@ def test_wrong_password() -> None:
     assert not isinstance(error, StoreAwayError)
 
 
-def test_unknown_user() -> None:
+def test_unknown_user_is_reported_as_refused_login() -> None:
     assert "refused the login" in refusal(server().url().replace("postgres@", f"nobody:{CANARY}@"))
 
 

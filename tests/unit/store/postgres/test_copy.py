@@ -89,6 +89,6 @@ def test_copy_that_differs_is_undone(path: Path, monkeypatch: pytest.MonkeyPatch
         assert store.open(BINDING, lease=LEASE).state == "old"
 
 
-def test_missing_file(tmp_path: Path) -> None:
+def test_copy_of_a_missing_file_raises(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store"):
         copy_file(tmp_path / "none.db", database_url())

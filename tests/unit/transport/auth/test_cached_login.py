@@ -220,7 +220,7 @@ class TestAge:
             (10_301, 0, "other", None),
         ],
     )
-    def test_age_is_by_the_clock_that_shows_most(
+    def test_age_is_the_largest_that_a_clock_shows(
         self, wall: float, boot: float, boot_id: str, age: float | None
     ) -> None:
         obtained = clock.Reading(wall=wall, boot=boot, boot_id=boot_id)

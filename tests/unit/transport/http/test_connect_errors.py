@@ -49,7 +49,7 @@ REASONS = [
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
 @pytest.mark.parametrize(("cause", "reason"), REASONS, ids=[reason for _, reason in REASONS])
-def test_no_connection(library: type, cause: BaseException, reason: str) -> None:
+def test_message_has_the_reason_of_a_failed_connection(library: type, cause: BaseException, reason: str) -> None:
     error = caused(library.ConnectError("words"), OSError("in between"), cause)  # type: ignore[attr-defined]
     assert describe(error) == (f"no connection to host.example:443: {reason} (ConnectError)", False)
 
@@ -74,7 +74,7 @@ CERTIFICATES = [
 
 
 @pytest.mark.parametrize(("words", "reason"), CERTIFICATES)
-def test_certificates(words: str, reason: str) -> None:
+def test_wrong_certificate_is_permanent_and_names_the_host(words: str, reason: str) -> None:
     for error in (
         caused(httpx.ConnectError(""), OSError("in between"), certificate(0, words)),
         httpx.ConnectError(f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {words} (_ssl.c:1006)"),

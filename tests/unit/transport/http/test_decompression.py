@@ -37,7 +37,7 @@ def memory_below(limit: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("encoding", ["", "identity", "IDENTITY", " identity , identity ", ","])
-def test_identity_is_taken_as_it_is(encoding: str) -> None:
+def test_uncompressed_body_stays_unchanged(encoding: str) -> None:
     assert inflated(encoding, TEXT) == TEXT
 
 
@@ -95,7 +95,7 @@ def test_a_wrong_checksum_is_refused() -> None:
         inflated("gzip", bytes(data))
 
 
-def test_a_second_layer_is_left_as_it_is() -> None:
+def test_only_one_layer_of_gzip_is_decompressed() -> None:
     assert inflated("gzip", gzip.compress(gzip.compress(TEXT))) == gzip.compress(TEXT)
 
 
@@ -202,7 +202,7 @@ def test_members_in_any_pieces(parts: list[bytes], size: int) -> None:
 
 
 @given(st.binary(max_size=2000), st.integers(1, 300), st.booleans())
-def test_round_trip(data: bytes, size: int, packed: bool) -> None:
+def test_body_in_chunks_is_decompressed_whole(data: bytes, size: int, packed: bool) -> None:
     assert inflated("gzip" if packed else "", gzip.compress(data) if packed else data, size) == data
 
 

@@ -142,7 +142,7 @@ async def test_single_caller_reuses_one_connection(made: Made) -> None:
     assert [transport.sent for transport in made.transports] == [5]
 
 
-async def test_as_many_connections_as_callers_and_the_last_used_is_lent_first(made: Made) -> None:
+async def test_pool_has_as_many_connections_as_callers_and_lends_the_last_used_first(made: Made) -> None:
     replies = [await made.send() for _ in range(3)]
     for reply in replies:
         await reply.stream.aclose()

@@ -26,7 +26,7 @@ def knowing(*secrets: str) -> Redactor:
 
 
 class TestSecret:
-    def test_only_reveal_shows_it(self) -> None:
+    def test_only_reveal_shows_a_secret(self) -> None:
         secret = Secret(CANARY)
         assert secret.reveal() == CANARY
         for text in (repr(secret), str(secret), f"{secret}", f"{secret!s:>20}", repr([secret]), repr({"a": secret})):
@@ -166,7 +166,7 @@ class TestClean:
         assert str(error) == "a list where a number is due at raterequests.0.weight"
         assert error.raw == {"weight": {}}
 
-    def test_names_are_names_in_quotation_marks_as_well(self) -> None:
+    def test_quoted_names_of_fields_are_not_masked(self) -> None:
         error = DecodeError("an object without 'raterequests' where 'raterequests' is due")
         redact_decode_error(error, knowing("t", "quest"))
         assert error.message == "an object without 'raterequests' where 'raterequests' is due"
@@ -236,7 +236,7 @@ class TestExcerpt:
 
     @pytest.mark.parametrize("length", [20, 500, 1300, 3000])
     @pytest.mark.parametrize("letter", ["a", "ü"])
-    def test_a_secret_at_the_cut_leaves_no_half(self, length: int, letter: str) -> None:
+    def test_no_part_of_a_secret_is_left_where_an_excerpt_is_cut(self, length: int, letter: str) -> None:
         # Masks are short: what stood far behind moves forward, also the half of a secret that the cut went through.
         secret = "".join(f"{number:04d}{letter}" for number in range(length // 5))
         redactor = knowing(secret)

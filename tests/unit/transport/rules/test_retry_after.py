@@ -30,7 +30,7 @@ WALL = 784_111_777.0
         ("9" * 100_000, 1e9),
     ],
 )
-def test_seconds(text: str, seconds: float) -> None:
+def test_number_is_seconds(text: str, seconds: float) -> None:
     assert retry_after(text, wall=WALL) == seconds
 
 
@@ -81,7 +81,7 @@ def test_dates_in_every_form_of_http(text: str, seconds: float) -> None:
     ],
     ids=lambda text: text[:40],
 )
-def test_nonsense_is_none(text: str) -> None:
+def test_unreadable_header_is_none(text: str) -> None:
     assert retry_after(text, wall=WALL) is None
 
 
@@ -103,7 +103,7 @@ def test_parser_never_raises_and_is_never_negative(text: str) -> None:
 
 
 @given(st.integers(0, 4_000_000_000), st.floats(0, 4e9))
-def test_a_date_is_as_far_away_as_it_is(moment: int, wall: float) -> None:
+def test_date_becomes_the_seconds_until_then(moment: int, wall: float) -> None:
     expected = min(max(0.0, moment - wall), 1e9)
     assert retry_after(formatdate(moment, usegmt=True), wall=wall) == pytest.approx(expected)
     assert retry_after(time.asctime(time.gmtime(moment)), wall=wall) == pytest.approx(expected)

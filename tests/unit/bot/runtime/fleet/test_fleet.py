@@ -65,7 +65,7 @@ def _open_deliveries() -> int:
     return int(count)
 
 
-async def test_one_scans_and_the_next_one_does_once_it_stops(sandbox: Sandbox, store: PostgresStore) -> None:
+async def test_one_replica_scans_and_another_takes_over_when_it_stops(sandbox: Sandbox, store: PostgresStore) -> None:
     first = sandbox.publish()
     async with replicas(sandbox, store, 2) as (poller, other):
         await idle(sandbox, first)

@@ -20,7 +20,7 @@ def check(error: StoreError, caught: Catch, refusing: Unusable, before: object) 
     assert [what for what, text in caught.texts if MARK in text] == []
 
 
-async def test_bot(sandbox: Sandbox, unusable: Unusable) -> None:
+async def test_bot_refuses_an_unusable_database_and_leaves_it_as_it_is(sandbox: Sandbox, unusable: Unusable) -> None:
     before = contents()
     with Catch() as caught:
         bot = Bot(store=unusable.address)
@@ -31,7 +31,7 @@ async def test_bot(sandbox: Sandbox, unusable: Unusable) -> None:
     check(raised.value, caught, unusable, before)
 
 
-async def test_feed(sandbox: Sandbox, unusable: Unusable) -> None:
+async def test_feed_refuses_an_unusable_database_and_leaves_it_as_it_is(sandbox: Sandbox, unusable: Unusable) -> None:
     before = contents()
     async with sandbox.client() as exchange:
         with Catch() as caught:
