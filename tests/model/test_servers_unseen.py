@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import attrs
 import pytest
+from tests.model.servers.find import Find
 from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
 from tests.model.servers.quirks import Cache, Empty, Quirks, Replicas, Span
+from tests.model.servers.tally import confirmed
 from tests.model.servers.unseen import DAILY
 
 AN_HOUR = Quirks(windows="an hour")
@@ -63,6 +65,19 @@ def test_update_that_is_older_than_six_hours_when_it_appears_waits_for_the_daily
     assert published(Quirks(), stamp=1500.0 - 20_000.0) == [DAILY]
     assert published(Quirks(), 1600.0, stamp=1500.0 - 20_000.0) == [""]
     assert published(Quirks(), stamp=1500.0 - 17_000.0) == [""]
+
+
+def test_state_that_waits_for_the_daily_scan_is_reported_by_a_longer_run() -> None:
+    find = Find("missed", 1, 1500.0, "", DAILY)
+    run = HandMadeRun()
+    assert confirmed([find], [], run.log, 20_000.0) == (find,)
+    assert confirmed([find], [find], run.log, 20_000.0) == (attrs.evolve(find, excuse=""),)
+    run.report(10_000.0, "new", 1)
+    run.report(30_000.0, "withdrawn", 1)
+    assert confirmed([find], [find], run.log, 20_000.0) == (attrs.evolve(find, excuse=""),)
+    # Withdrawn later for another reason.
+    run.report(90_000.0, "updated", 1)
+    assert confirmed([find], [find], run.log, 20_000.0) == (find,)
 
 
 def test_failure_that_hides_a_state_until_no_hourly_scan_can_list_it() -> None:

@@ -11,10 +11,10 @@ from tests.model.servers.find import Find
 from tests.model.servers.judge import judge
 from tests.model.servers.quirks import Span
 from tests.model.servers.replies import loudest_hour
-from tests.model.servers.run import watch
+from tests.model.servers.run import Log, watch
 from tests.model.servers.unseen import DAILY
 
-__all__ = ["Ran", "Tally", "run"]
+__all__ = ["Ran", "Tally", "confirmed", "run"]
 
 _LONGER = 54 * 3600.0
 
@@ -42,12 +42,24 @@ def run(seed: int, only: tuple[str, ...] = ()) -> Ran:
 
 
 def _confirmed(seed: int, only: tuple[str, ...], finds: tuple[Find, ...]) -> tuple[Find, ...]:
-    """Excuse what the daily scan alone lists only if a longer run reports it."""
     schedule = draw(seed, only, longer=_LONGER)
-    still = {(find.kind, find.index) for find in judge(schedule, *watch(schedule))}
+    log, server = watch(schedule)
+    return confirmed(finds, judge(schedule, log, server), log, draw(seed, only).end)
+
+
+def confirmed(finds: Iterable[Find], longer: Iterable[Find], log: Log, end: float) -> tuple[Find, ...]:
+    """Excuse what the daily scan alone lists only if a longer run reports it.
+
+    Args:
+        finds: Finds of a run.
+        longer: Finds of a longer one. What it reports, it may miss later for another reason.
+        log: Log of the longer run.
+        end: When the first one ended.
+    """
+    reported = {event.index for event in log.reported if event.at > end and event.kind != "withdrawn"}
+    still = {find.index for find in longer if find.kind == "missed"} - reported
     return tuple(
-        attrs.evolve(find, excuse="") if find.excuse == DAILY and (find.kind, find.index) in still else find
-        for find in finds
+        attrs.evolve(find, excuse="") if find.excuse == DAILY and find.index in still else find for find in finds
     )
 
 

@@ -246,6 +246,17 @@ def test_doubt_is_settled_by_deeper_scans() -> None:
     assert settling_tier(attrs.evolve(lasted, last=3600.0), 3700.0).window == 0
 
 
+def test_only_a_scan_about_as_deep_checks_a_doubt_that_has_lasted() -> None:
+    doubt = AbsenceDoubt(since=0.0, last=3500.0, window=22_000)
+    narrow = next_doubt(doubt, window=4000, at=3600.0, listed=0, absent=3)
+    assert settling_tier(narrow, 3700.0).window == 21_600
+    deep = next_doubt(narrow, window=21_600, at=3900.0, listed=0, absent=3)
+    assert settling_tier(deep, 4000.0).window == 0
+    later = next_doubt(deep, window=4000, at=4200.0, listed=0, absent=3)
+    assert later is not None
+    assert later.last == 4200.0
+
+
 @pytest.mark.parametrize("others", [0, 1])
 async def test_last_request_of_a_window_is_withdrawn_once_a_listing_of_others_lacks_it(
     store: Store, others: int

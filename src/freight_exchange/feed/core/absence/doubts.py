@@ -13,13 +13,15 @@ from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["LASTING", "doubt_error", "is_open", "most_relisted", "next_doubt"]
+__all__ = ["LASTING", "doubt_error", "is_checked", "is_open", "most_relisted", "next_doubt"]
 
 LASTING: Final = 3600.0
 """Seconds after which requests that listings lack count as missing, though most are lacking at once."""
 
 _FORGOTTEN: Final = 2 * LASTING
 _FEW: Final = 3
+_DEPTH: Final = 2
+"""A scan that looks back half as far as others did in a doubt checks it; any other is of a less deep tier."""
 
 
 def next_doubt(
@@ -47,7 +49,9 @@ def next_doubt(
     if _is_much(absent, listed, window):
         if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
             return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
-        return attrs.evolve(before, last=at, window=max(before.window, window), scan=scan)
+        is_check = is_open(before, at) or is_checked(before) or _DEPTH * window >= before.window
+        last = at if is_check else before.last
+        return attrs.evolve(before, last=last, window=max(before.window, window), scan=scan)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
     return before
@@ -68,6 +72,11 @@ def _is_much(absent: int, listed: int, window: int) -> bool:
 def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
     """Return whether scans prove nothing yet."""
     return doubt is not None and at - doubt.since < LASTING
+
+
+def is_checked(doubt: AbsenceDoubt) -> bool:
+    """Return whether a scan about as deep as those that lacked much has lacked as much after the doubt had lasted."""
+    return doubt.last - doubt.since >= LASTING
 
 
 def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int, noun: str = "requests") -> FeedProtocolError:

@@ -202,8 +202,7 @@ def settling_tier(doubt: AbsenceDoubt | None, at: float) -> schedule.Tier:
         return schedule.NARROW
     if doubts.is_open(doubt, at):
         return schedule.tier_above(doubt.window)
-    is_checked = doubt.last - doubt.since >= doubts.LASTING
-    return schedule.NARROW if is_checked else schedule.tier_within(doubt.window)
+    return schedule.NARROW if doubts.is_checked(doubt) else schedule.tier_within(doubt.window)
 
 
 def is_recent(watermark: Watermark, now: Reading) -> bool:
