@@ -9,7 +9,7 @@ import pytest
 from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.errors import ServerError
 
-pytestmark = pytest.mark.anyio
+pytestmark = pytest.mark.virtual_time
 
 
 class Listing:

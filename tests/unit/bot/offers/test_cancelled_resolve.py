@@ -154,9 +154,10 @@ async def test_cancelled_in_own_commit(sandbox: Sandbox, tmp_path: Path, disk: D
 
 
 async def test_end_of_bot_raises(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: Disk) -> None:
-    text: list[str] = []
+    text, waits = list[str](), anyio.Event()
 
     async def never(*_: object) -> None:
+        waits.set()
         await anyio.sleep_forever()
 
     async with anyio.create_task_group() as tasks, doubtful(sandbox, tmp_path, []) as (bot, index):
@@ -168,7 +169,7 @@ async def test_end_of_bot_raises(sandbox: Sandbox, tmp_path: Path, monkeypatch: 
             text.append(str(error.value))
 
         tasks.start_soon(resolve)
-        await anyio.sleep(0.05)
+        await waits.wait()
     assert text == ["this bot has ended: call this while it runs"]
 
 

@@ -317,9 +317,8 @@ def test_notification_wakes_other_replicas(store: PostgresStore) -> None:
     assert not second.wait(0.0)
     enqueue(first, 1)
     assert second.wait(5.0)
-    # The end of the term notifies as well.
-    second.wait(0.05)
-    assert not second.wait(0.05)
+    # The end of the term notifies as well, at a time of its own.
+    assert not all(second.wait(0.05) for _ in range(3))
 
 
 def test_second_open_offer_on_a_request_is_refused(store: PostgresStore) -> None:

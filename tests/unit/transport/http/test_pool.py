@@ -170,6 +170,7 @@ async def test_a_connection_that_broke_is_closed_and_never_lent_again(made: Made
     assert [(transport.sent, transport.closed) for transport in made.transports] == [(2, 1), (1, 0)]
 
 
+@pytest.mark.virtual_time
 async def test_a_cancelled_request_takes_its_connection_along(made: Made) -> None:
     await made.call()
     made.transports[0].breaks = "hanging"
