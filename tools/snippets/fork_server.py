@@ -7,15 +7,20 @@ of the process, and its exit status when it ends.
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import runpy
 import sys
 import warnings
+from typing import Final
 
-# What the snippets import most; nothing here depends on an extra.
-import freight_exchange.client
-import freight_exchange.testing  # noqa: F401
+_PRELOADED: Final = (
+    *("freight_exchange.client", "freight_exchange.store.sqlite.store", "freight_exchange.testing"),
+    *("anyio._backends._asyncio", "certifi", "h11", "httpcore"),
+)
+"""Modules that most snippets would otherwise load; none of them depends on an extra."""
 
 
 def become(order: dict[str, object]) -> None:
@@ -37,6 +42,11 @@ def become(order: dict[str, object]) -> None:
 
 
 def main() -> None:
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    # A fork would otherwise visit these objects when it ends, and copy their memory.
+    gc.collect()
+    gc.freeze()
     for line in iter(sys.stdin.readline, ""):
         process = os.fork()
         if process == 0:

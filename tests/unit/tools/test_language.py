@@ -14,6 +14,8 @@ LONGEST_FILE = 300
 LONGEST_TEST_FILE = 400
 
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
+QUOTED_QUESTION = re.compile(rf"[\"']{QUESTION.pattern}", re.IGNORECASE)
+"""Text without it needs no parser."""
 NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IGNORECASE)
 # Also as a word of a test's name; not the user `nobody` of a system.
 PHRASES = re.compile(
@@ -31,14 +33,24 @@ def files() -> Iterator[tuple[str, Path]]:
 
 
 def phrases_in(name: str, text: str) -> Iterator[str]:
+    if not PHRASES.search(text):
+        return
     for number, line in enumerate(text.splitlines(), 1):
         if found := PHRASES.search(line):
             yield f"{name}:{number}: {found[0]!r}: {line.strip()}"
 
 
+def definitions_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the node and the definitions in its statements. `ast.walk` would visit each expression too."""
+    yield node
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(node, name, ()):
+            yield from definitions_in(statement)
+
+
 def docstrings_in(name: str, text: str) -> Iterator[tuple[str, bool, str]]:
     """Yield the place of each docstring, whether it is a function's own, and its first line."""
-    for node in ast.walk(ast.parse(text)):
+    for node in definitions_in(ast.parse(text)):
         for before, statement in pairwise([None, *getattr(node, "body", [])] if isinstance(node, DEFINITION) else ()):
             if not isinstance(before, None | ast.Assign | ast.AnnAssign):
                 continue
@@ -49,7 +61,7 @@ def docstrings_in(name: str, text: str) -> Iterator[tuple[str, bool, str]]:
 
 
 def questions_in(name: str, text: str) -> Iterator[str]:
-    for place, _, first in docstrings_in(name, text):
+    for place, _, first in docstrings_in(name, text) if QUOTED_QUESTION.search(text) else ():
         if QUESTION.match(first):
             yield f"{place}: opens with a question word: {first}"
 

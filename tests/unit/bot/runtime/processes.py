@@ -219,13 +219,14 @@ if options.get("afterwards") == "fails":
 
 
 STARTER = """
-import importlib, os, signal, socket, sys
+import gc, importlib, os, signal, socket, sys
 
 import freight_exchange.testing
 from freight_exchange import Bot, FreightExchange
 
 _, asks, backend, program = sys.argv
 importlib.import_module("anyio._backends._" + backend)
+gc.freeze()  # a fork would otherwise visit these objects when it ends, and copy their memory
 asks = socket.socket(fileno=int(asks))
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 while True:
