@@ -200,8 +200,9 @@ class Network:
 
 
 def host_and_port(url: Any) -> str:
-    """Format host and port of a library's URL, with the default port."""
-    return address(url.host, url.port or {"http": 80, "https": 443}.get(url.scheme))
+    """Format host and port of a library's URL, with the default port, and the host as connections name it."""
+    # `url.host` is decoded: it differs for an international name, and fails for some that begin with xn--.
+    return address(url.raw_host.decode("ascii"), url.port or {"http": 80, "https": 443}.get(url.scheme))
 
 
 def _httpcore_errors() -> tuple[type[Exception], ...]:

@@ -263,3 +263,16 @@ class TestReplies:
             await received(library, 200, stream=body.stream)
         assert body.closed
         assert not caught.value.unsent
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://b\u00fccher.example/api", "xn--bcher-kva.example:443"),
+        ("https://xn--.example/api", "xn--.example:443"),
+        ("http://[::1]/api", "[::1]:80"),
+    ],
+)
+def test_a_host_is_named_as_connections_name_it(library: ModuleType, url: str, expected: str) -> None:
+    # Another name for the server would pass for a proxy in front of it.
+    assert adapter.host_and_port(library.URL(url)) == expected
