@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 from urllib.parse import SplitResult, urlsplit
 
 from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.models import validation
 from freight_exchange.options import ADDRESSES
 from freight_exchange.transport.secrets import Secret
 
@@ -44,6 +45,9 @@ PASSWORD_VARIABLE = "FREIGHT_EXCHANGE_PASSWORD"
 
 MAX_CONNECTIONS = 100
 """Limit of `max_connections`: with more, the HTTP library's pool takes too long for each call."""
+
+_HUGE = 10**30
+"""Integers from here on cannot be sent; Python writes none of thousands of digits."""
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
 """Async callable that returns the email and the password, for example from a secret manager."""
@@ -285,4 +289,10 @@ def parameters(value: Mapping[str, str | int] | None) -> tuple[tuple[str, str], 
             raise ValidationError(
                 f"params[{name!r}] must be text or an integer, not {type(item).__name__}", field="params"
             )
-    return tuple((name, str(item)) for name, item in value.items())
+    return tuple((validation.text(name, "params", allow_empty=True), _parameter(item)) for name, item in value.items())
+
+
+def _parameter(value: str | int) -> str:
+    if isinstance(value, int) and abs(value) >= _HUGE:
+        raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
+    return validation.text(str(value), "params", allow_empty=True)

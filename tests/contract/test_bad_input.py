@@ -148,6 +148,11 @@ CASES: list[tuple[str, Call, list[Any]]] = [
         lambda fx, value: fx.request("GET", "route", params=value),
         [5, "a=1", [("a", "1")], {"a": True}, {"a": None}, {"a": 1.5}, {"a": ["1"]}, {"a": b"1"}, {1: "a"}],
     ),
+    (
+        "params",
+        lambda fx, value: fx.request("GET", "route", params=value),
+        [{"a": "half a character \ud800"}, {"half a character \ud800": "a"}, {"a": 10**40}],
+    ),
     ("write", lambda fx, value: fx.reconcile(value), [5, None, "offer", DRAFT]),
     ("settle", lambda fx, value: fx.reconcile(RawWrite("POST", "x"), settle=value), [5, timedelta(seconds=-1)]),
     ("method", lambda fx, value: fx.request(value, "carrier"), ["", "GE T", "GET\r\n", 5]),
