@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import struct
 import threading
@@ -124,13 +125,13 @@ def _rest(source: socket.socket) -> bytes:
 
 
 def _has_left(client: socket.socket) -> bool:
-    """Return whether a client has closed its connection: a network without a gateway then discards what it held."""
-    try:
-        return not client.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+    """Return whether a client has closed its connection: a network without a gateway then discards what it held.
+
+    What the client sent before that may wait to be read.
+    """
+    poll = select.poll()
+    poll.register(client, select.POLLRDHUP)
+    return bool(poll.poll(0))
 
 
 def _abort(one: socket.socket) -> None:
