@@ -33,7 +33,7 @@ class SeenBids:
 
 
 class Bids:
-    """`exchange.bids`."""
+    """The forwarder's own offers: `exchange.bids`."""
 
     def __init__(self, service: Service, currencies: Currencies) -> None:
         self._service = service

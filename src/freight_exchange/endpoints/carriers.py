@@ -17,7 +17,7 @@ _index = attrgetter("index")
 
 
 class Carriers:
-    """`exchange.carriers`."""
+    """Carriers: `exchange.carriers`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

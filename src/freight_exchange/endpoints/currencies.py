@@ -37,7 +37,7 @@ class KnownCurrencies:
 
 
 class Currencies:
-    """`exchange.currencies`."""
+    """Currencies: `exchange.currencies`."""
 
     def __init__(self, service: Service, known: KnownCurrencies) -> None:
         self._service = service

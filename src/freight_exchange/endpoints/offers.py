@@ -45,7 +45,7 @@ class SeenOffers:
 
 
 class Offers:
-    """`exchange.offers`."""
+    """Offers on the shipper's own requests: `exchange.offers`."""
 
     def __init__(self, service: Service, seen: SeenOffers) -> None:
         self._service = service

@@ -23,7 +23,7 @@ _index = attrgetter("index")
 
 
 class Requests:
-    """`exchange.requests`."""
+    """Rate requests: `exchange.requests`."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -40,7 +40,7 @@ class SeenRoutes:
 
 
 class Routes:
-    """`exchange.routes`."""
+    """Routes: `exchange.routes`."""
 
     def __init__(self, service: Service, seen: SeenRoutes) -> None:
         self._service = service

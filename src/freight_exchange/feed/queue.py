@@ -62,14 +62,14 @@ class EventQueue(Generic[EventT]):
         self.gaps: dict[int, Gap] = {}
 
     def reset(self) -> None:
-        """Drop what was read: it is read again."""
+        """Drop the events that were read; `load` reads them again."""
         self._waiting.clear()
         self.in_hand.clear()
         self.filtered.clear()
         self._last_read = 0
 
     def take_back(self) -> None:
-        """Deliver again what was delivered and not acknowledged."""
+        """Put delivered events that are not acknowledged back in the queue."""
         if self._uncertain:
             # The store failed during an acknowledgement, and may have committed it: only a read shows what remains.
             self._uncertain.clear()

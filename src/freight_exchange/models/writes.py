@@ -27,14 +27,14 @@ __all__ = [
 
 @attrs.frozen(eq=False, repr=False)
 class Publish(Frozen):
-    """Publish a rate request (service document, 4.3)."""
+    """Publication of a rate request (service document, 4.3)."""
 
     draft: RateRequestDraft
 
 
 @attrs.frozen(eq=False, repr=False)
 class SubmitOffer(Frozen):
-    """Submit an offer (service document, 4.10): its total, and the indexes of request and currency."""
+    """Submission of an offer (service document, 4.10): its total, and the indexes of request and currency."""
 
     request: int
     amount: Decimal
@@ -45,7 +45,7 @@ class SubmitOffer(Frozen):
 
 @attrs.frozen(eq=False, repr=False)
 class Respond(Frozen):
-    """Approve or decline an offer by its identifier (service document, 4.8).
+    """Approval or decline of an offer by its identifier (service document, 4.8).
 
     `request` is the index of its request, if the client has read it. Once an offer is selected, the service may list
     that one alone, and the state of the others shows only on their request.
@@ -58,14 +58,14 @@ class Respond(Frozen):
 
 @attrs.frozen(eq=False, repr=False)
 class CreateRoute(Frozen):
-    """Create a route (service document, 4.5)."""
+    """Creation of a route (service document, 4.5)."""
 
     draft: RouteDraft
 
 
 @attrs.frozen(eq=False, repr=False)
 class UpdateRoute(Frozen):
-    """Replace the route that has this index (service document, 4.5).
+    """Replacement of the route that has this index (service document, 4.5).
 
     `before` is the route as it was read, if the caller kept it. Without it, an update that did not happen looks like
     one that another party reverted.

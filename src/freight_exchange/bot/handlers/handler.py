@@ -69,11 +69,11 @@ class Handler:
     selected_from_start: bool = False
 
     def handles(self, kind: str) -> bool:
-        """Return whether it is called for events of a kind."""
+        """Return whether the handler is called for events of a kind."""
         return kind in self.filters
 
     def matches(self, event: BotEvent) -> bool:
-        """Return whether it is called for an event. Raises what the `where=` function of its filter raises."""
+        """Return whether the handler is called for an event. Raises the errors of its `where=` function."""
         filter_ = self.filters.get(kind_of(event))
         if filter_ is None:
             return False

@@ -91,7 +91,7 @@ class InFlight:
             del self._active[id(active)]
 
     def take_overdue(self) -> Sequence[ActiveDelivery]:
-        """Return those that have become overdue since the last call."""
+        """Return the deliveries that have become overdue since the last call."""
         now = anyio.current_time()
         overdue = [active for active in self._active.values() if active.overdue_at <= now]
         for active in overdue:

@@ -46,7 +46,7 @@ times as long as the one before, and there are at most three."""
 
 
 class InDoubtResolver:
-    """Offers in doubt.
+    """Resolver of offers in doubt.
 
     Args:
         exchange: The client.

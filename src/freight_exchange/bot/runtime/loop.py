@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class BotLoop:
-    """Event loop in which it was made."""
+    """Event loop of a bot: the one in which this object was made."""
 
     def __init__(self) -> None:
         self._token = anyio.lowlevel.current_token()

@@ -89,8 +89,8 @@ class Poller:
     async def prime(self) -> None:
         """Run the first scan up to the point from which updates are reported, unless an earlier run has.
 
-        A listing of one page is read whole. Of a longer one the first pages are read, and what was updated lately: it
-        is the baseline of the narrow scans that come while `scan` reads the rest.
+        A listing of one page is read whole. Of a longer one, only the first pages and the recent updates are read: they
+        are the baseline of the narrow scans that run while `scan` reads the rest.
 
         Raises:
             FreightExchangeError: The service does not exist, or refuses: waiting does not help.

@@ -59,7 +59,7 @@ class OfferScan:
 
     @property
     def proves_absence(self) -> bool:
-        """Validity as proof: what it lacks counts as absent."""
+        """Validity as proof: offers that the scan lacks count as absent."""
         return self.has_ended and not self.scanner.offset_ignored and not self.is_uncertain
 
 

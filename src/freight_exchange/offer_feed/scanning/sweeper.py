@@ -34,7 +34,7 @@ _BETWEEN_SWEEPS: Final = 3600.0
 
 
 class Sweeper:
-    """Decides when a scan needs a sweep, and makes it.
+    """Sweeps of one feed: when a scan needs one, and the sweep itself.
 
     Args:
         source: The service.
@@ -59,7 +59,7 @@ class Sweeper:
         return is_overdue or self._hides_rows or not self._listed <= scan.requests
 
     def note_listed(self, scan: OfferScan) -> None:
-        """Record what a scan has listed that needs no sweep, or has made one."""
+        """Record the requests of a scan that needs no sweep, or has made one."""
         self._listed = frozenset(scan.requests)
 
     async def sweep(self, scan: OfferScan, record: Callable[[Rows[Listing]], Awaitable[None]]) -> int:

@@ -29,7 +29,7 @@ _logger = logging.getLogger("freight_exchange.transport")
 
 
 class Tracing:
-    """Records of attempts, and masks in what the HTTP libraries log of them."""
+    """Middleware that reports attempts to hooks, and masks secrets in the log records of the HTTP libraries."""
 
     __slots__ = ("_hooks", "_redactor")
 

@@ -16,7 +16,7 @@ _DAY = 86_400
 
 
 def retry_after(value: str | None, *, wall: float) -> float | None:
-    """Return the seconds to wait, from a number or an HTTP date; `None` without a header or for nonsense.
+    """Return the seconds to wait, from a number or an HTTP date; `None` for a header that is missing or unreadable.
 
     Args:
         value: The header's text.

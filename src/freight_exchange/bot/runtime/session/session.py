@@ -59,7 +59,7 @@ class Components:
 
 
 class BotSession:
-    """One session.
+    """One session of a bot.
 
     Args:
         options: Options of the bot.
