@@ -157,7 +157,6 @@ async def operating(bot: Bot, exchange: FreightExchange) -> None:
     assert_type(await bot.serve(), None)
     assert_type(await bot.serve(exchange=exchange), None)
     assert_type(bot.stop(), None)
-    assert_type(bot.is_stopping, bool)
     status = bot.status()
     assert_type(status, BotStatus)
     assert_type(status.state, Literal["starting", "standby", "running", "draining", "login-rejected", "stopped"])

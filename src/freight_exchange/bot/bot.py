@@ -203,11 +203,6 @@ class Bot(Router):
     def _active_supervisor(self) -> Supervisor | None:
         return None if self._supervisor is None or self._supervisor.has_ended else self._supervisor
 
-    @property
-    def is_stopping(self) -> bool:
-        """`True` once `stop()` was called."""
-        return (supervisor := self._active_supervisor()) is not None and supervisor.stopping.is_set()
-
     def stop(self) -> None:
         """Drain, then end. Call it from the bot's own loop."""
         if (supervisor := self._active_supervisor()) is not None:

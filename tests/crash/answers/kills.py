@@ -22,6 +22,7 @@ from tests.crash.bot.plan import Kill, draw
 from tests.crash.bot.witness import copy_after_death
 from tests.crash.faults import TRANSIENT_FAULTS
 from tests.crash.fork_server import ForkServer, fork_server
+from tests.crash.market import final_states
 
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.sandbox.faces.tcp import serve_tcp
@@ -147,7 +148,7 @@ class KillTrial:
             exchange.offer(account, request, now, amount=amount)
 
     def _waiting(self) -> int:
-        return sum(state.state == "open" for state in self._exchange.audit_log.final_states().values())
+        return sum(state.state == "open" for state in final_states(self._exchange.audit_log).values())
 
     async def _strike(self) -> None:
         while True:
@@ -177,7 +178,7 @@ class KillTrial:
         """Raise prices, or approve by hand, where the bot's answer is not known: the worst that may happen."""
         await anyio.sleep(_IN_FLIGHT)
         open_requests = [
-            request for request, state in self._exchange.audit_log.final_states().items() if state.state == "open"
+            request for request, state in final_states(self._exchange.audit_log).items() if state.state == "open"
         ]
         doubtful = {int(key.split(":")[1]) for key in self._answers("intent", "sending", "unknown")}
         # Without the ledger, nothing tells which these are.

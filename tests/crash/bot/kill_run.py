@@ -20,6 +20,7 @@ from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
 from tests.crash.faults import TRANSIENT_FAULTS
 from tests.crash.fork_server import ForkServer, fork_server
+from tests.crash.market import final_states
 
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
@@ -135,7 +136,7 @@ class KillRun:
 
     def _waiting(self) -> int:
         log = self._exchange.audit_log
-        return len(log.final_states()) - len({record.offer.request for record in log.offers if record.account != RIVAL})
+        return len(final_states(log)) - len({record.offer.request for record in log.offers if record.account != RIVAL})
 
     def _publish(self, *, hazardous: bool = False) -> None:
         exchange = self._exchange
@@ -146,7 +147,7 @@ class KillRun:
             exchange.offer(exchange.rival, request, time.time())
 
     def _update(self, request: int | None = None) -> None:
-        states = self._exchange.audit_log.final_states()
+        states = final_states(self._exchange.audit_log)
         may_change = [state for state in states.values() if state.state == "open" and request in (None, state.index)]
         if may_change:
             changed = self._random.choice(may_change)
@@ -154,7 +155,7 @@ class KillRun:
             self._exchange.update(changed.index, time.time(), cargo)
 
     def _select(self) -> None:
-        states = self._exchange.audit_log.final_states()
+        states = final_states(self._exchange.audit_log)
         offers = [record.offer for record in self._exchange.audit_log.offers if record.account != RIVAL]
         pending = [offer.index for offer in offers if states[offer.request].state == "open"]
         if pending:

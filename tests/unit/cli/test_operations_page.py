@@ -173,7 +173,7 @@ def test_commands_reach_their_operation(shell: Shell) -> None:
             if command.endswith("offers watch"):
                 # It ends with its first event, which needs a pending offer.
                 shell.publish(TILES)
-                exchange.offer(exchange.rival, max(exchange.audit_log.final_states()), time.time())
+                exchange.offer(exchange.rival, exchange.audit_log.publications[-1].request, time.time())
             before = len(exchange.audit_log.calls)
             arguments = [
                 str(route["index"]) if word == "ROUTE" else word

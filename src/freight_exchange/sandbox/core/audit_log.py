@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -124,10 +123,6 @@ class AuditLog:
             if record.offer.request == request and (account is None or record.account == account)
         ]
 
-    def offer_counts(self) -> Mapping[tuple[int, str], int]:
-        """Count the offers that each account has ever made on each request."""
-        return Counter((record.offer.request, record.account) for record in self.offers)
-
     def duplicate_offers(self) -> list[list[OfferRecord]]:
         """Group offers alike in request, account, amount and currency: the same offer sent more than once."""
         groups: dict[tuple[object, ...], list[OfferRecord]] = {}
@@ -143,7 +138,3 @@ class AuditLog:
         return [
             Span(change.state, change.time + late, end) for change, end in zip(changes, [*ends, None], strict=False)
         ]
-
-    def final_states(self) -> Mapping[int, Request]:
-        """Return the last state of every request, withdrawn ones included."""
-        return {change.request: change.state for change in self.changes}

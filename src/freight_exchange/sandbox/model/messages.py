@@ -41,11 +41,6 @@ class Cut(enum.Enum):
         """True for a cut before the server has the whole request: nothing can have taken effect."""
         return self in _EARLY
 
-    @property
-    def answers(self) -> bool:
-        """True if the client gets the whole reply in the end."""
-        return self in _ANSWERING
-
 
 _EARLY = frozenset(
     {
@@ -59,7 +54,6 @@ _EARLY = frozenset(
         Cut.RESET_MID_BODY,
     }
 )
-_ANSWERING = frozenset({Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN})
 
 
 @attrs.frozen

@@ -205,10 +205,6 @@ class Table(Generic[_T]):
                     yield record
                     break
 
-    def versions(self, index: int) -> tuple[tuple[float, _T], ...]:
-        """Return every version of a record with the time from which it was current."""
-        return tuple(self._versions.get(index, ()))
-
     def indexes(self) -> tuple[int, ...]:
         return tuple(sorted(self._versions))
 

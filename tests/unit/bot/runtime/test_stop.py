@@ -69,12 +69,12 @@ class TestStop:
             await trial.idle()
             bot.stop()
             bot.stop()
-            assert bot.is_stopping
+            assert bot.status().state == "draining"
         assert trial.status.state == "stopped"
         bot.stop()
         async with sandbox.running(bot) as trial:
             await trial.idle()
-            assert not bot.is_stopping
+            assert bot.status().state == "running"
 
     async def test_handler_may_stop_bot(self, sandbox: Sandbox, store: MemoryStore) -> None:
         bot = new_bot(store)

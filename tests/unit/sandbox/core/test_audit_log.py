@@ -69,7 +69,6 @@ def test_publications_changes_and_spans_are_logged() -> None:
         (42, None, "withdrawn"),
     ]
     assert spans[1].state.cargo.origin == "Busan"
-    assert audit_log.final_states()[1].state == "withdrawn"
 
 
 def test_offers_are_logged_with_their_calls() -> None:
@@ -82,7 +81,6 @@ def test_offers_are_logged_with_their_calls() -> None:
     rig.exchange.offer(rig.rival, 2, NOW)
     audit_log = rig.exchange.audit_log
     assert [record.call for record in audit_log.offers] == [3, 4, 5, None]
-    assert audit_log.offer_counts() == {(1, "forwarder@demo.example"): 2, (2, "rival@demo.example"): 2}
     assert [record.offer.index for record in audit_log.offers_on(1)] == [5001, 5002]
     assert audit_log.offers_on(1, "rival@demo.example") == []
     assert [[record.offer.index for record in group] for group in audit_log.duplicate_offers()] == [[5001, 5002]]

@@ -209,7 +209,7 @@ def test_only_the_owner_answers_an_offer_once(rig: ExchangeRig) -> None:
     assert rig.respond(offer).status == 400
     assert rig.respond(second).status == 400
     assert rig.respond(offer, 0).status == 400
-    assert rig.exchange.audit_log.final_states()[1].selected == offer
+    assert rig.exchange.audit_log.changes[-1].state.selected == offer
 
 
 @pytest.mark.parametrize(("outcome", "left"), [("declined", 1), ("rejected", 1), ("unchanged", 1), ("removed", 0)])
