@@ -431,14 +431,14 @@ MUTATIONS: Final = (
     one(
         "11 no jitter",
         "feed/core/planning/pacer.py",
-        "self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)",
-        "self._interval",
+        "self.interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)",
+        "self.interval",
         "tests/unit/feed/test_pacer.py",
     ),
     one(
         "11 all begin at once",
         "feed/core/planning/pacer.py",
-        "now + self._random.random() * self._interval",
+        "now + self._random.random() * self.interval",
         "now",
         "tests/unit/feed/test_pacer.py",
     ),
@@ -446,7 +446,7 @@ MUTATIONS: Final = (
         "11 a failed request costs nothing but the interval that every scan takes",
         "feed/core/planning/pacer.py",
         "self._cost(max(1, self._owed))",
-        "self._interval",
+        "self.interval",
         "tests/unit/feed/test_pacer.py",
     ),
     one(

@@ -11,7 +11,7 @@ import anyio
 from freight_exchange.errors import LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
-from freight_exchange.feed.core.absence.lookups import SCANS_THAT_MISS, Lookups
+from freight_exchange.feed.core.absence.lookups import Lookups
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ __all__ = ["WithdrawalCheck"]
 
 _logger = logging.getLogger("freight_exchange.feed")
 
+_APART: Final = 0.8
+"""Intervals from the first scan that lacks a request to the last one, at least."""
 _TRIES: Final = 1
 """Controls that fail before a rest."""
 _LATE_LOOKUPS: Final = 2
@@ -47,7 +49,7 @@ class WithdrawalCheck:
         self._journal = journal
         self._clock = clock
         self._pacer = pacer
-        self._lookups = Lookups()
+        self._lookups = Lookups(_APART * pacer.interval)
         self._listed: list[int] = []
         self._trust = LookUpTrust(_TRIES)
         self._late_lookups_left = 0
@@ -67,15 +69,19 @@ class WithdrawalCheck:
     def note_scan(self, scan: ActiveScan) -> bool:
         """Record what a complete scan lacked; return whether another one must lack it as well."""
         state = self._journal.state
-        long_ago = state.watermark.time_at(self._clock.read()) - state.allowance
-        self._lookups.update(scan.missing, long_ago=long_ago)
+        is_doubtful = self._lookups.update(
+            scan.missing,
+            began=state.watermark.time_at(scan.began),
+            before=scan.watermark.time,
+            long_ago=state.watermark.time_at(self._clock.read()) - state.allowance,
+        )
         if scan.indexes or scan.window >= WIDEST:
             # The newest first: few of them are withdrawn since. What only this scan has seen may be new to look-ups.
             self._listed = sorted((index for index in scan.known or scan.indexes if index > 0), reverse=True)
         self._listed = [index for index in self._listed if index not in self._lookups]
         self._trust.begin(self._listed)
         self._late_lookups_left = _LATE_LOOKUPS
-        return any(row.missed_scans < SCANS_THAT_MISS for row in scan.missing)
+        return is_doubtful
 
     async def look_up(self) -> None:
         """Look up what complete scans lacked, until a scan is due; what the service denies is withdrawn."""

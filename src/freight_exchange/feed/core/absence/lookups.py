@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Final
+
+import attrs
 
 from freight_exchange.store.protocol import TrackedRequest
 
@@ -16,8 +19,18 @@ SCANS_THAT_MISS: Final = 2
 
 _LOOKUPS_A_SCAN: Final = 10
 _TRIES: Final = 5
+_REMEMBERED: Final = 7200.0
+"""Seconds for which a scan that lacked a request is remembered: two hourly ones."""
 _DENIALS: Final = 3
 """Bare 404s in a row that deny a request: one may come from a gateway."""
+
+
+@attrs.frozen
+class _Misses:
+    """Times of the first and the last scan that lacked a request, on the feed's clock."""
+
+    first: float
+    last: float
 
 
 class Denials:
@@ -44,13 +57,19 @@ class Denials:
 class Lookups:
     """Requests that two complete scans have lacked, until they are looked up.
 
-    After each scan, some of those that were last seen long enough ago are looked up: a service with a lagging machine
-    may show a request once, and then hide it for as long as that lags. A failed look-up is repeated after the next
-    scan, behind the others; after a few failures it is left to later deep scans.
+    The scans are apart: a failure that passes within seconds may hide a request from two that follow each other at
+    once. After each scan, some of those that were last seen long enough ago are looked up: a service with a lagging
+    machine may show a request once, and then hide it for as long as that lags. A failed look-up is repeated after the
+    next scan, behind the others; after a few failures it is left to later deep scans.
+
+    Args:
+        apart: Seconds from the first scan that lacked a request to the last one, at least.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, apart: float) -> None:
+        self._apart = apart
         self._open: dict[int, TrackedRequest] = {}
+        self._misses: dict[int, _Misses] = {}
         self._failures: dict[int, int] = {}
         self._denials = Denials()
         self._turn: list[int] = []
@@ -63,13 +82,32 @@ class Lookups:
 
     def close_listed(self, listed: AbstractSet[int]) -> None:
         """Remove what a scan has listed."""
-        for index in self._open.keys() & listed:
+        for index in (self._open.keys() | self._misses.keys()) & listed:
             self.close(index)
 
-    def update(self, missing: Iterable[TrackedRequest], *, long_ago: float) -> None:
-        """Record what a complete scan lacked; what was last seen `long_ago` or earlier is looked up."""
-        self._open.update({row.index: row for row in missing if row.missed_scans >= SCANS_THAT_MISS})
-        self._turn = [index for index, row in self._open.items() if row.last_seen <= long_ago][:_LOOKUPS_A_SCAN]
+    def update(self, missing: Sequence[TrackedRequest], *, began: float, before: float, long_ago: float) -> bool:
+        """Record what a complete scan lacked; return whether another one must lack some of it as well.
+
+        Args:
+            missing: What it lacked.
+            began: When it began, on the feed's clock.
+            before: When the scan before it began. It counts for what an earlier run has missed.
+            long_ago: What was last seen then or earlier is looked up.
+        """
+        for row in missing:
+            is_known = row.missed_scans >= SCANS_THAT_MISS
+            known = self._misses.get(row.index, _Misses(before if is_known else began, began))
+            self._misses[row.index] = attrs.evolve(known, last=began)
+            if is_known:
+                self._open[row.index] = row
+        self._misses = {i: m for i, m in self._misses.items() if i in self._open or m.last > began - _REMEMBERED}
+        ready = (index for index, row in self._open.items() if row.last_seen <= long_ago and self._are_apart(index))
+        self._turn = list(islice(ready, _LOOKUPS_A_SCAN))
+        return any(row.index not in self._open or not self._are_apart(row.index) for row in missing)
+
+    def _are_apart(self, index: int) -> bool:
+        misses = self._misses[index]
+        return misses.last - misses.first >= self._apart
 
     def next_row(self) -> TrackedRequest:
         """Return the request to look up now."""
@@ -78,6 +116,7 @@ class Lookups:
     def close(self, index: int) -> None:
         """Remove a request whose fate is committed."""
         self._open.pop(index, None)
+        self._misses.pop(index, None)
         self._failures.pop(index, None)
         self._denials.forget(index)
         self._turn = [other for other in self._turn if other != index]

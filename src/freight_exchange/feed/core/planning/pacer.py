@@ -38,13 +38,14 @@ class Pacer:
         extra: Returns how many requests successful calls have sent beyond one each, since it was last called.
 
     Attributes:
+        interval: The same.
         due: When the next scan is due, by the loop's clock.
         quiet_until: Time on the loop's clock until which nothing at all is sent.
         failures: Requests that failed in a row, less those that were repeated at once.
     """
 
     def __init__(self, interval: float, random: Random, extra: Callable[[], int] = lambda: 0) -> None:
-        self._interval = interval
+        self.interval = interval
         self._random = random
         self._extra = extra
         self._owed = 0
@@ -55,7 +56,7 @@ class Pacer:
 
     def begin(self, now: float) -> None:
         """Start at a random phase, so that feeds that start together spread out."""
-        self.due = now + self._random.random() * self._interval
+        self.due = now + self._random.random() * self.interval
 
     def take_turn(self, began: float) -> None:
         """Give this turn to a scan of many pages; the next one is an interval away.
@@ -63,7 +64,7 @@ class Pacer:
         It is more for each request that was repeated since the last turn: a service that fails every other request
         receives no more than a healthy one.
         """
-        self.due = began + self._turns() * self._interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        self.due = began + self._turns() * self.interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
 
     def _turns(self) -> float:
         repeated = self._repeated + self._extra()
@@ -77,12 +78,12 @@ class Pacer:
             self.take_turn(began)
         else:
             # A scan of many pages, which took its turn before it sent any.
-            self.due += (self._turns() - 1) * self._interval
+            self.due += (self._turns() - 1) * self.interval
 
     def rescan_soon(self, now: float) -> None:
         """Schedule a wider scan soon: the last one took longer than its window allowed for."""
         self.record_reply()
-        self.due = now + min(_FIRST_PAUSE, self._interval)
+        self.due = now + min(_FIRST_PAUSE, self.interval)
 
     def record_reply(self) -> None:
         """Record that a request succeeded."""
@@ -100,17 +101,17 @@ class Pacer:
             A login has already retried by itself.
         """
         self._owed += sent
-        if self.failures or self._owed > 1 or self._interval > _LONGEST_QUICK:
+        if self.failures or self._owed > 1 or self.interval > _LONGEST_QUICK:
             return None
-        if retry_after is not None and retry_after > min(self._interval, _LONGEST_BACKOFF):
+        if retry_after is not None and retry_after > min(self.interval, _LONGEST_BACKOFF):
             return None
         self._repeated += 1
-        return max(self._random.random() * min(_FIRST_PAUSE, self._interval), retry_after or 0.0)
+        return max(self._random.random() * min(_FIRST_PAUSE, self.interval), retry_after or 0.0)
 
     def record_failure(self, now: float, retry_after: float | None = None) -> float:
         """Pause for an interval for each failed request; return the time at which the pause ends."""
         widened = 1 + self._random.random() * min(1.0, 0.5 + self.failures / 8)
-        pause = min(self._cost(max(1, self._owed)) * widened, max(self._interval, _LONGEST_PAUSE))
+        pause = min(self._cost(max(1, self._owed)) * widened, max(self.interval, _LONGEST_PAUSE))
         if retry_after is not None:
             pause = max(pause, min(retry_after, LONGEST_HONOURED))
         self.quiet_until = max(self.quiet_until, now + pause)
@@ -123,8 +124,8 @@ class Pacer:
 
     def _cost(self, requests: int) -> float:
         """Return the pause in seconds after failed requests, so that no hour has more of them than of scans."""
-        bursts = int(_HOUR / self._interval) // requests
-        return max(requests * self._interval, _HOUR / bursts if bursts else _LONGEST_PAUSE)
+        bursts = int(_HOUR / self.interval) // requests
+        return max(requests * self.interval, _HOUR / bursts if bursts else _LONGEST_PAUSE)
 
     def backoff(self, failures: int) -> float:
         """Return the seconds to wait for anything but the service, after that many earlier failures: full jitter."""
