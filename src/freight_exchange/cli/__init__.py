@@ -25,6 +25,9 @@ def main() -> None:
             raise
         sys.stderr.write(f"{_INSTALL_HINT}\n")
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nError: interrupted\n")
+        sys.exit(128 + signal.SIGINT)
     status = run(sys.argv[1:])
     # During the interpreter's shutdown, Ctrl-C would print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

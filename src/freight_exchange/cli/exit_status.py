@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 import click
 
-from freight_exchange.cli.messages import translate_error
+from freight_exchange.cli.messages import explain_misplaced_option, translate_error
 from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import (
     APIStatusError,
@@ -217,10 +217,13 @@ def handle_errors() -> Iterator[ProgramResult]:
         _discard_stdout()
     except QuietInterrupt:
         result.status = result.interrupt_status
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort) as error:
         result.status = result.interrupt_status
         # A second Ctrl-C during the report would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if isinstance(error, KeyboardInterrupt) and sys.stderr.isatty():
+            # The terminal has echoed `^C`.
+            warn("")
         _report("interrupted")
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.ESHUTDOWN):
@@ -252,6 +255,8 @@ def _notes(error: Exception) -> Sequence[str]:
 
 def _report_click_error(error: click.ClickException) -> None:
     if isinstance(error, click.UsageError):
+        if (message := explain_misplaced_option(error)) is not None:
+            error = click.UsageError(message, error.ctx)
         with contextlib.suppress(OSError):
             error.show()
     else:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+import click
+
 from freight_exchange.errors import ConfigurationError, FreightExchangeError, ValidationError
 
-__all__ = ["translate_error", "translate_warning"]
+__all__ = ["explain_misplaced_option", "translate_error", "translate_warning"]
 
 _OPTION_NAMES: Final = (
-    (r"\bbase_url\b", "--url"),
+    (r"\bbase_url\b", "the URL"),
     # Exception name of the HTTP library.
     (r" \([A-Z][A-Za-z]+(?:Error|Timeout)\)", ""),
     (
@@ -64,6 +66,20 @@ def translate_error(error: FreightExchangeError) -> str:
 def translate_warning(message: str) -> str:
     """Return a warning with the names of options."""
     return _substitute(message, _OPTION_NAMES)
+
+
+def explain_misplaced_option(error: click.UsageError) -> str | None:
+    """Return where an option belongs that stands behind or before the wrong command; `None` for any other error."""
+    context = error.ctx
+    if not isinstance(error, click.NoSuchOption) or context is None or context.parent is None:
+        return None
+    name = error.option_name
+    if any(name in option.opts for option in context.find_root().command.params):
+        return f"{name} belongs before the command: {context.find_root().command_path} {name} ..."
+    if isinstance(context.command, click.Group):
+        commands = ", ".join(context.command.list_commands(context))
+        return f"{name} belongs behind a command of `{context.command_path}`: {commands}"
+    return None
 
 
 def _substitute(message: str, substitutions: Sequence[tuple[str, str]]) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import click
 
-__all__ = ["confirm", "is_interactive", "require_confirmation", "warn"]
+__all__ = ["confirm", "is_interactive", "prompt", "require_confirmation", "warn"]
 
 Action: TypeAlias = Literal["sent", "changed"]
 """Effect of the command that asks: it sends something to the service, or changes a file."""
@@ -24,6 +24,21 @@ def warn(line: str) -> None:
 def is_interactive() -> bool:
     """Return whether standard input and standard error are a terminal."""
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def prompt(text: str, *, hidden: bool = False) -> str:
+    """Ask the user for a text; `hidden` does not show it.
+
+    Raises:
+        Abort: Ctrl-C, or the end of the input.
+    """
+    try:
+        answer: str = click.prompt(text, hide_input=hidden, err=True)
+    except click.Abort:
+        if not hidden:
+            warn("")
+        raise
+    return answer
 
 
 def require_confirmation(*, yes: bool, action: Action = "sent") -> None:
@@ -50,6 +65,9 @@ def confirm(question: str, *, yes: bool, action: Action = "sent") -> None:
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         is_confirmed = click.confirm(question, err=True)
+    except click.Abort:
+        warn("")
+        raise
     finally:
         signal.signal(signal.SIGINT, handler)
     if not is_confirmed:

@@ -124,11 +124,12 @@ def explain(
     if seen is None:
         if any(event.kind == "unreadable" for event in events):
             return explained("unreadable", "is listed and cannot be read: an Unreadable event has the reason")
-        covered = f"all that was updated before {at(state.watermark.time):%Y-%m-%d %H:%M:%S} UTC is covered"
+        if not state.is_primed:
+            return explained("unseen", "was in no scan: the first scan is not complete")
         return explained(
             "unseen",
-            f"was in no scan: {covered if state.is_primed else 'the first scan is not complete'},"
-            f" and the service may take {state.allowance:g} s more to show an update",
+            f"was in no scan: the scans cover updates before {at(state.watermark.time):%Y-%m-%d %H:%M:%S} UTC,"
+            f" and the service may show one up to {state.allowance:g} s late",
         )
     waiting = (event for event in events if not event.is_acknowledged and event.kind in get_args(RequestKind))
     if (event := next((event for event in waiting if _is_wanted(event, where)), None)) is not None:

@@ -78,7 +78,10 @@ def test_url_without_exchange_is_unexpected(shell: Shell) -> None:
 
 @pytest.mark.parametrize(
     ("url", "message"),
-    [("nowhere", "--url must be an http or https URL with a host"), ("http://exchange.example/api", "must use https")],
+    [
+        ("nowhere", "the URL must be an http or https URL with a host"),
+        ("http://exchange.example/api", "must use https"),
+    ],
 )
 def test_invalid_url_is_a_configuration_error(shell: Shell, url: str, message: str) -> None:
     result = shell("--url", url, "requests", "list")
@@ -100,7 +103,7 @@ def test_https_url_of_http_server_is_explained(shell: Shell) -> None:
     result = shell("--url", shell.url.replace("http:", "https:"), "requests", "list")
     assert result.status == Status.UNEXPECTED
     assert result.err.startswith(
-        "Error: the server there does not speak https: the address may need http://, which is for this machine"
+        "Error: the server at this URL does not speak https: a sandbox on this machine has an http:// URL ["
     )
 
 

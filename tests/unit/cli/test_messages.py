@@ -93,4 +93,4 @@ def test_words_of_service_are_kept() -> None:
         "True or False"
     )
     error = NotFoundError("there is nothing; base_url may be wrong")
-    assert translate_error(error) == "there is nothing; --url may be wrong"
+    assert translate_error(error) == "there is nothing; the URL may be wrong"

@@ -20,6 +20,7 @@ from tests.unit.cli.harness import (
     has_ended,
     ignore_interrupts,
     open_terminal,
+    render_screen,
     restore_signals,
     start,
     wait_until,
@@ -180,7 +181,24 @@ def test_ctrl_c_at_prompt_sends_nothing(shell: Shell, arguments: Sequence[str], 
         # Repeated: the line editor notices a Ctrl-C that precedes it only with the next one.
         wait_until(lambda: terminal.type(b"\x03") and has_ended(terminal.process))
         assert terminal.process.returncode == Status.INTERRUPTED
+        assert "\nError: interrupted\n" in render_screen(terminal.read_rest())
     assert shell.exchange.audit_log.offers == []
+
+
+def test_ctrl_c_during_imports_prints_no_traceback() -> None:
+    code = """
+import sys
+from freight_exchange import cli
+
+class Interrupting:
+    def find_spec(self, *_):
+        raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+cli.main()
+"""
+    done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=False)
+    assert (done.returncode, done.stderr) == (Status.INTERRUPTED, "\nError: interrupted\n")
 
 
 @pytest.mark.parametrize(("missing", "status"), [("click", 2), ("rich", 0)])

@@ -72,6 +72,34 @@ def test_help_has_examples_that_run(
     assert f"freight-exchange {' '.join(path)}" in PAGE.read_text()
 
 
+@pytest.mark.parametrize("group", [(), *(path for path in ALL if path not in COMMANDS)], ids=" ".join)
+def test_help_shows_whole_summaries(group: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*group, "--help"]) == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_describes_each_option(path: tuple[str, ...]) -> None:
+    options = [one for one in COMMANDS[path].params if isinstance(one, click.Option)]
+    assert [one.name for one in options if not one.help] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["requests", "list", "--url", "x"], "--url belongs before the command: freight-exchange --url ..."),
+        (
+            ["bot", "dead", "--store", "x"],
+            "--store belongs behind a command of `freight-exchange bot dead`: list, replay",
+        ),
+        (["requests", "list", "--orign", "x"], "No such option '--orign'."),
+    ],
+)
+def test_misplaced_option_names_its_place(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(words) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_all_commands_print_json_except_those_that_run_something() -> None:
     without = {path for path, command in COMMANDS.items() if not any("--json" in one.opts for one in command.params)}
     assert without == {("demo",), ("bot", "run"), ("offers", "export")}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
-import click
 
-from freight_exchange.cli.terminal import is_interactive, warn
+from freight_exchange.cli.terminal import is_interactive, prompt, warn
 from freight_exchange.errors import AuthenticationError, ConfigurationError
 from freight_exchange.platform.text import clean
-from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
+from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, base_url
 from freight_exchange.transport.auth.login_file import LoginFile
 from freight_exchange.transport.auth.token_store import TokenFile, state_folder
 
@@ -69,6 +69,8 @@ def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> C
     if not url and not new_login:
         raise _not_logged_in(options, stored)
     url = url or _prompt("URL of the service", f"no URL: give --url or set {URL_VARIABLE}")
+    if new_login:
+        _check_url(url)
     if cached is not None and cached.base_url != url.strip().rstrip("/"):
         cached = None
     email = options.email or (None if cached is None else cached.account)
@@ -137,15 +139,37 @@ def _not_logged_in(
         error = AuthenticationError(f"the kept login has expired: run `{command} login`")
     else:
         error = ConfigurationError(f"not logged in{account}: run `{command} login`")
-    error.add_note(f"A program sets {URL_VARIABLE}, {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} instead.")
+    error.add_note(_variables_note(options))
     return error
+
+
+def _variables_note(options: GlobalOptions) -> str:
+    """Return the variables by which a program logs in; if it sets some of them already, the others."""
+    values = {
+        URL_VARIABLE: options.url,
+        EMAIL_VARIABLE: options.email,
+        PASSWORD_VARIABLE: os.environ.get(PASSWORD_VARIABLE),
+    }
+    missing = [variable for variable, value in values.items() if not value]
+    if 0 < len(missing) < len(values):
+        return (
+            f"Or set the environment's {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} missing."
+        )
+    return f"A program sets {URL_VARIABLE}, {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} instead."
+
+
+def _check_url(url: str) -> None:
+    """Reject a wrong URL before the account and the password are asked for."""
+    with warnings.catch_warnings():
+        # The client gives the same warnings.
+        warnings.simplefilter("ignore")
+        base_url(url)
 
 
 def _prompt(text: str, error_message: str, *, hidden: bool = False) -> str:
     if not is_interactive():
         raise ConfigurationError(f"{error_message}; there is no terminal to ask on")
-    answer: str = click.prompt(text, hide_input=hidden, err=True)
-    return answer
+    return prompt(text, hidden=hidden)
 
 
 def _log_warnings() -> None:

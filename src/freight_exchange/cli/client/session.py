@@ -122,7 +122,7 @@ def _explain_tls_failure(error: FreightExchangeError, url: str) -> FreightExchan
     if not isinstance(error, TransportError) or error.permanent or not _lacks_tls(url):
         return error
     return TransportError(
-        "the server there does not speak https: the address may need http://, which is for this machine alone",
+        "the server at this URL does not speak https: a sandbox on this machine has an http:// URL",
         permanent=True,
         method=error.method,
         path=error.path,

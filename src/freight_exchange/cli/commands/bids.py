@@ -61,7 +61,7 @@ async def list_(exchange: FreightExchange, /, state: str | None, limit: int | No
         _columns({} if output else await currency_codes(exchange)),
         output=output,
         csv_columns=csv_columns(freight_exchange.Bid),
-        empty_message="You have no such offers.",
+        empty_message="You have no such offers. See `freight-exchange offers list` for those on your requests.",
         limit=limit,
     )
 
@@ -103,7 +103,7 @@ def submit(
         earlier = [bid async for bid in exchange.bids.list(sweep=True) if bid.index == request]
         # Before the offer: a later failure would look like the offer's own.
         codes = await currency_codes(exchange) if earlier or not as_json else {}
-        _warn_of_earlier(earlier, codes)
+        _warn_of_earlier(request, earlier, codes)
         equal_count = sum(bid.amount == amount and _has_currency(bid, currency, codes) for bid in earlier)
         if equal_count and not again:
             raise click.UsageError(
@@ -152,10 +152,11 @@ def _option_fees(rates: Sequence[str]) -> dict[str, str]:
     return fees
 
 
-def _warn_of_earlier(earlier: Sequence[Bid], codes: Mapping[int, str]) -> None:
+def _warn_of_earlier(request: int, earlier: Sequence[Bid], codes: Mapping[int, str]) -> None:
     if earlier:
         bids = (f"{format_amount(bid.amount, bid.currency, codes)} ({_status(bid)})" for bid in earlier)
-        warn(f"You have {_count_offers(len(earlier))} on it already: {format_value(', '.join(bids))}.")
+        count = _count_offers(len(earlier))
+        warn(f"You have {count} on request {request} already: {format_value(', '.join(bids))}.")
 
 
 def _status(bid: Bid) -> object:
@@ -176,7 +177,7 @@ def _warn_of_difference(amount: Decimal, itemised: Mapping[str, Decimal]) -> Non
     difference = freight_exchange.Offer(amount=amount, rates=itemised).difference
     if difference:
         direction = "more" if difference > 0 else "less"
-        warn(f"Are its fees right? The amount is {abs(difference):f} {direction} than they come to.")
+        warn(f"Check the fees: the amount is {abs(difference):f} {direction} than their sum.")
 
 
 def _columns(codes: Mapping[int, str]) -> Sequence[Column[Bid]]:

@@ -45,7 +45,7 @@ _STATUS_FIELDS = (
 def bot() -> None:
     """Run a bot, and manage its file.
 
-    Read commands work at any time. A running bot locks its file: stop it before you change the file.
+    Commands that only read work at any time. A running bot locks its file: stop it before you change the file.
     """
 
 
@@ -56,7 +56,13 @@ bot.add_command(gaps)
 
 @bot.command
 @click.argument("target", metavar="MODULE:BOT")
-@click.option("--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["asyncio", "trio"]),
+    default="asyncio",
+    show_default=True,
+    help="Async library that runs the bot.",
+)
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
@@ -68,9 +74,10 @@ bot.add_command(gaps)
 def run(
     options: GlobalOptions, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
 ) -> None:
-    """Run the bot that is called BOT in MODULE, or that a function of this name makes.
+    """Run the bot BOT of a Python module.
 
-    Ctrl-C or SIGTERM drain it. The module may be in the current directory. The bot takes the service and the account
+    BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
+    bot. The bot takes the service and the account
     from the environment or the options before the command, and the password from the environment: a bot runs for months
     and has to log in again. If the bot's own client has another URL or account than the options, it does not run.
 
@@ -112,7 +119,7 @@ def _load_bot(target: str) -> Bot:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise click.UsageError(f"there is no module {module!r} here") from None
-    if inspect.isfunction(loaded):
+    if inspect.isfunction(loaded) and not inspect.iscoroutinefunction(loaded):
         loaded = _call_factory(loaded, target)
     if not isinstance(loaded, freight_exchange.Bot):
         raise click.UsageError(f"{module} has no Bot that is called {attribute!r}, and no function that makes one")
@@ -185,7 +192,7 @@ def status(store: str, name: str | None, as_json: bool) -> None:
             ("service", report.base_url),
             ("account", report.account),
             ("held by", report.holder or "no process: the bot is not running"),
-            ("replicas", "\n".join(report.replicas) or None),
+            ("replicas", ", ".join(report.replicas) or None),
             (
                 "restored",
                 "the database has lost commits; forgotten offers are looked for" if report.is_restored else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["dead", "doubts", "gaps"]
 
+_NO_DEAD_LETTERS: Final = "There are no dead letters."
+_NO_GAPS: Final = "There are no gaps."
 
 T = TypeVar("T", "DeadLetter", "Doubt")
 
@@ -47,7 +49,7 @@ def dead_list(store: str, name: str | None, output: Output) -> None:
         _DEAD_LETTER_COLUMNS,
         output=output,
         csv_columns=csv_columns(freight_exchange.DeadLetter),
-        empty_message="There are no dead letters.",
+        empty_message=_NO_DEAD_LETTERS,
     )
 
 
@@ -78,27 +80,31 @@ def dead_replay(
         letter for letter in file.dead_letters() if replay_all or (letter.event, letter.handler) == (event, handler)
     ]
     if not (letters or replay_all):
-        raise _NoRecordError("there is no such dead letter")
+        raise _NoRecordError(f"there is no dead letter of event {event} and handler {handler}: see `bot dead list`")
+    count = f"{len(letters)} dead letter{'' if len(letters) == 1 else 's'}"
     if letters:
-        confirm(f"Try {len(letters)} again?", yes=yes, action="changed")
+        confirm(f"Deliver {count} again?", yes=yes, action="changed")
     for letter in letters:
         file.replay(letter.event, letter.handler)
-    sentence = f"{len(letters)} will be tried again by the next run of the bot."
+    sentence = f"The next run of the bot delivers {count} again." if letters else _NO_DEAD_LETTERS
     print_result(sentence, {"replayed": len(letters)}, as_json=as_json)
 
 
 @click.group
 def doubts() -> None:
-    """Offers, approvals and declines in doubt: the service may or may not have carried them out."""
+    """Offers, approvals and declines in doubt.
+
+    The service may or may not have carried them out.
+    """
 
 
 @doubts.command("list")
 @bot_file_options
 @format_options
 def doubts_list(store: str, name: str | None, output: Output) -> None:
-    """List the offers in doubt, then the approvals and declines, the oldest first.
+    """List the offers, approvals and declines in doubt.
 
-    The parked ones need your decision; the bot resolves the others.
+    The offers come first, and the oldest of each kind. The parked ones need your decision; the bot resolves the others.
 
     \b
     Example:
@@ -131,9 +137,10 @@ def doubts_resolve(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Record whether the service took the offer on REQUEST, or the answer to one.
+    """Record whether the service took an offer in doubt.
 
-    Check the service's website first: what was not taken may be sent again.
+    It is your offer on REQUEST or, with --offer, your approval or decline of another's offer there. Check the service's
+    website first: what was not taken may be sent again.
 
     \b
     Examples:
@@ -183,7 +190,7 @@ def gaps_list(store: str, name: str | None, output: Output) -> None:
         _GAP_COLUMNS,
         output=output,
         csv_columns=csv_columns(freight_exchange.Gap),
-        empty_message="There are no gaps.",
+        empty_message=_NO_GAPS,
     )
 
 
@@ -201,9 +208,14 @@ def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
     require_confirmation(yes=yes, action="changed")
     file = BotFile(store, name=name)
     if gap_count := len(file.gaps()):
-        confirm(f"Acknowledge {gap_count}?", yes=yes, action="changed")
+        confirm(f"Acknowledge {_count_gaps(gap_count)}?", yes=yes, action="changed")
     count = file.acknowledge_gaps() if gap_count else 0
-    print_result(f"{count} acknowledged.", {"acknowledged": count}, as_json=as_json)
+    sentence = f"{_count_gaps(count)} acknowledged." if gap_count else _NO_GAPS
+    print_result(sentence, {"acknowledged": count}, as_json=as_json)
+
+
+def _count_gaps(count: int) -> str:
+    return f"{count} gap{'' if count == 1 else 's'}"
 
 
 class _NoRecordError(click.ClickException):

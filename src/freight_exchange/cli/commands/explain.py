@@ -71,6 +71,8 @@ def explain(index: int, store: str, name: str | None, as_json: bool) -> None:
         click.echo(f"First seen {explanation.first_seen:%Y-%m-%d %H:%M:%S} UTC.")
     for kind, handler, state, error in report.deliveries:
         click.echo(f"The handler {format_value(handler)} {_describe(state, error)} ({kind}).")
+    if explanation.verdict == "handed-out" and not report.deliveries:
+        click.echo("No handler has a delivery of it: none matched, or the record has expired.")
     for offer in report.offers:
         click.echo(f"The offer of {offer.amount:f}, revision {offer.revision}, is {offer.state}.")
     for answer in report.answers:

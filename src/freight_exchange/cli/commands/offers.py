@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
 
 import freight_exchange
-from freight_exchange import quotes
 from freight_exchange.cli.client.session import client_command, run_with_client
+from freight_exchange.cli.commands.offers_compare import compare, get_listing
 from freight_exchange.cli.commands.offers_export import export
 from freight_exchange.cli.commands.offers_watch import watch_offers
 from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
 from freight_exchange.cli.output import Output, format_options
-from freight_exchange.cli.render.comparison import comparison_columns
 from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import collect, show_progress, start_output
 from freight_exchange.cli.render.record import (
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["offers"]
 
+_NO_REQUESTS: Final = "You have published no such requests. See `freight-exchange bids list` for your own offers."
+
 
 @attrs.frozen
 class _Row:
@@ -49,18 +50,6 @@ class _Row:
 @click.group
 def offers() -> None:
     """Offers on your own requests: list, watch, compare and export them, approve or decline one."""
-
-
-def _parse_rates(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-    rates: dict[str, str] = {}
-    for value in values:
-        code, equals, rate = value.partition("=")
-        if not equals or not code.strip() or not rate.strip():
-            raise click.BadParameter(f"{value!r} must be a code and a rate, such as EUR=1.08")
-        if code.strip().upper() in rates:
-            raise click.BadParameter(f"{code.strip()} is given twice")
-        rates[code.strip().upper()] = rate.strip()
-    return rates
 
 
 @offers.command("list")
@@ -95,7 +84,7 @@ async def list_(exchange: FreightExchange, /, state: str, limit: int | None, out
     codes = await currency_codes(exchange)
     records = await collect(listing, limit=limit)
     rows = [_Row(record, offer) for record in records for offer in record.offers or (None,)]
-    print_table(rows, _columns(codes), empty_message="You have no such requests.")
+    print_table(rows, _columns(codes), empty_message=_NO_REQUESTS)
 
 
 @offers.command
@@ -109,43 +98,11 @@ async def get(exchange: FreightExchange, /, request: int, as_json: bool) -> None
     Example:
       freight-exchange offers get 4
     """
-    listing = await exchange.offers.get(request)
+    listing = await get_listing(exchange, request)
     if as_json:
         print_json(listing)
     else:
         _print_listing(listing, await currency_codes(exchange))
-
-
-@offers.command
-@click.argument("request", type=INDEX)
-@click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
-@click.option(
-    "--rate",
-    "rates",
-    multiple=True,
-    metavar="CODE=RATE",
-    callback=_parse_rates,
-    help="Exchange rate: units of the currency to compare in for one of CODE, such as EUR=1.08. Repeat it for others.",
-)
-@json_option
-@client_command
-async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], as_json: bool) -> None:
-    """Rank the offers on one of your requests in one currency.
-
-    Offers in another currency need a rate. OWN TERMS are the clauses that not every offer has.
-
-    \b
-    Example:
-      freight-exchange offers compare 4 --to USD --rate EUR=1.08
-    """
-    listing = await exchange.offers.get(request)
-    comparison = await quotes.compare(listing, to=to, rates=rates, currencies=exchange.currencies.list())
-    if as_json:
-        print_json(comparison)
-        return
-    print_table(comparison.offers, comparison_columns(comparison), empty_message="There are no priced offers.")
-    if comparison.common_terms:
-        click.echo(f"\nTerms of all offers: {format_value('; '.join(comparison.common_terms))}")
 
 
 @offers.command
@@ -228,7 +185,7 @@ async def _confirm(exchange: FreightExchange, number: int, verb: str, codes: Map
 
 
 async def _find(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]:
-    with show_progress("looking for the offer:") as advance:
+    with show_progress("requests searched:") as advance:
         async for listing in exchange.offers.search(type="offers"):
             advance(1)
             for offer in listing.offers:
@@ -293,3 +250,4 @@ def _print_listing(listing: Listing, codes: Mapping[int, str]) -> None:
 
 offers.add_command(watch_offers)
 offers.add_command(export)
+offers.add_command(compare)

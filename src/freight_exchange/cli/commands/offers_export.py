@@ -29,9 +29,10 @@ _COLUMNS = (
 @click.option("--csv/--json", "as_csv", default=True, help="Rows of CSV, with a header (default), or lines of JSON.")
 @client_command
 async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
-    """Export the offers on your requests for a spreadsheet: a row for each offer, a column for each fee.
+    """Export the offers on your requests for a spreadsheet.
 
-    Without a REQUEST, those on all of them. Amounts are exact, currencies are three-letter codes.
+    There is a row for each offer, and a column for each fee. Without a REQUEST, offers on all of them. Amounts are
+    exact, currencies are three-letter codes.
 
     \b
     Examples:

@@ -57,10 +57,11 @@ def watch_offers(
     count: int | None,
     as_json: bool,
 ) -> None:
-    """Watch for offers on your requests: new, changed, answered and gone ones.
+    """Watch for offers on your requests.
 
-    Without a REQUEST, on all of them. Ctrl-C ends it. With --store, the next run continues where the last one ended,
-    misses no event and repeats none. Without it, each run starts afresh.
+    It shows new, changed, answered and gone offers. Without a REQUEST, it watches all of them. Ctrl-C ends it. With
+    --store, the next run continues where the last one ended, misses no event and repeats none. Without it, each run
+    starts afresh.
 
     \b
     Examples:

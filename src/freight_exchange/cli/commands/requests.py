@@ -259,4 +259,4 @@ def _stated_weight(request: RateRequest | RateRequestDraft, per: Per) -> str | N
 
 def _print_warnings(request: RateRequest | RateRequestDraft, per: Per) -> None:
     for warning in freight.find_warnings(request, per):
-        warn(f"Is its {warning.field} right? {format_value(warning.message)}")
+        warn(f"Check the {warning.field}: {format_value(warning.message)}")

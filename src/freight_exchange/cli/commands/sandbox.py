@@ -122,7 +122,7 @@ def _serve(controller: BoardController, host: str, port: int, *, as_json: bool, 
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address = str(socket.getaddrinfo(host, port, family)[0][4][0])
     except socket.gaierror as error:
-        raise _NotListeningError(f"Cannot listen on {host}: no address is known by this name.") from error
+        raise _NotListeningError(f"cannot listen on {host}: no address is known by this name") from error
     try:
         run(serve)
     except KeyboardInterrupt:
@@ -139,8 +139,8 @@ def _serve(controller: BoardController, host: str, port: int, *, as_json: bool, 
 
 def _explain(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is taken: choose another, or --port 0 for a free one."
-    return f"Cannot listen on {host}: {os.strerror(error.errno or 0)}."
+        return f"port {port} of {host} is taken: choose another, or --port 0 for a free one"
+    return f"cannot listen on {host}: {os.strerror(error.errno or 0)}"
 
 
 def _local_url(url: str, address: str) -> str:

@@ -43,9 +43,10 @@ def store() -> None:
 @yes_option
 @json_option
 def migrate(database: str, yes: bool, as_json: bool) -> None:
-    """Create or migrate the schema freight_exchange in the database at URL.
+    """Create or migrate the schema in the database at URL.
 
-    A bot does the same when it starts, if its user may. Bots of the version before keep working meanwhile.
+    The schema is called freight_exchange. A bot does the same when it starts, if its user may. Bots of the previous
+    version keep working.
 
     \b
     Example:
@@ -66,8 +67,10 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
     finally:
         connection.close()
     after = max(before, schema.VERSION)
-    result = {"before": before, "after": after}
-    print_result(f"The schema has version {after}; it had {before or 'none'}.", result, as_json=as_json)
+    sentence = f"The schema has version {after}; it had {before or 'none'}."
+    if before >= schema.VERSION:
+        sentence = f"The schema has version {before} already."
+    print_result(sentence, {"before": before, "after": after}, as_json=as_json)
 
 
 @store.command

@@ -33,7 +33,7 @@ class _Row:
 
 @click.group
 def tariff() -> None:
-    """A tariff in a CSV file: check it."""
+    """Check a tariff in a CSV file."""
 
 
 @tariff.command

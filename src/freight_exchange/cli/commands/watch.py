@@ -109,7 +109,7 @@ def watch(
     async def work(exchange: FreightExchange) -> None:
         nonlocal advance
         with progress:
-            advance = progress.enter_context(show_progress("reading the list,", "pages"))
+            advance = progress.enter_context(show_progress("pages read:"))
             async with exchange.watch(store=store, start=start, interval=interval, where=request_filter) as feed:
                 if sys.stdout.isatty():
                     # Events are shown on the same terminal; the live view shows the progress in its status line.

@@ -96,7 +96,7 @@ async def collect(
     """
     records: list[T] = []
     pages = listing.pages()
-    with show_progress("reading") as advance:
+    with show_progress("records read:") as advance:
         try:
             async for page in pages:
                 room = None if limit is None else limit - len(records)
@@ -113,15 +113,15 @@ async def collect(
 
 
 @contextlib.contextmanager
-def show_progress(description: str, unit: str = "records") -> Iterator[Callable[[int], None]]:
-    """Show a transient counter on a terminal; yield the function that advances it."""
+def show_progress(description: str) -> Iterator[Callable[[int], None]]:
+    """Show a transient counter on a terminal, behind the description; yield the function that advances it."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn(f"{{task.description}} {{task.completed:.0f}} {unit}"), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=None)
         yield lambda count: bar.update(task, advance=count)

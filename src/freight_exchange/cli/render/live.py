@@ -42,7 +42,8 @@ async def show_live(
     failure: Exception | None = None
 
     def status_text() -> Text:
-        return Text(format_status(feed.status(), event_count), style="dim")
+        # On one line: a longer one would flicker as it is redrawn.
+        return Text(format_status(feed.status(), event_count), style="dim", no_wrap=True, overflow="ellipsis")
 
     def show(event: Event | OfferEvent) -> None:
         nonlocal event_count
@@ -76,5 +77,6 @@ def format_status(status: FeedStatus | OfferFeedStatus, event_count: int) -> str
         coverage = "list not read yet"
     else:
         coverage = f"all seen up to {status.cover_age.total_seconds():.0f} s ago"
-    progress = f" · {status.pages} pages of the list read" if status.state == "priming" and status.pages else ""
+    pages = f"{status.pages} page{'' if status.pages == 1 else 's'}"
+    progress = f" · {pages} read" if status.state == "priming" and status.pages else ""
     return f"{status.state}{progress} · {coverage} · {event_count} shown · Ctrl-C ends"

@@ -34,7 +34,8 @@ def connect_error(error: psycopg.Error, address: str) -> StoreError:
     for pattern, advice in _REFUSED:
         if pattern.search(text):
             return StoreError(f"{address} {advice}")
-    reason = text.rpartition("failed: ")[2]
+    # libpq adds a question, on a line of its own.
+    reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
     # Most other refusals pass, such as those for want of connections, and those of a pooler without its server.
     if "FATAL" in text:
         return StoreAwayError(f"{address} refused the connection: {reason}")

@@ -71,7 +71,7 @@ def test_request_of_another_party_is_explained_by_the_feed_of_requests(path: Pat
 
     request, _ = run(sandbox, bot, as_shipper=False)
     assert BotFile(path).explain(request).explanation.sentence.startswith(f"request {request} was handed out")
-    assert "was in no scan: all that was updated before" in BotFile(path).explain(99).explanation.sentence
+    assert "was in no scan: the scans cover updates before " in BotFile(path).explain(99).explanation.sentence
 
 
 def test_feed_of_offers_of_a_named_bot_is_no_second_bot(path: Path) -> None:

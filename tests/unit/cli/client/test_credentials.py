@@ -198,11 +198,20 @@ def test_command_without_login_asks_nothing(fresh_shell: Shell, typed: str | Non
     for name in known:
         fresh_shell.set(f"FREIGHT_EXCHANGE_{name}", {"URL": fresh_shell.url, "EMAIL": "a@b.example"}[name])
     result = fresh_shell("currencies", typed=typed)
+    notes = {
+        0: "A program sets FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead.",
+        1: "Or set the environment's FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD, which are missing.",
+        2: "Or set the environment's FREIGHT_EXCHANGE_PASSWORD, which is missing.",
+    }
     assert result.status == Status.CONFIGURATION
-    assert result.err == (
-        "Error: not logged in: run `freight-exchange login`\n"
-        "  A program sets FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead.\n"
-    )
+    assert result.err == f"Error: not logged in: run `freight-exchange login`\n  {notes[len(known)]}\n"
+
+
+def test_login_rejects_wrong_url_before_it_asks_for_the_account(fresh_shell: Shell) -> None:
+    result = fresh_shell("login", typed="localhost\na@b.example\nx\n")
+    assert result.status == Status.CONFIGURATION
+    assert "Error: the URL must be an http or https URL with a host" in result.err
+    assert "Email" not in result.err
 
 
 def test_command_of_another_account_names_its_login(fresh_shell: Shell) -> None:

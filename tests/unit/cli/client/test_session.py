@@ -13,7 +13,7 @@ from freight_exchange.cli.options import GlobalOptions
 
 def test_url_without_api_is_warned_of(shell: Shell) -> None:
     result = shell("--url", shell.url.removesuffix("/api"), "currencies")
-    assert result.err.startswith("Warning: --url usually ends in /api")
+    assert result.err.startswith("Warning: the URL usually ends in /api")
     assert "warnings.warn" not in result.err
 
 

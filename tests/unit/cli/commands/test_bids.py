@@ -139,7 +139,7 @@ def test_question_shows_whole_offer(shell: Shell) -> None:
         "  Ocean  1700.5\n"
         "  Docs   40\n"
         "terms    no refund\n"
-        "Are its fees right? The amount is 259.5 more than they come to.\n"
+        "Check the fees: the amount is 259.5 more than their sum.\n"
         "Offer 2000 USD on 20 pallets of Ceramic tiles, Hong Kong to Long Beach? [y/N]:"
     )
     assert "quote/submitoffer" not in {call.path for call in shell.exchange.audit_log.calls}
@@ -149,7 +149,7 @@ def test_difference_between_fees_and_amount_is_warned_of(shell: Shell) -> None:
     shell.publish()
     result = shell(*SUBMIT, "--rate", "Ocean=1900", "--yes")
     assert result.status == 0
-    assert result.err == "Are its fees right? The amount is 59.50 less than they come to.\n"
+    assert result.err == "Check the fees: the amount is 59.50 less than their sum.\n"
     shell.publish()
     equal = shell("bids", "submit", "2", *SUBMIT[3:], "--rate", "Ocean=1840.5", "--yes")
     assert equal.err == ""
@@ -159,13 +159,13 @@ def test_earlier_offers_on_request_are_shown_first(shell: Shell) -> None:
     shell.publish()
     shell.publish()
     assert "already" not in shell(*SUBMIT, "--yes").err
-    message = "You have 1 offer on it already: 1840.50 USD (Available).\n"
+    message = "You have 1 offer on request 1 already: 1840.50 USD (Available).\n"
     run = shell(*SUBMIT, "--again", typed="n\n")
     assert run.err.index(message) < run.err.index("Offer 1840.50 USD on")
     for options in (["--yes"], ["--yes", "--json"]):
         result = shell(*SUBMIT, "--again", *options)
         assert (result.status, result.err) == (0, message)
-        message = "You have 2 offers on it already: 1840.50 USD (Available), 1840.50 USD (Available).\n"
+        message = "You have 2 offers on request 1 already: 1840.50 USD (Available), 1840.50 USD (Available).\n"
     assert shell("bids", "submit", "2", *SUBMIT[3:], "--yes").err == ""
 
 

@@ -108,10 +108,11 @@ def test_dead_letter_is_replayed(bot_shell: Shell) -> None:
     assert unconfirmed.err.endswith("give --yes if it is to be changed; nothing was changed\n")
     declined = bot_shell(*replay, typed="n\n")
     assert (declined.status, declined.err.endswith("Error: nothing was changed\n")) == (Status.USAGE, True)
-    assert bot_shell(*replay, typed="y\n").out == "1 will be tried again by the next run of the bot.\n"
+    assert bot_shell(*replay, typed="y\n").out == "The next run of the bot delivers 1 dead letter again.\n"
     assert bot_shell("bot", "dead", "list", *STORE).err == "There are no dead letters.\n"
     again = bot_shell(*replay, "--yes")
-    assert (again.status, again.err) == (Status.NOT_FOUND, "Error: there is no such dead letter\n")
+    assert again.status == Status.NOT_FOUND
+    assert f"there is no dead letter of event {letter['event']} and handler tell: see `bot dead list`" in again.err
     replay_all = bot_shell("bot", "dead", "replay", "--all", *STORE, "--json", "--yes")
     assert (replay_all.status, replay_all.objects) == (0, [{"replayed": 0}])
 
@@ -152,7 +153,7 @@ def test_doubt_is_resolved(shell: Shell) -> None:
 
 def test_gaps_are_listed_and_acknowledged(bot_shell: Shell) -> None:
     assert bot_shell("bot", "gaps", "list", *STORE).err == "There are no gaps.\n"
-    assert bot_shell("bot", "gaps", "ack", *STORE, "--yes").out == "0 acknowledged.\n"
+    assert bot_shell("bot", "gaps", "ack", *STORE, "--yes").out == "There are no gaps.\n"
     assert bot_shell("bot", "gaps", "ack", *STORE, "--yes", "--json").objects == [{"acknowledged": 0}]
 
 
@@ -172,6 +173,7 @@ def test_missing_file_is_reported_and_not_created(shell: Shell) -> None:
         ("json:JSONDecoder", "json has no Bot that is called 'JSONDecoder', and no function that makes one"),
         ("json:detect_encoding", "json:detect_encoding cannot make the bot: it is called without arguments: missing a"),
         ("gc:collect", "gc has no Bot that is called 'collect', and no function that makes one"),
+        ("anyio:sleep_forever", "anyio has no Bot that is called 'sleep_forever', and no function that makes one"),
         ("json", "give MODULE:BOT, such as my_bot:bot, not 'json'"),
         (".my_bot:bot", "give MODULE:BOT, such as my_bot:bot, not '.my_bot:bot'"),
         ("..:bot", "give MODULE:BOT, such as my_bot:bot, not '..:bot'"),

@@ -63,12 +63,14 @@ def test_records_are_read_and_changed_beside_the_replica(fleet: Shell) -> None:
     execute("UPDATE freight_exchange.binding SET is_restored = true")
     assert "restored       the database has lost commits" in fleet("bot", "status").out
     (letter,) = fleet("bot", "dead", "list", "--json").objects
-    assert fleet("bot", "dead", "replay", str(letter["event"]), "tell", "--yes").out.startswith("1 will be tried again")
+    assert fleet("bot", "dead", "replay", str(letter["event"]), "tell", "--yes").out.startswith(
+        "The next run of the bot delivers 1 dead letter"
+    )
     assert fleet("bot", "dead", "list").err == "There are no dead letters.\n"
     assert [doubt["request"] for doubt in fleet("bot", "doubts", "list", "--json").objects] == [1]
     assert fleet("bot", "doubts", "resolve", "1", "--taken", "--yes").out == "Noted: it counts as made.\n"
     assert fleet("bot", "doubts", "list").err == "There are no offers in doubt.\n"
-    assert fleet("bot", "gaps", "ack", "--yes").out == "1 acknowledged.\n"
+    assert fleet("bot", "gaps", "ack", "--yes").out == "1 gap acknowledged.\n"
     assert fleet("bot", "gaps", "list").err == "There are no gaps.\n"
     (report,) = fleet("explain", "1", "--json").objects
     assert [offer["state"] for offer in report["offers"]] == ["confirmed"]

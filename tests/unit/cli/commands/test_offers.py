@@ -44,6 +44,15 @@ def test_unknown_offer_is_not_found(shipper: Shell, command: str) -> None:
         assert "Error: there is no offer 77 on your requests; nothing was changed\n" in result.err
 
 
+def test_account_without_published_requests_is_shown_where_to_look(shell: Shell) -> None:
+    assert "You have published no such requests. See `freight-exchange bids list`" in shell("offers", "list").err
+    shell.publish()
+    for command in (("offers", "get", "1"), ("offers", "compare", "1", "--to", "USD")):
+        result = shell(*command)
+        assert result.status == Status.NOT_FOUND
+        assert "For a request that another shipper published, see `freight-exchange requests get 1`." in result.err
+
+
 def test_second_approval_is_refused(shipper: Shell) -> None:
     assert shipper("offers", "approve", "5001", "--yes").status == 0
     assert shipper("offers", "approve", "5001", "--yes").status == Status.REFUSED

@@ -138,12 +138,10 @@ class TestGet:
         (row,) = shell("requests", "list").rows
         assert (row["KG"], row["INCOTERM"]) == ("10?", "FOB?")
         warnings = shell("requests", "get", str(index)).err
-        assert (
-            "Is its weight right? about 2.08 kg/m3 if it is that of one unit, where freight has 20 to 3000" in warnings
-        )
-        assert "Is its incoterm right? FOB is for sea" in warnings
+        assert "Check the weight: about 2.08 kg/m3 if it is that of one unit, where freight has 20 to 3000" in warnings
+        assert "Check the incoterm: FOB is for sea" in warnings
         total = shell("requests", "get", str(index), "--weight", "total").err
-        assert "Is its weight right? about 0.208 kg/m3 if it is that of all units" in total
+        assert "Check the weight: about 0.208 kg/m3 if it is that of all units" in total
         (request,) = shell("requests", "get", str(index), "--json").objects
         assert request["gross_weight"] == "10"
         assert [doubt["field"] for doubt in request["doubts"]] == ["weight", "incoterm"]
@@ -227,9 +225,9 @@ class TestPublish:
         result = shell("requests", "publish", "--file", "draft.json", *options, typed=None if options else "n\n")
         assert result.status == status
         assert len(shell.exchange.audit_log.changes) == (not status)
-        assert "Is its weight right? about 0.926 kg/m3 if it is that of one unit" in result.err
-        assert result.err.count("Is its weight right?") == 1
-        assert result.err.count("Is its incoterm right? FOB is for sea") == 1
+        assert "Check the weight: about 0.926 kg/m3 if it is that of one unit" in result.err
+        assert result.err.count("Check the weight:") == 1
+        assert result.err.count("Check the incoterm: FOB is for sea") == 1
 
     def test_arrival_in_past_is_refused_without_past(self, shell: Shell) -> None:
         shell.use_account(shell.exchange.shipper)

@@ -198,19 +198,19 @@ def test_taken_port_is_reported(shell: Shell) -> None:
         result = shell("sandbox", "--port", str(port))
     assert result.status == 2
     assert result.out == ""
-    assert result.err == f"Error: Port {port} of 127.0.0.1 is taken: choose another, or --port 0 for a free one.\n"
+    assert result.err == f"Error: port {port} of 127.0.0.1 is taken: choose another, or --port 0 for a free one\n"
 
 
 def test_foreign_address_is_reported(shell: Shell) -> None:
     result = shell("sandbox", "--port", "0", "--host", "192.0.2.1")
     assert result.status == 2
-    assert result.err == "Error: Cannot listen on 192.0.2.1: Cannot assign requested address.\n"
+    assert result.err == "Error: cannot listen on 192.0.2.1: Cannot assign requested address\n"
 
 
 def test_unknown_host_is_reported(shell: Shell) -> None:
     result = shell("sandbox", "--port", "0", "--host", "no-such-host.invalid")
     assert result.status == 2
-    assert result.err == "Error: Cannot listen on no-such-host.invalid: no address is known by this name.\n"
+    assert result.err == "Error: cannot listen on no-such-host.invalid: no address is known by this name\n"
 
 
 @pytest.mark.parametrize("host", ["", " ", "\udcff"])

@@ -64,6 +64,18 @@ def test_view_raises_error_of_pull_unwrapped() -> None:
     assert "Ti\\x1bles" in render_screen(stream.getvalue())
 
 
+def test_status_line_fits_narrow_terminals() -> None:
+    async def pull(show: Callable[[Event], None]) -> None:
+        show(NEW)
+
+    stream = io.StringIO()
+    anyio.run(show_live, cast("Feed", FakeFeed()), pull, Console(file=stream, force_terminal=True, width=30))
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue()).splitlines()
+    status_lines = [line for line in lines if "priming" in line]
+    assert status_lines
+    assert max(map(len, status_lines)) <= 30
+
+
 def test_view_counts_events_during_backfill() -> None:
     async def pull(show: Callable[[Event], None]) -> None:
         for _ in range(3):
@@ -88,7 +100,7 @@ def test_status_line_shows_coverage(age: timedelta | None, text: str) -> None:
 
 def test_status_line_shows_progress_of_the_first_scan() -> None:
     status = attrs.evolve(make_status(timedelta(seconds=3)), pages=12)
-    assert format_status(status, 40).startswith("priming · 12 pages of the list read · all seen up to 3 s ago · 40")
+    assert format_status(status, 40).startswith("priming · 12 pages read · all seen up to 3 s ago · 40")
 
 
 def test_watch_into_a_pipe_shows_progress_of_the_first_scan(shell: Shell) -> None:
@@ -98,7 +110,7 @@ def test_watch_into_a_pipe_shows_progress_of_the_first_scan(shell: Shell) -> Non
     result = shell("requests", "watch", "--start", "backfill", "--count", "8", typed="")
     assert result.status == 0
     assert result.out.count("Ceramic tiles") == 8
-    assert re.search("reading the list, [1-9][0-9]* pages", result.err)
+    assert re.search("pages read: [1-9]", result.err)
 
 
 def test_watch_on_terminal_runs_until_ctrl_c(shell: Shell) -> None:
@@ -112,7 +124,7 @@ def test_watch_on_terminal_runs_until_ctrl_c(shell: Shell) -> None:
         assert terminal.process.wait(TIMEOUT) == Status.INTERRUPTED
         rest = terminal.read_rest()
     assert "Error" not in rest
-    assert "reading the list, " in output
+    assert "pages read: " in output
     assert "live · all seen up to " in output
     assert "[red]Batteries\\x1b]0;owned\\x07" in render_screen(output)
     assert "\x1b]0;" not in output
@@ -124,5 +136,5 @@ def test_slow_listing_shows_transient_progress(shell: Shell) -> None:
     with open_terminal(("requests", "list")) as terminal:
         output = terminal.read_until("12.800 W/M")
         assert terminal.process.wait(TIMEOUT) == 0
-    assert "reading 0 records" in output
-    assert "reading" not in render_screen(output)
+    assert "records read: 0" in output
+    assert "records read" not in render_screen(output)

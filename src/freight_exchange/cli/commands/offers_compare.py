@@ -1,0 +1,74 @@
+"""Command `offers compare`, and the look-up of a request with its offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from freight_exchange import quotes
+from freight_exchange.cli.client.session import client_command
+from freight_exchange.cli.options import INDEX, json_option
+from freight_exchange.cli.render.comparison import comparison_columns
+from freight_exchange.cli.render.record import format_value, print_json
+from freight_exchange.cli.render.table import print_table
+from freight_exchange.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from freight_exchange import FreightExchange, Listing
+
+__all__ = ["compare", "get_listing"]
+
+
+def _parse_rates(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
+    rates: dict[str, str] = {}
+    for value in values:
+        code, equals, rate = value.partition("=")
+        if not equals or not code.strip() or not rate.strip():
+            raise click.BadParameter(f"{value!r} must be a code and a rate, such as EUR=1.08")
+        if code.strip().upper() in rates:
+            raise click.BadParameter(f"{code.strip()} is given twice")
+        rates[code.strip().upper()] = rate.strip()
+    return rates
+
+
+@click.command
+@click.argument("request", type=INDEX)
+@click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
+@click.option(
+    "--rate",
+    "rates",
+    multiple=True,
+    metavar="CODE=RATE",
+    callback=_parse_rates,
+    help="Exchange rate: units of the currency to compare in for one of CODE, such as EUR=1.08. Repeat it for others.",
+)
+@json_option
+@client_command
+async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], as_json: bool) -> None:
+    """Rank the offers on one of your requests in one currency.
+
+    Offers in another currency need a rate. OWN TERMS are the clauses that not every offer has.
+
+    \b
+    Example:
+      freight-exchange offers compare 4 --to USD --rate EUR=1.08
+    """
+    listing = await get_listing(exchange, request)
+    comparison = await quotes.compare(listing, to=to, rates=rates, currencies=exchange.currencies.list())
+    if as_json:
+        print_json(comparison)
+        return
+    print_table(comparison.offers, comparison_columns(comparison), empty_message="There are no priced offers.")
+    if comparison.common_terms:
+        click.echo(f"\nTerms of all offers: {format_value('; '.join(comparison.common_terms))}")
+
+
+async def get_listing(exchange: FreightExchange, request: int) -> Listing:
+    """Return a published request with its offers; the error of an unknown one names the other side's command."""
+    try:
+        return await exchange.offers.get(request)
+    except NotFoundError as error:
+        error.add_note(f"For a request that another shipper published, see `freight-exchange requests get {request}`.")
+        raise
