@@ -163,6 +163,21 @@ def test_wall_clock_that_is_set_five_days_makes_one_gap() -> None:
     assert gaps(1000.0) == [""]
 
 
+def test_gap_that_grows_while_no_scan_is_complete_is_one() -> None:
+    clock = "a wall clock that is set five days"
+    jump = ((700.0, FIVE_DAYS),)
+    assert gaps(1000.0, 1600.0, 2300.0, jumps=jump) == [clock]
+    assert gaps(1000.0, 1500.0, jumps=jump) == [clock, ""]
+    assert gaps(1000.0, 1600.0) == [""]
+    run = listed(wall_jumps=jump)
+    run.listing(600.0, 345, 1)
+    run.listing(900.0, WIDEST, 1)
+    run.report(1000.0, "Gap", None, None)
+    run.claim(1300.0, 900.0)
+    run.report(1700.0, "Gap", None, None)
+    assert excuses(run, "event Gap") == [clock, ""]
+
+
 def test_start_on_another_machine_whose_wall_clock_is_wrong_makes_a_gap() -> None:
     clock = "a wall clock that is set five days"
 

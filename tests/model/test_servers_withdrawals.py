@@ -259,14 +259,35 @@ def test_window_that_a_cache_ignores_proves_no_update() -> None:
 
 
 def test_two_scans_that_reach_back_to_its_last_update_prove_a_withdrawal() -> None:
-    run = gone()
-    run.listing(2600.0, WIDEST)
-    assert excuses(run) == ["there before the feed began, not seen updated"]
+    before = ["there before the feed began, not seen updated"]
+
+    def scanned(*scans: tuple[float, ...], window: int = WIDEST) -> list[str]:
+        """Return the excuses after complete scans, whose pages come at these times."""
+        run = gone((900.0, 21_600))
+        run.claim(901.0, -math.inf)
+        for pages in scans:
+            for number, at in enumerate(pages):
+                run.listing(at, window, offset=number % 2)
+            run.claim(pages[-1] + 1, -math.inf)
+        return excuses(run)
+
+    assert excuses(gone()) == before
+    assert scanned((2600.0,)) == before
+    assert scanned((2600.0,), (2900.0,)) == [""]
+    assert scanned((2600.0,), (2601.0,)) == before
+    # One scan that is swept twice; and one that began before.
+    assert scanned((2600.0, 2650.0, 2900.0, 2950.0)) == before
+    assert scanned((1990.0, 2600.0), (2900.0,)) == before
+    # Windows slide on while pages are read.
+    assert scanned((2600.0, 2601.0), (2900.0, 2901.0), window=23_601) == [""]
+    assert scanned((2600.0, 2601.0), (2900.0, 2901.0), window=23_600) == before
+
+
+def test_scan_that_is_not_complete_proves_no_withdrawal() -> None:
     run = gone((900.0, 21_600))
     run.listing(2600.0, WIDEST)
-    assert excuses(run) == ["there before the feed began, not seen updated"]
     run.listing(2900.0, WIDEST)
-    assert excuses(run) == [""]
+    assert excuses(run) == ["there before the feed began, not seen updated"]
 
 
 def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_window() -> None:

@@ -26,6 +26,7 @@ __all__ = ["Absence"]
 
 _HOUR: Final = 3600.0
 _SIX_HOURS: Final = 21_600.0
+_FIVE_DAYS: Final = 432_000.0
 _MANY: Final = 3
 
 
@@ -90,10 +91,10 @@ class Absence(History):
         return ""
 
     def is_provable(self, index: int, gone: float) -> bool:
-        """Return whether scans of six hours, or two others that were made, contain its last update once it is gone.
+        """Return whether scans of six hours, or two others that were complete, contain its last update once it is gone.
 
-        Replies prove when that was, at the earliest. One that a cache keeps for all windows of a page proves nothing
-        by the window of its request.
+        Their windows do so up to the last page. Replies prove when that was, at the earliest. One that a cache keeps
+        for all windows of a page proves nothing by the window of its request.
         """
         is_kept = self.schedule.quirks.has_cache_of_pages
         proven = proven_updates(s for s in self.listings(gone) if not (is_kept and s.as_of < s.at))
@@ -101,7 +102,8 @@ class Absence(History):
         stale = gone + self.schedule.quirks.stale()
         if since >= stale + SCANS * (_HOUR + TURN * self.interval) - _SIX_HOURS:
             return True
-        return are_apart([s for s in self.scans() if s.at > stale and begins(s) <= since], self.interval)
+        whole = [first for first, last in self.whole_scans() if first.at > stale and begins(last) <= since]
+        return are_apart(whole, self.interval)
 
     def _found(self, event: Reported) -> float:
         """Return when the state of an event was first listed: a field that comes or goes is no update."""
@@ -121,13 +123,16 @@ class Absence(History):
     def is_gone_by_replies(self, index: int, at: float) -> bool:
         """Return whether all replies of an interval or longer lack a request, and a look-up as well.
 
-        Two scans at least have windows that contain its last update, one of them as far as replies prove.
+        Two scans at least have windows that contain its last update, one of them as far as replies prove, or as far as
+        the service looks back.
         """
         scans = self._lacking(index, at)
         if not are_apart(scans, APART * self.interval):
             return False
         is_looked_up = any(s.at > scans[0].at for s in self.lookups(index, at))
-        return is_looked_up and min(map(begins, scans)) <= self._proven(index, at)
+        deepest = min(scans, key=begins)
+        is_widest = float(deepest.body["secondsSinceUpdate"]) >= _FIVE_DAYS
+        return is_looked_up and (is_widest or begins(deepest) <= self._proven(index, at))
 
     def _showing(self, index: int, at: float) -> list[Served]:
         return [s for s in (*self.listings(at), *self.lookups(index, at)) if index in s.rows]

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Final
 
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.market import Content, Market, Row, Version
-from tests.model.servers.run import Log
+from tests.model.servers.run import Claim, Log
 from tests.model.servers.server import Served, StrangeServer
 
 __all__ = ["History"]
 
 _HOUR: Final = 3600.0
 _FIVE_DAYS: Final = 432_000.0
+_TIERS: Final = {"half an hour": 1800.0, "six hours": 21_600.0, "five days": _FIVE_DAYS}
+"""Windows of deep scans at least, by the names that hooks give them."""
+
+
+def _end(begun: dict[float, tuple[Served, Served]], claim: Claim, found: list[tuple[Served, Served]]) -> None:
+    """Move the scan that a claim ends: the last one that is as deep as its tier."""
+    deep = [window for window in begun if window >= _TIERS.get(claim.tier, 0.0)]
+    if deep:
+        found.append(begun.pop(max(deep, key=lambda window: begun[window][1].at)))
 
 
 class History:
@@ -45,6 +55,24 @@ class History:
     def scans(self, until: float = math.inf) -> list[Served]:
         """Return the first page of each scan."""
         return [s for s in self.listings(until) if not s.body["offset"]]
+
+    def whole_scans(self) -> list[tuple[Served, Served]]:
+        """Return the first and the last page of each scan that the feed called complete.
+
+        Pages of one window belong to one scan until it is complete, or pauses for half an hour.
+        """
+        found: list[tuple[Served, Served]] = []
+        begun: dict[float, tuple[Served, Served]] = {}
+        claims = deque(sorted(self.log.claims, key=lambda claim: claim.at))
+        for page in self.listings():
+            while claims and claims[0].at < page.at:
+                _end(begun, claims.popleft(), found)
+            window = float(page.body["secondsSinceUpdate"])
+            first, last = begun.get(window, (page, page))
+            begun[window] = page if page.at - last.at > _HOUR / 2 else first, page
+        for claim in claims:
+            _end(begun, claim, found)
+        return found
 
     def lookups(self, index: int, until: float) -> list[Served]:
         lookups = (s for s in self.server.served if s.call == "look-up" and not s.failed and s.at <= until)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Final
 
@@ -21,6 +22,8 @@ from tests.model.servers.unseen import Unseen
 __all__ = ["judge"]
 
 _TURNS: Final = 4
+_GROWTH: Final = 600.0
+"""Seconds after which a gap is reported to its new end, if no scan is complete meanwhile."""
 _HOUR: Final = 3600.0
 _RELEASE: Final = "carbonFootprint"
 _NO_OUTAGES: Final = ("400", "html", "token")
@@ -65,6 +68,8 @@ class _Judge(History):
                 self._event(event, event.index)
                 self.fold[event.index] = event
                 continue
+            if event.kind == "Gap" and self._is_growth(event):
+                continue
             seen[event.kind, event.session] += 1
             if event.kind == "SchemaChanged":
                 if not self.schedule.quirks.releases or seen[event.kind, event.session] > _TURNS + 1:
@@ -75,6 +80,12 @@ class _Judge(History):
             self._find(
                 f"event {event.kind}", None, event.at, event.text, "a wall clock that is set five days" if far else ""
             )
+
+    def _is_growth(self, event: Reported) -> bool:
+        """Return whether a gap continues the one before: no scan was complete since, and more time has been lost."""
+        before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
+        has_scan = any(before < claim.at < event.at for claim in self.log.claims)
+        return before > -math.inf and not has_scan and event.at - before >= _GROWTH - SLACK
 
     def _event(self, event: Reported, index: int) -> None:
         before = self.fold.get(index)
