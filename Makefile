@@ -19,26 +19,28 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo demo-fleet demo-tender demo-watcher test test-all test-long test-offers test-search test-browser pytest wheel-test snippets lint \
-	types floors format deploy-check docs bench lock clean
+	types layers format deploy-check docs bench lock clean
 
 help:
-	@echo "make demo       a forwarder's bot at work, killed in the middle, and what came of it"
-	@echo "make demo-fleet three replicas of a bot on one PostgreSQL, killed and frozen at work, and what came of it"
-	@echo "make demo-watcher  the watcher alone, killed in the night: published, seen, missed, repeated"
-	@echo "make test       every check: lint, types, floors, tests, the built wheel (FAST=1: the quick ones)"
-	@echo "make test-all   the tests and the wheel on each Python >= 3.11 of this machine"
-	@echo "make test-long  the tests that take minutes"
-	@echo "make test-offers  random schedules and crashes of a shipper's side"
-	@echo "make test-search  the properties again, with examples that no run has met yet"
+	@echo "make demo          a forwarder's bot that is killed at work; checks each promise"
+	@echo "make demo-tender   a tender with both sides as bots, both killed at work"
+	@echo "make demo-fleet    three replicas of a bot on one PostgreSQL, killed and frozen at work"
+	@echo "make demo-watcher  a watcher that is killed at night: published, seen, missed, repeated"
+	@echo "make test          every check: lint, types, layers, tests, the built wheel (FAST=1: the quick ones)"
+	@echo "make test-all      the tests and the wheel on each Python >= 3.11 of this machine"
+	@echo "make test-long     the tests that take minutes"
+	@echo "make test-offers   random schedules and crashes of a shipper's side"
+	@echo "make test-search   the property tests with new examples"
 	@echo "make test-browser  the sandbox's board in a real browser"
-	@echo "make snippets   the blocks of the pages, each in an environment with what its page says to install"
-	@echo "make docs       the documentation, built into site/"
+	@echo "make snippets      the code blocks of the pages, each in an environment of its own"
 	@echo "make deploy-check  the files of deploy/, without a container engine"
-	@echo "make bench      what things cost, beside their peers (ARGS=--quick: a first look)"
-	@echo "make lint | types | floors | pytest | wheel-test   one check alone"
-	@echo "make format     let ruff put the code in order"
-	@echo "make lock       compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
-	@echo "make clean      remove what the other targets made"
+	@echo "make docs          the documentation, built into site/"
+	@echo "make bench         what things cost, beside peers (ARGS=--quick: a first look)"
+	@echo "make lint | types | layers | pytest | wheel-test   one check alone"
+	@echo "make format        format the code"
+	@echo "make lock          compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
+	@echo "make setup         the environment of the tests, which each target makes itself"
+	@echo "make clean         remove what the other targets made"
 
 setup: $(READY)
 
@@ -96,8 +98,8 @@ lint: $(READY)
 types: $(READY)
 	@$(BIN)/python tools/check.py snippets mypy pyright
 
-floors: $(READY)
-	@$(BIN)/python tools/check.py floors
+layers: $(READY)
+	@$(BIN)/python tools/check.py layers
 
 deploy-check: $(READY)
 	@$(BIN)/python tools/deploy_check.py
@@ -109,7 +111,7 @@ format: $(READY)
 	@$(BIN)/python -m ruff check --fix-only .
 	@$(BIN)/python -m ruff format .
 
-# What few need lies in an environment of its own: .venvs/docs, .venvs/bench, .venvs/browser.
+# Environments of docs, bench and test-browser: .venvs/docs, .venvs/bench, .venvs/browser.
 .venvs/%/.ready: requirements/%.txt $(READY)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt requirements/$*.txt

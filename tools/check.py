@@ -42,7 +42,7 @@ BESIDE = {
     "snippets": [PYTHON, "-m", "tools.snippets.pages", SNIPPETS],
     "mypy": [PYTHON, "-m", "mypy", *TYPED, SNIPPETS],
     "pyright": [PYTHON, "-m", "pyright", "--pythonpath", PYTHON],
-    "floors": [str(SCRIPTS / "lint-imports"), "--no-logo"],
+    "layers": [str(SCRIPTS / "lint-imports"), "--no-logo"],
     "wheel": [PYTHON, "tools/wheel_test.py"],
     "contract": [PYTHON, "-m", "pytest", "-q", CONTRACT],
 }
@@ -50,7 +50,7 @@ FAST = {
     "tests": [*PYTEST, "-q", *QUICK],
     "lint": BESIDE["lint"],
     "format": BESIDE["format"],
-    "floors": BESIDE["floors"],
+    "layers": BESIDE["layers"],
     "mypy": [PYTHON, "-m", "mypy", "src"],
 }
 

@@ -1,1 +1,1 @@
-"""Ground floor of the package: root of the errors, clocks, file locks, task groups, text and version."""
+"""Lowest layer of the package: root of the errors, clocks, file locks, task groups, text and version."""

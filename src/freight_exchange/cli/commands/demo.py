@@ -50,8 +50,7 @@ async def _demo() -> None:
             user = await shipper.login()
             _print_step("shipper", f"logged in as {user.first_name} {user.last_name}")
             await _trade(exchange, shipper, forwarder)
-    calls = len(exchange.audit_log.calls)
-    _print_step("exchange", f"saw {calls} calls, 1 request and {len(exchange.audit_log.offers)} offer")
+    _print_step("exchange", f"has 1 request and {len(exchange.audit_log.offers)} offer")
     click.echo('\nNow try it yourself: "freight-exchange sandbox" serves such an exchange to you and your programs.')
 
 
