@@ -20,7 +20,6 @@ from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.errors import ValidationError
-from freight_exchange.instrumentation import Instruments
 from freight_exchange.models import (
     Bid,
     CreateRoute,
@@ -44,6 +43,8 @@ from freight_exchange.transport.message import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile.reconcile import Readers
+    from freight_exchange.feed.options import WatchOptions
+    from freight_exchange.offer_feed.options import WatchOffersOptions
 
 __all__ = ["Calls"]
 
@@ -85,10 +86,6 @@ class Calls:
         """Currencies."""
         return Currencies(self._service, self._shared.currencies)
 
-    @property
-    def _instruments(self) -> Instruments:
-        return self._options.limits.instruments
-
     @cached_property
     def _service(self) -> Service:
         return composition.service_of(self._shared, self._options, reconciler=self)
@@ -126,19 +123,13 @@ class Calls:
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        from freight_exchange.feed.factory import WatchOptions
+        from freight_exchange.feed.options import WatchOptions
 
         store = masked(store)
         options = WatchOptions(
-            store=store,
-            start=start,
-            interval=interval,
-            allowance=allowance,
-            where=where,
-            name=name,
-            standby=standby,
+            store=store, start=start, interval=interval, allowance=allowance, where=where, name=name, standby=standby
         )
-        return composition.feed_of(self._shared, self._options, self, options)
+        return self._feed(options)
 
     def watch_offers(
         self,
@@ -168,12 +159,18 @@ class Calls:
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        from freight_exchange.offer_feed.factory import WatchOffersOptions
+        from freight_exchange.offer_feed.options import WatchOffersOptions
 
         store = masked(store)
         options = WatchOffersOptions(
             store=store, start=start, interval=interval, where=where, name=name, standby=standby
         )
+        return self._offer_feed(options)
+
+    def _feed(self, options: WatchOptions) -> feed.Feed:
+        return composition.feed_of(self._shared, self._options, self, options)
+
+    def _offer_feed(self, options: WatchOffersOptions) -> offer_feed.OfferFeed:
         return composition.offer_feed_of(self._shared, self._options, self, options)
 
     async def request(

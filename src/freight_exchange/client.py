@@ -240,12 +240,11 @@ class FreightExchange(Calls):
         return self._view(
             attrs.evolve(
                 now,
-                limits=Limits(
+                limits=attrs.evolve(
+                    now.limits,
                     deadline=now.limits.deadline if deadline is None else seconds(deadline, "deadline"),
                     timeouts=option(now.limits.timeouts if timeouts is None else timeouts, Timeouts, "timeouts"),
                     retries=option(now.limits.retries if retries is None else retries, RetryPolicy, "retries"),
-                    instruments=now.limits.instruments,
-                    meter=now.limits.meter,
                 ),
                 page_size=now.page_size if page_size is None else settings.page_size(page_size),
                 strict=now.strict if strict is None else settings.flag(strict, "strict"),
@@ -258,7 +257,7 @@ class FreightExchange(Calls):
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
         """Return a view of this client with one more instrumentation."""
-        return self._limited(instruments=self._instruments.and_also(part))
+        return self._limited(instruments=self._options.limits.instruments.and_also(part))
 
     def _limited(self, **changes: Any) -> FreightExchange:
         """Return a view of this client with other `Limits`."""

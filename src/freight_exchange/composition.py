@@ -17,6 +17,7 @@ from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.paging import PageSizes
+from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import RequestMeter
 from freight_exchange.transport.lifecycle import Connection, Settings
 from freight_exchange.transport.secrets import Redactor
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 
     from freight_exchange.endpoints.shared.conventions import Conventions
     from freight_exchange.errors.outcome import Reconciler
-    from freight_exchange.feed.factory import WatchOptions
+    from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.options import WatchOptions
     from freight_exchange.hooks import Hooks
     from freight_exchange.models import User
-    from freight_exchange.offer_feed.factory import WatchOffersOptions
     from freight_exchange.offer_feed.feed import OfferFeed
-    from freight_exchange.platform.clock import Clock
+    from freight_exchange.offer_feed.options import WatchOffersOptions
     from freight_exchange.transport.auth.refresh import Credentials
     from freight_exchange.transport.auth.token import Grant
     from freight_exchange.transport.auth.token_store import TokenFile
@@ -161,20 +162,10 @@ def service_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler
 def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, watch: WatchOptions) -> Feed:
     """Return a feed that reads through a view; raise `ConfigurationError` for an option that is invalid."""
     # Imported here: most programs never watch.
-    from freight_exchange.feed import factory
+    from freight_exchange.feed.feed import Feed
 
-    single_attempt, meter = _single_attempts(options)
-    return factory.feed(
-        UpdatedRequests(service_of(shared, single_attempt, reconciler)),
-        watch,
-        account=shared.account,
-        hooks=options.hooks,
-        instruments=options.limits.instruments,
-        clock=shared.clock,
-        base_url=shared.base_url,
-        account_timeout=options.limits.deadline,
-        extra_requests=meter.take_extra,
-    )
+    single_attempt, client = _parts_for_feeds(shared, options)
+    return Feed(UpdatedRequests(service_of(shared, single_attempt, reconciler)), client, watch)
 
 
 def offer_feed_of(
@@ -183,27 +174,29 @@ def offer_feed_of(
     """Return a feed of offers that reads through a view; raise `ConfigurationError` as `feed_of` does."""
     # Imported here, as above.
     from freight_exchange.endpoints.own_offers import OwnOffers
-    from freight_exchange.offer_feed import factory
+    from freight_exchange.offer_feed.feed import OfferFeed
 
-    single_attempt, meter = _single_attempts(options)
-    return factory.offer_feed(
-        OwnOffers(service_of(shared, single_attempt, reconciler), shared.offers),
-        watch,
-        account=shared.account,
-        hooks=options.hooks,
-        instruments=options.limits.instruments,
-        clock=shared.clock,
-        base_url=shared.base_url,
-        account_timeout=options.limits.deadline,
-        extra_requests=meter.take_extra,
-    )
+    single_attempt, client = _parts_for_feeds(shared, options)
+    source = OwnOffers(service_of(shared, single_attempt, reconciler), shared.offers)
+    return OfferFeed(source, client, watch)
 
 
-def _single_attempts(options: ViewOptions) -> tuple[ViewOptions, RequestMeter]:
-    """Return a feed's options: it repeats pages itself, and the retries of its calls would multiply with that."""
+def _parts_for_feeds(shared: SharedState, options: ViewOptions) -> tuple[ViewOptions, ClientParts]:
+    """Return what a feed uses of a view. It repeats pages itself: retries of its calls would multiply with that."""
+    from freight_exchange.feed.client_parts import ClientParts
+
     meter = RequestMeter()
     single_attempt = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
-    return attrs.evolve(options, limits=single_attempt, strict=False), meter
+    client = ClientParts(
+        base_url=shared.base_url,
+        account=shared.account,
+        account_timeout=options.limits.deadline,
+        clock=SystemClock() if shared.clock is None else shared.clock,
+        hooks=options.hooks,
+        instruments=options.limits.instruments,
+        extra_requests=meter.take_extra,
+    )
+    return attrs.evolve(options, limits=single_attempt, strict=False), client
 
 
 def option(value: T | None, kind: type[T], name: str) -> T:

@@ -486,7 +486,7 @@ MUTATIONS: Final = (
     ),
     one(
         "feed: a lease that ends between two polls",
-        "feed/feed.py",
+        "feed/lease.py",
         "return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)",
         "return interval / 2",
         "tests/unit/feed/test_lease.py",

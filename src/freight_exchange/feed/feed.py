@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.feed.account import AccountSource
+from freight_exchange.feed.account import resolve_account
+from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.core.state import State
-from freight_exchange.feed.core.watermark import LEAST_RETENTION, Watermark
+from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.events import KINDS, Event, RequestEvent
-from freight_exchange.feed.lease import Lease
+from freight_exchange.feed.lease import Lease, lease_time
+from freight_exchange.feed.options import WatchOptions
 from freight_exchange.feed.queue import EventQueue
 from freight_exchange.feed.scanning.journal import Journal
 from freight_exchange.feed.scanning.poller import Poller
@@ -23,17 +24,11 @@ from freight_exchange.feed.scanning.source import Source
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
 from freight_exchange.feed.stream import EventStream
-from freight_exchange.hooks import Hooks
-from freight_exchange.instrumentation import Instruments
 from freight_exchange.models.request_filter import RequestFilter
-from freight_exchange.options import Start
-from freight_exchange.platform.clock import Clock
-from freight_exchange.store.protocol import Binding, Store
+from freight_exchange.store.factory import make_store
+from freight_exchange.store.protocol import Binding
 
-__all__ = ["Feed", "lease_time"]
-
-_SHORTEST_LEASE: Final = 90.0
-_INTERVALS_OF_A_LEASE: Final = 3
+__all__ = ["Feed"]
 
 
 class Feed(EventStream[Event]):
@@ -46,81 +41,44 @@ class Feed(EventStream[Event]):
     look further back.
 
     Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
-
-    Attributes:
-        is_idle: Whether it reads nothing, and only holds its store and keeps its clock: the feed of a bot without
-            handlers of requests.
-        retention: Seconds for which its store keeps unlisted requests and finished events.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        store: Store,
-        account: Callable[[], Awaitable[str]],
-        hooks: Hooks,
-        clock: Clock,
-        instruments: Instruments,
-        *,
-        base_url: str,
-        name: str,
-        start: Start,
-        interval: timedelta,
-        allowance: timedelta,
-        where: RequestFilter | None,
-        standby: bool,
-        account_timeout: float,
-        closes_store: bool,
-        extra_requests: Callable[[], int],
-    ) -> None:
-        lease = Lease(store, closes_store=closes_store)
-        queue = EventQueue[Event](lease, partial(_is_wanted, where), self.time, kinds=KINDS, unpack=unpack)
-        super().__init__(lease, queue, instruments, name)
+    def __init__(self, source: Source, client: ClientParts, options: WatchOptions) -> None:
+        store, made_here = make_store(options.store)
+        lease = Lease(store, closes_store=made_here)
+        queue = EventQueue[Event](lease, partial(_is_wanted, options.where), self.time, kinds=KINDS, unpack=unpack)
+        super().__init__(lease, queue, client.instruments, options.name)
         self._source = source
-        self._extra_requests = extra_requests
-        self._account = AccountSource(account, account_timeout, hooks, name, base_url)
-        self._hooks = hooks
-        self._clock = clock
-        self._base_url = base_url
-        self._start: Start = start
-        self._interval = interval.total_seconds()
-        self._allowance = allowance.total_seconds()
-        self._where = where
-        self._standby = standby
-        self.is_idle = False
-        self.retention = LEAST_RETENTION
+        self._client = client
+        self._options = options
         self._journal: Journal
         self._followed: Watermark
         self._poller: Poller
 
     def __repr__(self) -> str:
-        return f"<Feed {self._name!r} of {self._base_url}>"
+        return f"<Feed {self._name!r} of {self._client.base_url}>"
 
     # Beginning and end
 
     async def __aenter__(self) -> Self:
         self.lease.check_free()
         self._queue.reset()
-        pacer = Pacer(self._interval, Random(), self._extra_requests)
-        binding = Binding(self._base_url, await self._account.resolve(pacer), self._name)
+        client, options = self._client, self._options
+        interval = options.interval.total_seconds()
+        pacer = Pacer(interval, Random(), client.extra_requests)
+        binding = Binding(client.base_url, await resolve_account(client, options.name, pacer), options.name)
         try:
-            await self.lease.take(binding, lease=lease_time(self._interval), standby=self._standby)
+            await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)
             self._journal = Journal(
-                self.lease.state(), self.lease.run, start=self._start, allowance=self._allowance, now=self._clock.read()
+                self.lease.state(),
+                self.lease.run,
+                start=options.start,
+                allowance=options.allowance.total_seconds(),
+                now=client.clock.read(),
             )
-            self._journal.retention = self.retention
-            self._poller = Poller(
-                self._source,
-                self._journal,
-                self._hooks,
-                self._clock,
-                pacer,
-                name=self._name,
-                start=self._start,
-                url=self._base_url,
-                instruments=self._instruments,
-            )
-            await (self._journal.record_clock() if self.is_idle else self._poller.prime())
+            self._journal.retention = options.retention.total_seconds()
+            self._poller = Poller(self._source, self._journal, client, pacer, name=options.name, start=options.start)
+            await (self._journal.record_clock() if self._options.is_idle else self._poller.prime())
             await self._queue.load(with_gaps=True)
         except BaseException:
             await self._let_go()
@@ -146,21 +104,26 @@ class Feed(EventStream[Event]):
         return len(numbers)
 
     async def _scan(self) -> None:
-        await (self._poller.keep_pruning(self.time) if self.is_idle else self._poller.scan())
+        await (self._poller.keep_pruning(self.time) if self._options.is_idle else self._poller.scan())
 
     # Status
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it reads nothing, and only holds its store and keeps its clock."""
+        return self._options.is_idle
+
     def follow(self, state: str) -> None:
         """Take the time from the state that another process has committed, until this feed is entered."""
-        self._followed = State.load(state).watermark.followed(self._clock.read())
+        self._followed = State.load(state).watermark.followed(self._client.clock.read())
 
     def time(self) -> float:
         """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
-        return self._watermark().time_at(self._clock.read())
+        return self._watermark().time_at(self._client.clock.read())
 
     def moment(self, time: float) -> datetime:
         """Convert a time on the feed's own clock to UTC, by this machine's clock."""
-        now = self._clock.read()
+        now = self._client.clock.read()
         return datetime.fromtimestamp(now.wall - (self._watermark().time_at(now) - time), UTC)
 
     def _watermark(self) -> Watermark:
@@ -171,7 +134,7 @@ class Feed(EventStream[Event]):
         if not hasattr(self, "_poller"):
             raise ConfigurationError("this feed was not entered yet: use `async with exchange.watch() as feed`")
         state, progress = self._journal.state, self._poller.progress
-        age = state.watermark.least(self._clock.read())
+        age = state.watermark.least(self._client.clock.read())
         return FeedStatus(
             state=progress.phase,
             cover_age=timedelta(seconds=min(age, 1e9)) if state.is_entered else None,
@@ -198,17 +161,18 @@ class Feed(EventStream[Event]):
             raise ValidationError(f"index must be an integer, not {index!r}", field="index")
         held = self.lease.state()
         seen, events = await self.lease.run(partial(held.history, index))
-        now = self._clock.read()
+        now = self._client.clock.read()
         state = self._journal.state
         return explain(
-            index, seen, events, state=state, time=state.watermark.time_at(now), wall=now.wall, where=self._where
+            index,
+            seen,
+            events,
+            state=state,
+            time=state.watermark.time_at(now),
+            wall=now.wall,
+            where=self._options.where,
         )
 
 
 def _is_wanted(where: RequestFilter | None, event: Event) -> bool:
     return where is None or not isinstance(event, RequestEvent) or where.matches(event.request)
-
-
-def lease_time(interval: float) -> float:
-    """Return the seconds for which each commit extends the lease of a feed with this interval."""
-    return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)

@@ -18,7 +18,7 @@ from freight_exchange.store.protocol import HeldHereError
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding, FeedStore, Store
 
-__all__ = ["Lease", "Run"]
+__all__ = ["Lease", "Run", "lease_time"]
 
 Run = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call of the store: in a worker thread, or in the event loop."""
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.feed")
 
+_SHORTEST_LEASE: Final = 90.0
+_INTERVALS_OF_A_LEASE: Final = 3
 _BETWEEN_TRIES: Final = 1.0
 _TO_LEAVE: Final = 5.0
 """Seconds to wait for another feed of this process, which may be about to end."""
@@ -135,3 +137,8 @@ class Lease:
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(1)
         return self._threads
+
+
+def lease_time(interval: float) -> float:
+    """Return the seconds for which each commit extends the lease of a feed with this interval."""
+    return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)

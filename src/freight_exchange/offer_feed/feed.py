@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.feed.account import AccountSource
+from freight_exchange.feed.account import resolve_account
+from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
-from freight_exchange.feed.core.watermark import LEAST_RETENTION
-from freight_exchange.feed.feed import lease_time
-from freight_exchange.feed.lease import Lease
+from freight_exchange.feed.lease import Lease, lease_time
 from freight_exchange.feed.queue import EventQueue
 from freight_exchange.feed.status import Explanation
 from freight_exchange.feed.stream import EventStream
-from freight_exchange.hooks import Hooks
-from freight_exchange.instrumentation import Instruments
 from freight_exchange.models import validation
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.offer_feed.events import KINDS, OfferEvent, OfferFeedEvent
 from freight_exchange.offer_feed.explanation import explain_offer
+from freight_exchange.offer_feed.options import WatchOffersOptions
 from freight_exchange.offer_feed.scanning.journal import OfferJournal
 from freight_exchange.offer_feed.scanning.poller import OfferPoller
 from freight_exchange.offer_feed.scanning.source import OfferSource
 from freight_exchange.offer_feed.serialization import unpack
 from freight_exchange.offer_feed.status import OfferFeedStatus
-from freight_exchange.platform.clock import Clock
-from freight_exchange.store.protocol import Binding, Store
+from freight_exchange.store.factory import make_store
+from freight_exchange.store.protocol import Binding
 
 __all__ = ["OfferFeed"]
 
@@ -46,73 +43,42 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     An offer is reported as gone once two complete scans in a row lack it and a look-up of its request does too. If
     scans lack most of what they should contain, nothing counts as gone for an hour. A look-up that shows no offer
     counts only if look-ups show offers that are listed.
-
-    Attributes:
-        retention: Seconds for which its store keeps requests without offers and finished events.
     """
 
-    def __init__(
-        self,
-        source: OfferSource,
-        store: Store,
-        account: Callable[[], Awaitable[str]],
-        hooks: Hooks,
-        clock: Clock,
-        instruments: Instruments,
-        *,
-        base_url: str,
-        name: str,
-        start: Literal["now", "backfill"],
-        interval: timedelta,
-        where: OfferFilter | None,
-        standby: bool,
-        account_timeout: float,
-        closes_store: bool,
-        extra_requests: Callable[[], int],
-    ) -> None:
-        lease = Lease(store, closes_store=closes_store)
-        queue = EventQueue[OfferFeedEvent](lease, partial(_is_wanted, where), self.time, kinds=KINDS, unpack=unpack)
-        super().__init__(lease, queue, instruments, name)
+    def __init__(self, source: OfferSource, client: ClientParts, options: WatchOffersOptions) -> None:
+        store, made_here = make_store(options.store)
+        lease = Lease(store, closes_store=made_here)
+        queue = EventQueue[OfferFeedEvent](
+            lease, partial(_is_wanted, options.where), self.time, kinds=KINDS, unpack=unpack
+        )
+        super().__init__(lease, queue, client.instruments, options.name)
         self._source = source
-        self._account = AccountSource(account, account_timeout, hooks, name, base_url)
-        self._hooks = hooks
-        self._clock = clock
-        self._base_url = base_url
-        self._start = start
-        self._where = where
-        self._interval = interval.total_seconds()
-        self._standby = standby
-        self._extra_requests = extra_requests
-        self.retention = LEAST_RETENTION
+        self._client = client
+        self._options = options
         self._journal: OfferJournal
         self._poller: OfferPoller
 
     def __repr__(self) -> str:
-        return f"<OfferFeed {self._name!r} of {self._base_url}>"
+        return f"<OfferFeed {self._name!r} of {self._client.base_url}>"
 
     async def __aenter__(self) -> Self:
         self.lease.check_free()
         self._queue.reset()
-        pacer = Pacer(self._interval, Random(), self._extra_requests)
-        binding = Binding(self._base_url, await self._account.resolve(pacer), self._name)
+        client, options = self._client, self._options
+        interval = options.interval.total_seconds()
+        pacer = Pacer(interval, Random(), client.extra_requests)
+        binding = Binding(client.base_url, await resolve_account(client, options.name, pacer), options.name)
         try:
-            await self.lease.take(binding, lease=lease_time(self._interval), standby=self._standby)
-            is_silent = self._start == "now"
+            await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)
             self._journal = OfferJournal(
-                self.lease.state(), self.lease.run, is_silent=is_silent, now=self._clock.read()
+                self.lease.state(),
+                self.lease.run,
+                is_silent=options.start == "now",
+                now=client.clock.read(),
+                retention=options.retention.total_seconds(),
             )
-            self._journal.retention = self.retention
             await self._journal.load()
-            self._poller = OfferPoller(
-                self._source,
-                self._journal,
-                self._hooks,
-                self._clock,
-                pacer,
-                name=self._name,
-                url=self._base_url,
-                instruments=self._instruments,
-            )
+            self._poller = OfferPoller(self._source, self._journal, client, pacer, name=options.name)
             await self._poller.prime()
             await self._queue.load()
         except BaseException:
@@ -135,14 +101,14 @@ class OfferFeed(EventStream[OfferFeedEvent]):
 
     def time(self) -> float:
         """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
-        return self._journal.state.watermark.time_at(self._clock.read())
+        return self._journal.state.watermark.time_at(self._client.clock.read())
 
     def status(self) -> OfferFeedStatus:
         """Return the status of the feed."""
         if not hasattr(self, "_poller"):
             raise ConfigurationError("this feed was not entered yet: use `async with exchange.watch_offers() as feed`")
         state, poller = self._journal.state, self._poller
-        age = state.watermark.least(self._clock.read())
+        age = state.watermark.least(self._client.clock.read())
         offers = [entry for listing in self._journal.known.values() for entry in listing.offers.values()]
         return OfferFeedStatus(
             state=poller.phase,
@@ -169,7 +135,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
         request, offer = validation.identifier(request, "request"), validation.identifier(offer, "offer")
         held = self.lease.state()
         seen, events = await self.lease.run(partial(held.history, request))
-        now = self._clock.read()
+        now = self._client.clock.read()
         return explain_offer(
             request,
             offer,
@@ -178,7 +144,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
             events,
             time=self._journal.state.watermark.time_at(now),
             wall=now.wall,
-            where=self._where,
+            where=self._options.where,
         )
 
 

@@ -12,8 +12,8 @@ from tests.model.offers.market import Market, Quote, Trouble
 from tests.model.offers.schedule import QUIET, Schedule
 
 from freight_exchange import Listing, Offer, OfferEvent, OfferFeed, OfferStatus, ServerError, UnknownWord
-from freight_exchange.hooks import Hooks
-from freight_exchange.instrumentation import NO_INSTRUMENTS
+from freight_exchange.feed.client_parts import ClientParts
+from freight_exchange.offer_feed.options import WatchOffersOptions
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.wire import Rows
@@ -103,23 +103,9 @@ class _End:
 
 
 def _feed(market: Market, store: MemoryStore) -> OfferFeed:
-    return OfferFeed(
-        _Source(market),
-        store,
-        _account,
-        Hooks(()),
-        _Clock(),
-        NO_INSTRUMENTS,
-        base_url="https://host/api",
-        name="offers",
-        start="backfill",
-        interval=_INTERVAL,
-        where=None,
-        standby=False,
-        account_timeout=60.0,
-        closes_store=False,
-        extra_requests=lambda: 0,
-    )
+    client = ClientParts(base_url="https://host/api", account=_account, account_timeout=60.0, clock=_Clock())
+    options = WatchOffersOptions(store=store, interval=_INTERVAL, name="offers", standby=False)
+    return OfferFeed(_Source(market), client, options)
 
 
 def _listing(index: int, offers: dict[int, Quote], selected: int | None) -> Listing:

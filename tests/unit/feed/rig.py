@@ -11,6 +11,7 @@ import anyio
 import attrs
 
 from freight_exchange.errors import FreightExchangeError
+from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.events import Event, RequestEvent
 from freight_exchange.feed.scanning.journal import Journal
@@ -128,6 +129,10 @@ class Service:
         return self.requests[index].record if index in self.requests else None
 
 
+async def _account() -> str:
+    return BINDING.account
+
+
 class Rig:
     """A watcher of a service, on a store; `restart()` is the next run on the same store."""
 
@@ -148,15 +153,15 @@ class Rig:
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
         self.feed_store = self.store.open(BINDING, lease=60.0)
         self.journal = Journal(self.feed_store, self._run, start=start, allowance=allowance, now=self.clock.read())
-        self.poller = Poller(
-            service,
-            self.journal,
-            Hooks((self.reported.append,)),
-            self.clock,
-            Pacer(interval, Random(7)),
-            name="requests",
-            start=start,
+        client = ClientParts(
+            base_url=BINDING.base_url,
+            account=_account,
+            account_timeout=60.0,
+            clock=self.clock,
+            hooks=Hooks((self.reported.append,)),
         )
+        pacer = Pacer(interval, Random(7))
+        self.poller = Poller(service, self.journal, client, pacer, name="requests", start=start)
 
     @staticmethod
     async def _run(work: Callable[[], Any]) -> Any:

@@ -12,6 +12,7 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange.errors import DecodeError, FreightExchangeError, ServerError
+from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.events import Unreadable
 from freight_exchange.hooks import Event as HookEvent
@@ -115,6 +116,10 @@ class OfferService:
         return self.view(self.listing(index)) if index in self.requests else None
 
 
+async def _account() -> str:
+    return BINDING.account
+
+
 class OfferRig:
     """Poller of a service, on a store; `again()` is the next run on the same store."""
 
@@ -126,9 +131,14 @@ class OfferRig:
         self.feed_store = self.store.open(BINDING, lease=60.0)
         self.journal = OfferJournal(self.feed_store, self._run, is_silent=is_silent, now=self.clock.read())
         pacer = Pacer(INTERVAL, Random(7))
-        self.poller = OfferPoller(
-            service, self.journal, Hooks((self.reported.append,)), self.clock, pacer, name="offers"
+        client = ClientParts(
+            base_url=BINDING.base_url,
+            account=_account,
+            account_timeout=60.0,
+            clock=self.clock,
+            hooks=Hooks((self.reported.append,)),
         )
+        self.poller = OfferPoller(service, self.journal, client, pacer, name="offers")
 
     @staticmethod
     async def _run(work: Callable[[], Any]) -> Any:

@@ -27,7 +27,7 @@ def test_sqlite3_is_imported_with_the_first_store() -> None:
     probe = """
 import sys
 sys.modules["sqlite3"] = None
-import freight_exchange, freight_exchange.bot, freight_exchange.feed.factory, freight_exchange.store as store
+import freight_exchange, freight_exchange.bot, freight_exchange.feed.feed, freight_exchange.store as store
 for name in ("MemoryStore", "SQLiteStore", "Nothing"):
     try:
         getattr(store, name)

@@ -115,7 +115,7 @@ class Worker:
             request=delivery.index,
             attempt=delivery.attempts,
         )
-        with self._exchange._instruments.handler(run):
+        with self._exchange._options.limits.instruments.handler(run):
             await self._attempt(delivery, handler, run)
 
     async def _attempt(self, delivery: Delivery, handler: Handler, run: HandlerRun) -> None:

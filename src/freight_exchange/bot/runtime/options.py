@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.feed import factory
-from freight_exchange.feed.core import watermark
+from freight_exchange.feed.options import LEAST_INTERVAL, LEAST_RETENTION, WatchOptions
 from freight_exchange.options import seconds
 
 if TYPE_CHECKING:
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from freight_exchange.store import Store
 
 __all__ = ["LEAST_RETENTION", "BotOptions", "check_host", "check_port"]
-
-LEAST_RETENTION: Final = timedelta(seconds=watermark.LEAST_RETENTION)
 
 _MAX_CONCURRENCY: Final = 1000
 _MAX_PORT: Final = 65535
@@ -43,21 +40,11 @@ class BotOptions:
 
     def __attrs_post_init__(self) -> None:
         _check_whole(self.concurrency, "concurrency", 1, _MAX_CONCURRENCY)
-        factory.check(
-            factory.WatchOptions(
-                store=self.store,
-                start=self.start,
-                interval=self.interval,
-                allowance=self.allowance,
-                where=None,
-                name=self.name,
-                standby=self.standby,
-            )
-        )
+        self.watch_options(self.store)
         _check_duration(self.drain, "drain", allow_zero=True)
         _check_duration(self.settle, "settle", allow_zero=True)
         _check_duration(self.selection_interval, "selection_interval")
-        if self.selection_interval < factory.LEAST_INTERVAL:
+        if self.selection_interval < LEAST_INTERVAL:
             raise ConfigurationError(
                 f"selection_interval must be at least one second, to spare the service, not {self.selection_interval}"
             )
@@ -67,6 +54,19 @@ class BotOptions:
                 f"retention must be at least {LEAST_RETENTION.days} days, for the service lists an update for five, not"
                 f" {self.retention}"
             )
+
+    def watch_options(self, store: Store | str | os.PathLike[str] | None, *, is_idle: bool = False) -> WatchOptions:
+        """Return the options of the bot's feed of requests; raise `ConfigurationError` for one that is invalid."""
+        return WatchOptions(
+            store=store,
+            start=self.start,
+            interval=self.interval,
+            allowance=self.allowance,
+            name=self.name,
+            standby=self.standby,
+            retention=self.retention,
+            is_idle=is_idle,
+        )
 
 
 def check_port(port: object) -> None:

@@ -9,8 +9,8 @@ import click
 from freight_exchange.cli.options import FILE, json_option, yes_option
 from freight_exchange.cli.render.record import print_result
 from freight_exchange.cli.terminal import confirm, require_confirmation
-from freight_exchange.feed.factory import make_store
 from freight_exchange.platform.database_url import is_database
+from freight_exchange.store.factory import make_store
 
 __all__ = ["store"]
 

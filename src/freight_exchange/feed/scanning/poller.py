@@ -21,15 +21,14 @@ from freight_exchange.feed.scanning.paced import until_due
 from freight_exchange.feed.scanning.progress import Progress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
-from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
+from freight_exchange.instrumentation import ScanInfo
 
 if TYPE_CHECKING:
+    from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.scanning.journal import Journal
     from freight_exchange.feed.scanning.source import Source
-    from freight_exchange.hooks import Hooks
     from freight_exchange.options import Start
-    from freight_exchange.platform.clock import Clock
 
 __all__ = ["Poller"]
 
@@ -48,13 +47,10 @@ class Poller:
     Args:
         source: The service.
         journal: Journal of the feed.
-        hooks: Hooks of the client.
-        clock: Clock of the machine.
+        client: Parts of the client.
         pacer: Pace of the feed.
         name: Name of the feed.
         start: Content of the first scan that is reported.
-        url: Address of the service, for the log.
-        instruments: Runs around each scan.
 
     Attributes:
         progress: Progress of the feed, for its status.
@@ -64,25 +60,22 @@ class Poller:
         self,
         source: Source,
         journal: Journal,
-        hooks: Hooks,
-        clock: Clock,
+        client: ClientParts,
         pacer: Pacer,
         *,
         name: str,
         start: Start,
-        url: str = "the service",
-        instruments: Instruments = NO_INSTRUMENTS,
     ) -> None:
         self._journal = journal
         self._pacer = pacer
         self._name = name
-        self._instruments = instruments
+        self._instruments = client.instruments
         planner = Planner(start)
-        self._queue = ScanQueue(journal, planner, pacer, clock)
-        self._pages = PageFetcher(source, journal, clock, pacer, planner.expected_duration)
-        self._withdrawals = WithdrawalCheck(source, journal, clock, pacer)
-        self._reports = ScanReports(hooks, name=name, url=url)
-        self.progress = Progress(journal, clock, pacer, planner, self._queue, self._reports)
+        self._queue = ScanQueue(journal, planner, pacer, client.clock)
+        self._pages = PageFetcher(source, journal, client.clock, pacer, planner.expected_duration)
+        self._withdrawals = WithdrawalCheck(source, journal, client.clock, pacer)
+        self._reports = ScanReports(client.hooks, name=name, url=client.base_url)
+        self.progress = Progress(journal, client.clock, pacer, planner, self._queue, self._reports)
         self._is_entering = False
         self._pruned = -math.inf
 

@@ -46,18 +46,20 @@ class OfferJournal:
         run: Runs the store's calls.
         is_silent: Whether offers of the first scan make no events.
         now: Reading of the clocks.
+        retention: Seconds for which requests without offers and finished events are kept.
 
     Attributes:
         state: The state that was last committed.
         known: What is known of each own request.
-        retention: Seconds for which requests without offers and finished events are kept.
     """
 
-    def __init__(self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading) -> None:
-        self.retention = LEAST_RETENTION
+    def __init__(
+        self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading, retention: float = LEAST_RETENTION
+    ) -> None:
         self._store = store
         self._run = run
         self._is_silent = is_silent
+        self._retention = retention
         fresh = OfferFeedState(watermark=Watermark(0.0, now))
         kept = fresh if store.state is None else OfferFeedState.load(store.state)
         self.state = attrs.evolve(kept, watermark=kept.watermark.continued(now))
@@ -140,12 +142,12 @@ class OfferJournal:
         old = [row for row in self._rows.values() if time - row.last_seen >= _DAY]
         fresh = [attrs.evolve(row, last_seen=time) for row in old if self._has_offers(row.index)]
         # As the store does.
-        over = [row for row in old if time - row.last_seen > self.retention and not self._has_offers(row.index)]
+        over = [row for row in old if time - row.last_seen > self._retention and not self._has_offers(row.index)]
 
         def write() -> None:
             self._store.commit(lambda _: Commit(requests=fresh, at=time))
             self._rows.update((row.index, row) for row in fresh)
-            self._store.prune(before=time - self.retention)
+            self._store.prune(before=time - self._retention)
             for row in over:
                 del self._rows[row.index], self.known[row.index]
 

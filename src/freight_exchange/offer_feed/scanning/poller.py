@@ -14,7 +14,7 @@ from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.scanning.paced import goes_on, quiet_for, read_page, until_due
 from freight_exchange.feed.scanning.reports import ScanReports
-from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
+from freight_exchange.instrumentation import ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
 from freight_exchange.offer_feed.scanning.confirm_gone import GoneCheck
@@ -22,12 +22,11 @@ from freight_exchange.offer_feed.scanning.sweeper import Sweeper
 from freight_exchange.paging import PageSizes
 
 if TYPE_CHECKING:
+    from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.status import Phase
-    from freight_exchange.hooks import Hooks
     from freight_exchange.offer_feed.scanning.journal import OfferJournal
     from freight_exchange.offer_feed.scanning.source import OfferSource
-    from freight_exchange.platform.clock import Clock
 
 __all__ = ["TIER", "OfferPoller"]
 
@@ -43,12 +42,9 @@ class OfferPoller:
     Args:
         source: The service.
         journal: Journal of the feed.
-        hooks: Hooks of the client.
-        clock: Clock of the machine.
+        client: Parts of the client.
         pacer: Pace of the feed.
         name: Name of the feed.
-        url: Address of the service, for the log.
-        instruments: Runs around each scan.
 
     Attributes:
         phase: State of the feed, as in its status.
@@ -60,25 +56,21 @@ class OfferPoller:
         self,
         source: OfferSource,
         journal: OfferJournal,
-        hooks: Hooks,
-        clock: Clock,
+        client: ClientParts,
         pacer: Pacer,
         *,
         name: str,
-        url: str = "the service",
-        instruments: Instruments = NO_INSTRUMENTS,
     ) -> None:
         self._source = source
         self._journal = journal
-        self._hooks = hooks
-        self._clock = clock
+        self._clock = client.clock
         self._pacer = pacer
         self._name = name
-        self._instruments = instruments
-        self._reports = ScanReports(hooks, name=name, url=url)
+        self._instruments = client.instruments
+        self._reports = ScanReports(client.hooks, name=name, url=client.base_url)
         self._sizes = PageSizes()
         self._sweeper = Sweeper(source)
-        self._gone_check = GoneCheck(source, journal, clock, pacer)
+        self._gone_check = GoneCheck(source, journal, client.clock, pacer)
         self._pruned = -math.inf
         self.phase: Phase = "catching-up" if journal.state.is_primed else "priming"
         self.pages = 0

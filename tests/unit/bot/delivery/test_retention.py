@@ -73,4 +73,5 @@ async def test_both_feeds_of_a_bot_have_its_retention(store: MemoryStore) -> Non
         session = bot._supervisor.session
         assert session is not None
         assert session.offer_feed is not None
-        assert (session.feed.retention, session.offer_feed.retention) == (9 * DAY, 9 * DAY)
+        retention = timedelta(days=9)
+        assert (session.feed._options.retention, session.offer_feed._options.retention) == (retention, retention)

@@ -9,8 +9,8 @@ from tests.unit.store.postgres.databases import database_url, empty_store, execu
 from tests.unit.store.rows import BINDING, LEASE, effect
 
 from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
-from freight_exchange.feed.factory import make_store
 from freight_exchange.store import PostgresStore
+from freight_exchange.store.factory import make_store
 from freight_exchange.store.postgres import connection, schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.errors import connect_error

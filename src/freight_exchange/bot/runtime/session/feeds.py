@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from freight_exchange.bot.handlers.handler import OFFER_KINDS, REQUEST_KINDS
 from freight_exchange.bot.unit_of_work import offer_feed_name
+from freight_exchange.offer_feed.options import WatchOffersOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,20 +33,18 @@ def make_feeds(
         membership: Its seat in the store.
     """
     kinds = {kind for handler in handlers for kind in handler.filters}
-    feed = exchange.watch(
-        store=membership,
-        start=options.start,
-        interval=options.interval,
-        allowance=options.allowance,
-        name=options.name,
-        standby=options.standby,
-    )
-    feed.retention = options.retention.total_seconds()
+    is_idle = kinds.isdisjoint(REQUEST_KINDS) and not kinds.isdisjoint(OFFER_KINDS.values())
+    feed = exchange._feed(options.watch_options(membership, is_idle=is_idle))
     if kinds.isdisjoint(OFFER_KINDS.values()):
         return feed, None
-    feed.is_idle = kinds.isdisjoint(REQUEST_KINDS)
-    name = offer_feed_name(options.name)
-    # The replica that scanned before may be about to leave it.
-    offers = exchange.watch_offers(store=membership.store, interval=options.interval, name=name, standby=True)
-    offers.retention = feed.retention
+    offers = exchange._offer_feed(
+        WatchOffersOptions(
+            store=membership.store,
+            interval=options.interval,
+            name=offer_feed_name(options.name),
+            # The replica that scanned before may be about to leave it.
+            standby=True,
+            retention=options.retention,
+        )
+    )
     return feed, offers
