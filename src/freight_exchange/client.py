@@ -17,7 +17,6 @@ from freight_exchange.composition import (
     DEFAULT_KEEPALIVE,
     DEFAULT_MAX_CONNECTIONS,
     DEFAULT_MAX_WRITES,
-    NetworkOptions,
     SharedState,
     ViewOptions,
     option,
@@ -41,6 +40,7 @@ from freight_exchange.paging import DEFAULT_PAGE_SIZE
 from freight_exchange.transport.auth.token_store import TokenFile
 from freight_exchange.transport.call import Limits
 from freight_exchange.transport.http.adapter import HttpClient, library_of
+from freight_exchange.transport.lifecycle import NetworkOptions
 from freight_exchange.transport.message import Middleware
 from freight_exchange.transport.secrets import Secret
 

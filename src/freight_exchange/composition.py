@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
@@ -19,12 +19,10 @@ from freight_exchange.errors import ConfigurationError
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import RequestMeter
-from freight_exchange.transport.lifecycle import Connection, Settings
+from freight_exchange.transport.lifecycle import Connection, NetworkOptions, Settings
 from freight_exchange.transport.secrets import Redactor
 
 if TYPE_CHECKING:
-    import ssl
-
     from freight_exchange.endpoints.shared.conventions import Conventions
     from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.feed.client_parts import ClientParts
@@ -36,9 +34,7 @@ if TYPE_CHECKING:
     from freight_exchange.offer_feed.options import WatchOffersOptions
     from freight_exchange.transport.auth.refresh import Credentials
     from freight_exchange.transport.auth.token import Grant
-    from freight_exchange.transport.auth.token_store import TokenFile
     from freight_exchange.transport.call import CallExecutor, Limits
-    from freight_exchange.transport.message import Middleware
     from freight_exchange.transport.secrets import Secret
 
 __all__ = [
@@ -46,7 +42,6 @@ __all__ = [
     "DEFAULT_KEEPALIVE",
     "DEFAULT_MAX_CONNECTIONS",
     "DEFAULT_MAX_WRITES",
-    "NetworkOptions",
     "SharedState",
     "ViewOptions",
     "feed_of",
@@ -78,20 +73,6 @@ class ViewOptions:
     strict: bool
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class NetworkOptions:
-    """Options of the connection, which a client shares with its views."""
-
-    max_connections: int
-    max_writes: int
-    middleware: tuple[Middleware, ...]
-    proxy: Secret | None
-    keepalive: float
-    verify: bool | ssl.SSLContext
-    http_client: Any
-    token_store: TokenFile | None
-
-
 class SharedState:
     """State that a client shares with its views: the connection, the user and what listings have shown."""
 
@@ -120,19 +101,12 @@ class SharedState:
         return Connection(
             Settings(
                 base_url=self.base_url,
+                network=network,
                 credentials=self.credentials,
                 log_in=partial(self._log_in, login_limits),
                 redactor=Redactor(),
                 hooks=options.hooks,
                 retry_tokens=options.limits.retries.budget,
-                max_connections=network.max_connections,
-                max_writes=network.max_writes,
-                middleware=network.middleware,
-                proxy=network.proxy,
-                keepalive=network.keepalive,
-                verify=network.verify,
-                http_client=network.http_client,
-                token_store=network.token_store,
                 on_login=self._set_user,
                 login_timeout=login_deadline,
             )

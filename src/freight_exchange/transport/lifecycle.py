@@ -35,22 +35,16 @@ if TYPE_CHECKING:
     from freight_exchange.transport.message import Middleware
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["Connection", "Engine", "LogIn", "Settings"]
+__all__ = ["Connection", "Engine", "LogIn", "NetworkOptions", "Settings"]
 
 LogIn = Callable[[CallExecutor, str, "Secret"], Awaitable["Grant"]]
 """Function that logs in through an executor without a token."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Settings:
-    """Options of a connection."""
+class NetworkOptions:
+    """Options of a connection that the user of a client chooses."""
 
-    base_url: str
-    credentials: Credentials
-    log_in: LogIn
-    redactor: Redactor
-    hooks: Hooks
-    retry_tokens: int
     max_connections: int
     max_writes: int
     middleware: tuple[Middleware, ...]
@@ -61,6 +55,19 @@ class Settings:
     verify: bool | ssl.SSLContext
     http_client: Any
     token_store: TokenFile | None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Settings:
+    """All settings of a connection."""
+
+    base_url: str
+    network: NetworkOptions
+    credentials: Credentials
+    log_in: LogIn
+    redactor: Redactor
+    hooks: Hooks
+    retry_tokens: int
     on_login: Callable[[User], None]
     """Receives the user of a login that another process made."""
     login_timeout: float
@@ -130,30 +137,27 @@ class Connection:
     async def open(self) -> None:
         if self._state is not _State.NEW:
             raise ConfigurationError(f"this client {self._state.value}")
-        settings = self._settings
+        settings, options = self._settings, self._settings.network
         tasks = BackgroundTasks()
-        if settings.http_client is None:
-            if settings.proxy is not None:
+        if options.http_client is None:
+            if options.proxy is not None:
                 # A proxy may repeat its password in its answer, and httpcore logs that.
-                for secret in own_pools.proxy_secrets(settings.proxy):
+                for secret in own_pools.proxy_secrets(options.proxy):
                     settings.redactor.add(secret)
             pools = self._pools = own_pools.own_pools(
-                base_url=settings.base_url,
-                proxy=settings.proxy,
-                verify=settings.verify,
-                keepalive=settings.keepalive,
+                base_url=settings.base_url, proxy=options.proxy, verify=options.verify, keepalive=options.keepalive
             )
-            network = own_pools.own_network(settings.base_url, pools, settings.proxy)
+            network = own_pools.own_network(settings.base_url, pools, options.proxy)
         else:
-            send = adapter.client_sender(settings.http_client)
-            network = adapter.Network(settings.base_url, send, send, adapter.library_of(settings.http_client))
+            send = adapter.client_sender(options.http_client)
+            network = adapter.Network(settings.base_url, send, send, adapter.library_of(options.http_client))
         limiter = Limiter(
             tasks,
             settings.hooks,
             settings.redactor,
-            reads=settings.max_connections,
-            writes=settings.max_writes,
-            shared=settings.http_client is not None,
+            reads=options.max_connections,
+            writes=options.max_writes,
+            shared=options.http_client is not None,
         )
         layers = partial(
             call_chain,
@@ -161,7 +165,7 @@ class Connection:
             budget=RetryBudget(settings.retry_tokens),
             hooks=settings.hooks,
             redactor=settings.redactor,
-            user=settings.middleware,
+            user=options.middleware,
             throttle=Throttle(),
             limiter=limiter,
         )
@@ -170,10 +174,10 @@ class Connection:
         async def log_in(email: str, password: Secret) -> Grant:
             return await settings.log_in(anonymous, email, password)
 
-        if settings.token_store is None:
+        if options.token_store is None:
             token_refresh = TokenRefresh(tasks, settings.hooks, settings.credentials, log_in)
         else:
-            shared = _shared(settings.token_store, settings, log_in)
+            shared = _shared(options.token_store, settings, log_in)
             token_refresh = TokenRefresh(tasks, settings.hooks, settings.credentials, shared, on_refused=shared.refuse)
         executor = CallExecutor(layers(token=token_refresh), settings.redactor, settings.base_url)
         self._engine = Engine(tasks, token_refresh, executor)
