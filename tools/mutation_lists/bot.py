@@ -33,9 +33,9 @@ MUTATIONS: Final = (
     one(
         "ledger: a lost answer is taken for a refusal to serve",
         "bot/offers/sender.py",
-        "await self._mark_in_doubt(record, str(error))\n"
-        "            raise in_doubt_error(record) from error\n        except Bad",
-        'await self._repository.advance(record, "intent", step="withdrawn")\n            raise\n        except Bad',
+        "                await self._mark_in_doubt(record, str(error))\n"
+        "                raise in_doubt_error(record) from error\n",
+        '                await self._repository.advance(record, "intent", step="withdrawn")\n                raise\n',
         "tests/unit/bot/offers/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper",
     ),
     one(
@@ -106,9 +106,9 @@ MUTATIONS: Final = (
     ),
     one(
         "ledger: a gateway's page is a refusal",
-        "bot/offers/sender.py",
-        "if not is_service_reply(error):",
-        "if False:",
+        "bot/write_outcome.py",
+        'return "rejected" if _is_service_reply(error) else "unknown"',
+        'return "rejected"',
         "tests/unit/bot/offers/test_rejected.py::TestRejected",
     ),
     one(

@@ -11,7 +11,7 @@ import attrs
 
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
-from freight_exchange.bot.write_outcome import is_service_reply
+from freight_exchange.bot.write_outcome import outcome_of
 from freight_exchange.errors import (
     BadRequestError,
     FencedError,
@@ -19,11 +19,9 @@ from freight_exchange.errors import (
     NotFoundError,
     OfferInDoubtError,
     OfferRejectedError,
-    OutcomeUnknownError,
     StoreAwayError,
     StoreError,
 )
-from freight_exchange.errors.transient import is_from_login
 from freight_exchange.models import RequestStatus
 from freight_exchange.options import RetryPolicy
 from freight_exchange.platform import clock
@@ -152,28 +150,14 @@ class OfferSender:
             bid = await self._exchange._limited(send_limit=limit).bids.submit(
                 record.request, amount=record.amount, currency=record.currency, rates=record.rates, terms=record.terms
             )
-        except OutcomeUnknownError as error:
-            self._unit_of_work.reach("after send")
-            await self._mark_in_doubt(record, str(error))
-            raise in_doubt_error(record) from error
-        except BadRequestError as error:
-            self._unit_of_work.reach("after send")
-            if is_from_login(error):
-                await self._withdraw(record, error)
-                raise
-            if not is_service_reply(error):
-                await self._mark_in_doubt(record, str(error))
-                raise in_doubt_error(record) from error
-            record = await self._record_reply(record, "rejected", refusal=error.message, status=error.status)
-            self._metrics.offers["rejected"] += 1
-            rejected = rejected_error(record)
-            rejected.request_closed = await self._is_closed(record.request)
-            raise rejected from error
         except FreightExchangeError as error:
             self._unit_of_work.reach("after send")
-            if error.may_have_taken_effect:
+            outcome = outcome_of(error, refusals=(BadRequestError,))
+            if outcome == "unknown":
                 await self._mark_in_doubt(record, str(error))
                 raise in_doubt_error(record) from error
+            if outcome == "rejected":
+                raise await self._record_refusal(record, error) from error
             await self._withdraw(record, error)
             raise
         except BaseException as error:
@@ -187,6 +171,13 @@ class OfferSender:
         self._metrics.offers["confirmed"] += 1
         _logger.info("%s was taken: %s", record, record.amount, extra={"request": record.request})
         return bid
+
+    async def _record_refusal(self, record: OfferRecord, error: FreightExchangeError) -> OfferRejectedError:
+        record = await self._record_reply(record, "rejected", refusal=error.message, status=error.status)
+        self._metrics.offers["rejected"] += 1
+        rejected = rejected_error(record)
+        rejected.request_closed = await self._is_closed(record.request)
+        return rejected
 
     async def _is_closed(self, request: int) -> bool:
         """Return whether the service lists a request as awarded, or not at all; `False` if that is not known."""
