@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from random import Random
-from types import TracebackType
-from typing import Self
 
 from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.feed.account import resolve_account
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.events import KINDS, Event, RequestEvent
-from freight_exchange.feed.lease import Lease, lease_time
 from freight_exchange.feed.options import WatchOptions
-from freight_exchange.feed.queue import EventQueue
 from freight_exchange.feed.scanning.journal import Journal
 from freight_exchange.feed.scanning.poller import Poller
 from freight_exchange.feed.scanning.source import Source
@@ -25,8 +19,6 @@ from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
 from freight_exchange.feed.stream import EventStream
 from freight_exchange.models.request_filter import RequestFilter
-from freight_exchange.store.factory import make_store
-from freight_exchange.store.protocol import Binding
 
 __all__ = ["Feed"]
 
@@ -44,58 +36,30 @@ class Feed(EventStream[Event]):
     """
 
     def __init__(self, source: Source, client: ClientParts, options: WatchOptions) -> None:
-        store, made_here = make_store(options.store)
-        lease = Lease(store, closes_store=made_here)
-        queue = EventQueue[Event](lease, partial(_is_wanted, options.where), self.time, kinds=KINDS, unpack=unpack)
-        super().__init__(lease, queue, client.instruments, options.name)
+        super().__init__(client, options, partial(_is_wanted, options.where), kinds=KINDS, unpack=unpack)
         self._source = source
-        self._client = client
-        self._options = options
+        self._watch_options = options
         self._journal: Journal
         self._followed: Watermark
         self._poller: Poller
 
-    def __repr__(self) -> str:
-        return f"<Feed {self._name!r} of {self._client.base_url}>"
+    async def _begin(self, pacer: Pacer) -> None:
+        client, options = self._client, self._watch_options
+        self._journal = Journal(
+            self.lease.state(),
+            self.lease.run,
+            start=options.start,
+            allowance=options.allowance.total_seconds(),
+            now=client.clock.read(),
+        )
+        self._journal.retention = options.retention.total_seconds()
+        self._poller = Poller(self._source, self._journal, client, pacer, name=options.name, start=options.start)
+        await (self._journal.record_clock() if options.is_idle else self._poller.prime())
+        await self._queue.load(with_gaps=True)
 
-    # Beginning and end
-
-    async def __aenter__(self) -> Self:
-        self.lease.check_free()
-        self._queue.reset()
-        client, options = self._client, self._options
-        interval = options.interval.total_seconds()
-        pacer = Pacer(interval, Random(), client.extra_requests)
-        binding = Binding(client.base_url, await resolve_account(client, options.name, pacer), options.name)
-        try:
-            await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)
-            self._journal = Journal(
-                self.lease.state(),
-                self.lease.run,
-                start=options.start,
-                allowance=options.allowance.total_seconds(),
-                now=client.clock.read(),
-            )
-            self._journal.retention = options.retention.total_seconds()
-            self._poller = Poller(self._source, self._journal, client, pacer, name=options.name, start=options.start)
-            await (self._journal.record_clock() if self._options.is_idle else self._poller.prime())
-            await self._queue.load(with_gaps=True)
-        except BaseException:
-            await self._let_go()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._let_go()
-
-    async def _let_go(self) -> None:
+    def _stop(self) -> None:
         if hasattr(self, "_poller"):
             self._poller.progress.stop()
-        await self.lease.let_go()
-
-    # Events
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge every gap, delivered or not; return how many there were."""
@@ -104,14 +68,14 @@ class Feed(EventStream[Event]):
         return len(numbers)
 
     async def _scan(self) -> None:
-        await (self._poller.keep_pruning(self.time) if self._options.is_idle else self._poller.scan())
+        await (self._poller.keep_pruning(self.time) if self._watch_options.is_idle else self._poller.scan())
 
     # Status
 
     @property
     def is_idle(self) -> bool:
-        """Whether it reads nothing, and only holds its store and keeps its clock."""
-        return self._options.is_idle
+        """`True` if it reads nothing, and only holds its store and keeps its clock."""
+        return self._watch_options.is_idle
 
     def follow(self, state: str) -> None:
         """Take the time from the state that another process has committed, until this feed is entered."""
@@ -170,7 +134,7 @@ class Feed(EventStream[Event]):
             state=state,
             time=state.watermark.time_at(now),
             wall=now.wall,
-            where=self._options.where,
+            where=self._watch_options.where,
         )
 
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
+from random import Random
+from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 import anyio.lowlevel
 
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.feed.account import resolve_account
+from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.events import Acknowledgeable, number_of
+from freight_exchange.feed.lease import Lease, lease_time
 from freight_exchange.feed.queue import BATCH, EventQueue
+from freight_exchange.store.factory import make_store
+from freight_exchange.store.protocol import Binding
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.lease import Lease
-    from freight_exchange.instrumentation import Instruments
+    from freight_exchange.feed.client_parts import ClientParts
+    from freight_exchange.feed.options import FeedOptions
     from freight_exchange.store.work import WorkStore
 
 __all__ = ["EventStream"]
@@ -23,28 +31,83 @@ EventT = TypeVar("EventT", bound=Acknowledgeable)
 
 
 class EventStream(Generic[EventT]):
-    """Events from a store, which a scan refills when there are none. The base of feeds.
+    """Events from a store, which a scan refills when there are none, under a lease. The base of feeds.
 
     Args:
-        lease: Lease of the feed's state.
-        queue: Queue of its events.
-        instruments: Receive the numbers of delivered events.
-        name: Name of the feed.
+        client: Parts of the client.
+        options: Options of the feed.
+        is_wanted: Filter of the events.
+        kinds: Kinds of stored events that the feed delivers.
+        unpack: Returns an event from its kind and its bytes.
 
     Attributes:
-        lease: As given.
+        lease: Lease of the feed's state.
     """
 
-    def __init__(self, lease: Lease, queue: EventQueue[EventT], instruments: Instruments, name: str) -> None:
-        self.lease = lease
-        self._queue = queue
-        self._instruments = instruments
-        self._name = name
+    def __init__(
+        self,
+        client: ClientParts,
+        options: FeedOptions,
+        is_wanted: Callable[[EventT], bool],
+        *,
+        kinds: AbstractSet[str],
+        unpack: Callable[[str, bytes], EventT],
+    ) -> None:
+        store, made_here = make_store(options.store)
+        self.lease = Lease(store, closes_store=made_here)
+        self._queue = EventQueue[EventT](self.lease, is_wanted, self.time, kinds=kinds, unpack=unpack)
+        self._client = client
+        self._options = options
         self._is_pulled = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._options.name!r} of {self._client.base_url}>"
+
+    # What a feed implements
+
+    async def _begin(self, pacer: Pacer) -> None:
+        """Run the first scan, unless an earlier run has, and load events. The state is held."""
+        raise NotImplementedError
 
     async def _scan(self) -> None:
         """Wait until a scan is due, and run it."""
         raise NotImplementedError
+
+    def _stop(self) -> None:
+        """Record the end of the feed, which may not have begun."""
+        raise NotImplementedError
+
+    def time(self) -> float:
+        """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
+        raise NotImplementedError
+
+    # Beginning and end
+
+    async def __aenter__(self) -> Self:
+        self.lease.check_free()
+        self._queue.reset()
+        client, options = self._client, self._options
+        interval = options.interval.total_seconds()
+        pacer = Pacer(interval, Random(), client.extra_requests)
+        binding = Binding(client.base_url, await resolve_account(client, options.name, pacer), options.name)
+        try:
+            await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)
+            await self._begin(pacer)
+        except BaseException:
+            await self._let_go()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        self._stop()
+        await self.lease.let_go()
+
+    # Events
 
     def __aiter__(self) -> Self:
         self._queue.take_back()
@@ -94,7 +157,7 @@ class EventStream(Generic[EventT]):
             await self._queue.acknowledge([*self._queue.in_hand])
             while True:
                 if events := self._queue.deliver(most):
-                    self._instruments.found(self._name, [number_of(event) for event in events])
+                    self._client.instruments.found(self._options.name, [number_of(event) for event in events])
                     return events
                 if self._queue.filtered:
                     await self._queue.acknowledge([])

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from random import Random
-from types import TracebackType
-from typing import Self
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.feed.account import resolve_account
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
-from freight_exchange.feed.lease import Lease, lease_time
-from freight_exchange.feed.queue import EventQueue
 from freight_exchange.feed.status import Explanation
 from freight_exchange.feed.stream import EventStream
 from freight_exchange.models import validation
@@ -26,8 +20,6 @@ from freight_exchange.offer_feed.scanning.poller import OfferPoller
 from freight_exchange.offer_feed.scanning.source import OfferSource
 from freight_exchange.offer_feed.serialization import unpack
 from freight_exchange.offer_feed.status import OfferFeedStatus
-from freight_exchange.store.factory import make_store
-from freight_exchange.store.protocol import Binding
 
 __all__ = ["OfferFeed"]
 
@@ -46,55 +38,29 @@ class OfferFeed(EventStream[OfferFeedEvent]):
     """
 
     def __init__(self, source: OfferSource, client: ClientParts, options: WatchOffersOptions) -> None:
-        store, made_here = make_store(options.store)
-        lease = Lease(store, closes_store=made_here)
-        queue = EventQueue[OfferFeedEvent](
-            lease, partial(_is_wanted, options.where), self.time, kinds=KINDS, unpack=unpack
-        )
-        super().__init__(lease, queue, client.instruments, options.name)
+        super().__init__(client, options, partial(_is_wanted, options.where), kinds=KINDS, unpack=unpack)
         self._source = source
-        self._client = client
-        self._options = options
+        self._watch_options = options
         self._journal: OfferJournal
         self._poller: OfferPoller
 
-    def __repr__(self) -> str:
-        return f"<OfferFeed {self._name!r} of {self._client.base_url}>"
+    async def _begin(self, pacer: Pacer) -> None:
+        client, options = self._client, self._watch_options
+        self._journal = OfferJournal(
+            self.lease.state(),
+            self.lease.run,
+            is_silent=options.start == "now",
+            now=client.clock.read(),
+            retention=options.retention.total_seconds(),
+        )
+        await self._journal.load()
+        self._poller = OfferPoller(self._source, self._journal, client, pacer, name=options.name)
+        await self._poller.prime()
+        await self._queue.load()
 
-    async def __aenter__(self) -> Self:
-        self.lease.check_free()
-        self._queue.reset()
-        client, options = self._client, self._options
-        interval = options.interval.total_seconds()
-        pacer = Pacer(interval, Random(), client.extra_requests)
-        binding = Binding(client.base_url, await resolve_account(client, options.name, pacer), options.name)
-        try:
-            await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)
-            self._journal = OfferJournal(
-                self.lease.state(),
-                self.lease.run,
-                is_silent=options.start == "now",
-                now=client.clock.read(),
-                retention=options.retention.total_seconds(),
-            )
-            await self._journal.load()
-            self._poller = OfferPoller(self._source, self._journal, client, pacer, name=options.name)
-            await self._poller.prime()
-            await self._queue.load()
-        except BaseException:
-            await self._let_go()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self._let_go()
-
-    async def _let_go(self) -> None:
+    def _stop(self) -> None:
         if hasattr(self, "_poller"):
             self._poller.stop()
-        await self.lease.let_go()
 
     async def _scan(self) -> None:
         await self._poller.scan()
@@ -144,7 +110,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
             events,
             time=self._journal.state.watermark.time_at(now),
             wall=now.wall,
-            where=self._options.where,
+            where=self._watch_options.where,
         )
 
 

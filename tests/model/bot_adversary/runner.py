@@ -25,7 +25,7 @@ from .world import world_of
 __all__ = ["run", "scenario_names"]
 
 _LONGEST: Final = 90 * 86400.0
-_DRAWING: Final = ("feed.feed", "bot.delivery.dispatcher", "bot.delivery.worker")
+_DRAWING: Final = ("feed.stream", "bot.delivery.dispatcher", "bot.delivery.worker")
 """Modules that make a random source of their own."""
 _MEMORY: Final = Path("/dev/shm")
 

@@ -211,6 +211,6 @@ def watch(schedule: Schedule, backend: str = "asyncio") -> tuple[Log, StrangeSer
     run = _Watch(schedule, server)
     random.seed(schedule.seed)
     jitter = random.Random(f"jitter {schedule.seed}")
-    with patch("freight_exchange.feed.feed.Random", lambda: jitter):
+    with patch("freight_exchange.feed.stream.Random", lambda: jitter):
         anyio.run(run.all_sessions, backend=backend, backend_options=virtual_time_options(backend))  # type: ignore[arg-type]  # one of two
     return run.log, server

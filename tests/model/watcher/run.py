@@ -64,7 +64,7 @@ def _in_virtual_time(plan: Plan, work: Any, *args: object) -> object:
         return random.Random(drawn.random())
 
     with ExitStack() as patched:
-        patched.enter_context(mock.patch("freight_exchange.feed.feed.Random", pace))
+        patched.enter_context(mock.patch("freight_exchange.feed.stream.Random", pace))
         if plan.backend == "trio":
             from trio._core import _run
 
