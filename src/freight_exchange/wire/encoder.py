@@ -129,65 +129,22 @@ def check_paired(parameters: object) -> None:
         raise ValidationError(f"{fields.OFFSET} and {fields.ROWS} must be given together", field=missing)
 
 
-def route_filters(
-    *,
-    origin: str | None = None,
-    destination: str | None = None,
-    carrier: int | Carrier | None = None,
-    vessel: str | None = None,
-    voyage_id: str | None = None,
-    timezone: str | None = None,
-    departure: datetime | None = None,
-    arrival: datetime | None = None,
-    cy_cutoff: datetime | None = None,
-    cfs_cutoff: datetime | None = None,
-    departs_from: datetime | None = None,
-    departs_until: datetime | None = None,
-    arrives_from: datetime | None = None,
-    arrives_until: datetime | None = None,
-    cy_from: datetime | None = None,
-    cy_until: datetime | None = None,
-    cfs_from: datetime | None = None,
-    cfs_until: datetime | None = None,
-) -> Body:
-    """Encode the filters of GET route (service document, 4.5): times are naive, as the service compares them.
+def route_filters(filters: Mapping[str, object]) -> Body:
+    """Encode the filters of GET route (service document, 4.5), by their names in `fields.ROUTE_FILTERS`; skip `None`.
 
     Raises:
-        ValidationError: A time has a zone, a text is empty, or the carrier is no index.
+        ValidationError: A time is none or has a zone, a text is empty, or the carrier is no index.
     """
-    texts = {
-        "origin": origin,
-        "destination": destination,
-        "vessel": vessel,
-        "voyage_id": voyage_id,
-        "timezone": timezone,
-    }
-    times = {
-        "departure": departure,
-        "arrival": arrival,
-        "cy_cutoff": cy_cutoff,
-        "cfs_cutoff": cfs_cutoff,
-        "departs_from": departs_from,
-        "departs_until": departs_until,
-        "arrives_from": arrives_from,
-        "arrives_until": arrives_until,
-        "cy_from": cy_from,
-        "cy_until": cy_until,
-        "cfs_from": cfs_from,
-        "cfs_until": cfs_until,
-    }
-    filters: Body = {
-        fields.ROUTE_FILTERS[name]: validation.text(value, name) for name, value in texts.items() if value is not None
-    }
-    if carrier is not None:
-        index = carrier.index if isinstance(carrier, Carrier) else carrier
-        filters[fields.ROUTE_FILTERS["carrier"]] = validation.identifier(index, "carrier")
-    filters |= {
-        fields.ROUTE_FILTERS[name]: _written(validation.naive_datetime(value, name))
-        for name, value in times.items()
-        if value is not None
-    }
-    return filters
+    return {fields.ROUTE_FILTERS[name]: _filter(value, name) for name, value in filters.items() if value is not None}
+
+
+def _filter(value: object, name: str) -> str | int:
+    if name == "carrier":
+        return validation.identifier(value, name)
+    if name in fields.ROUTE_TEXT_FILTERS:
+        return validation.text(value, name)
+    # The service compares times as they are, without a zone.
+    return _written(validation.naive_datetime(value, name))
 
 
 def _present(value: object, field: str) -> object:

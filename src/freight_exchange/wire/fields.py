@@ -145,6 +145,7 @@ ROUTE_FILTERS: Final = {
     "cfs_from": "cfsStart",
     "cfs_until": "cfsEnd",
 }
+ROUTE_TEXT_FILTERS: Final = frozenset(("origin", "destination", "vessel", "voyage_id", "timezone"))
 
 # Bodies of writes (service document, 4.3, 4.5, 4.8, 4.10), by the field of the draft.
 REQUEST_DRAFT: Final = {
