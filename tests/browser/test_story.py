@@ -240,7 +240,9 @@ def test_connection_line_can_be_copied(window: Window, served: Served) -> None:
     expect(page.get_by_role("table", name="Accounts of this exchange").get_by_role("row")).to_have_count(4)
 
 
-def test_pictures(served: Served, open_window: OpenWindow, bot: Path, tmp_path: Path) -> None:
+def test_pictures_of_the_documentation_can_be_taken(
+    served: Served, open_window: OpenWindow, bot: Path, tmp_path: Path
+) -> None:
     """The pictures of the documentation: `make test-browser PICTURES=docs/img` renews them."""
     folder = Path(os.environ.get("PICTURES") or tmp_path)
     page = open_window(served.board, width=1280, height=860, device_scale_factor=1.5).page

@@ -68,12 +68,12 @@ class TestBaseUrl:
             "not a url",
         ],
     )
-    def test_no_url(self, value: str) -> None:
+    def test_text_that_is_no_url_is_refused(self, value: str) -> None:
         with pytest.raises(ConfigurationError, match="base_url must be an http or https URL"):
             settings.base_url(value)
 
     @pytest.mark.parametrize("value", [5, b"https://host/api", object()])
-    def test_no_string(self, value: Any) -> None:
+    def test_value_that_is_no_string_is_refused(self, value: Any) -> None:
         with pytest.raises(ConfigurationError, match="base_url must be a string"):
             settings.base_url(value)
 
@@ -125,10 +125,10 @@ class TestBaseUrl:
 
 
 class TestCredentials:
-    async def test_given(self) -> None:
+    async def test_given_ones_are_used(self) -> None:
         assert await settings.credentials("me", Secret(CANARY), None)() == ("me", Secret(CANARY))
 
-    async def test_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_missing_ones_come_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(settings.EMAIL_VARIABLE, "env")
         monkeypatch.setenv(settings.PASSWORD_VARIABLE, CANARY)
         assert await settings.credentials(None, None, None)() == ("env", Secret(CANARY))
@@ -199,7 +199,7 @@ class TestCredentials:
 
 
 class TestChoices:
-    def test_addresses(self) -> None:
+    def test_other_addresses_than_the_chosen_ones_are_the_defaults(self) -> None:
         assert settings.addresses(None)["publish"] == "quote/submitrequest"
         chosen = settings.addresses({"publish": "request", "submit": "quote/bid"})
         assert chosen == {
@@ -225,14 +225,14 @@ class TestChoices:
             settings.addresses(value)
 
     @pytest.mark.parametrize("value", ["Body", "", None, 1, ["body"]])
-    def test_a_choice(self, value: Any) -> None:
+    def test_choice_must_be_one_of_the_words(self, value: Any) -> None:
         words = Literal["body", "query"]
         assert settings.choice("query", words, "get_parameters") == "query"
         with pytest.raises(ConfigurationError, match="get_parameters must be one of 'body', 'query'"):
             settings.choice(value, words, "get_parameters")
 
     @pytest.mark.parametrize("value", [0, -1, 101, True, 1.5, "20", None])
-    def test_connections(self, value: Any) -> None:
+    def test_number_of_connections_is_bounded(self, value: Any) -> None:
         assert [settings.connections(number, "max_writes") for number in (1, 20, 100)] == [1, 20, 100]
         with pytest.raises(ConfigurationError, match="max_writes"):
             settings.connections(value, "max_writes")
@@ -248,7 +248,7 @@ class TestChoices:
 
 class TestRawRequests:
     @pytest.mark.parametrize("value", ["", "GET ", "G-T", "P\u00d6ST", 5, None, "GET\r\nX: y"])
-    def test_methods(self, value: Any) -> None:
+    def test_method_must_be_a_word_and_becomes_upper_case(self, value: Any) -> None:
         assert settings.method("post") == "POST"
         with pytest.raises(ValidationError) as caught:
             settings.method(value)
@@ -257,7 +257,7 @@ class TestRawRequests:
     @pytest.mark.parametrize(
         ("value", "path"), [("quote/offer", "quote/offer"), ("/route", "route"), ("a/b/", "a/b/"), ("a;b@c", "a;b@c")]
     )
-    def test_paths(self, value: str, path: str) -> None:
+    def test_path_is_made_relative(self, value: str, path: str) -> None:
         assert settings.path(value) == path
 
     @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ ALL = dict(walk(program))
 COMMANDS = {path: command for path, command in ALL.items() if not isinstance(command, click.Group)}
 
 
-def test_commands_are_complete() -> None:
+def test_program_has_exactly_these_commands() -> None:
     assert {" ".join(path) for path in COMMANDS} == {
         "login", "logout", "whoami", "requests list", "requests get", "requests publish", "requests import",
         "offers list", "offers watch", "offers export", "offers get",

@@ -44,7 +44,7 @@ def held_back(error: AuthenticationError) -> AuthenticationError:
         (ConfigurationError(), False),
     ],
 )
-def test_transient_errors(error: FreightExchangeError, expected: bool) -> None:
+def test_error_is_transient_if_the_same_read_may_succeed_later(error: FreightExchangeError, expected: bool) -> None:
     assert is_transient(error) is expected
 
 

@@ -343,7 +343,7 @@ def test_a_port_of_another_name_is_excluded(request: RateRequest, port: str) -> 
     assert RequestFilter(origin=port).excluded_by(request) == (None if same else "origin")
 
 
-def test_types_are_usable() -> None:
+def test_type_checkers_accept_right_arguments_and_refuse_wrong_ones() -> None:
     """The type checkers must accept the first half and refuse the second: an ignore without use is an error."""
     types: set[RequestType] = {RequestType.SHIPPING}
     mixed: tuple[RequestType | str, ...] = (RequestType.TRUCKING, "Rail")

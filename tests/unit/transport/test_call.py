@@ -212,7 +212,7 @@ class TestReplies:
 
 
 class TestWhatErrorsSay:
-    async def test_circumstances(self) -> None:
+    async def test_error_has_the_circumstances_of_its_call(self) -> None:
         error = await Bench(replies(500, {"message": "broken"})).failure()
         assert (error.method, error.path, error.status, error.attempts) == ("POST", "quote/bid", 500, 3)
         assert error.elapsed == pytest.approx(0.1 * 3 + 0.05 + 0.1)

@@ -39,7 +39,7 @@ class TestBids:
         },
     }
 
-    def test_submitted(self) -> None:
+    def test_submitted_bid_is_read_with_its_offer(self) -> None:
         bid = wire.bid({"bid": self.SUBMITTED})
         assert (bid.index, bid.amount, bid.currency) == (4, Decimal("1840.50"), 840)
         assert bid.offer is not None
@@ -48,7 +48,7 @@ class TestBids:
         assert bid.offer.status is OfferStatus.PENDING
         assert wire.bid({"bid": {"0": self.SUBMITTED}}) == wire.bid({"bid": [self.SUBMITTED]}) == bid
 
-    def test_listed(self) -> None:
+    def test_listed_bid_is_read_with_its_contact(self) -> None:
         raw = {**LISTING, "status": "Selected", "price": "1840.50", "currencyIndex": 840, **CONTACTS}
         bid = wire.one({"bids": {"0": raw}}, wire.BIDS)
         assert (bid.index, bid.amount, bid.currency, bid.offer) == (4, Decimal("1840.50"), 840, None)
@@ -63,11 +63,11 @@ class TestBids:
     @pytest.mark.parametrize(
         "data", [None, [], {}, {"bid": None}, {"bid": []}, {"bid": 3}, {"bids": {}}, {"message": "x"}]
     )
-    def test_none(self, data: object) -> None:
+    def test_reply_without_a_bid_raises(self, data: object) -> None:
         with pytest.raises(DecodeError):
             wire.bid(data)
 
-    def test_broken(self) -> None:
+    def test_unreadable_bid_raises_with_the_path(self) -> None:
         for reply in ({**self.SUBMITTED, "weight": "heavy"}, {"0": {**self.SUBMITTED, "weight": "heavy"}}):
             with pytest.raises(DecodeError, match="weight") as caught:
                 wire.bid({"bid": reply})

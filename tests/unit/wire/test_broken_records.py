@@ -44,14 +44,14 @@ class TestBrokenRecords:
             ("text", "raterequests.3"),
         ],
     )
-    def test_the_others_survive(self, raw: object, path: str) -> None:
+    def test_other_records_are_read_beside_a_broken_one(self, raw: object, path: str) -> None:
         raws = {"2": REQUEST, "3": raw, "4": {**REQUEST, "index": 5}}
         found = wire.rows({"raterequests": raws}, wire.REQUESTS)
         assert [record.index for record in found.records] == [4, 5]
         assert [error.path for error in found.broken] == [path]
         assert found.broken[0].raw == raw
 
-    def test_one_broken_first(self) -> None:
+    def test_record_after_a_broken_one_is_read(self) -> None:
         found = wire.rows({"raterequests": [3, REQUEST]}, wire.REQUESTS)
         assert found.records == (READ,)
         assert [error.path for error in found.broken] == ["raterequests.0"]

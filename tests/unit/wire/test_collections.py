@@ -41,7 +41,7 @@ class TestCollections:
         found = wire.rows({"raterequests": raws}, wire.REQUESTS)
         assert [record.index for record in found.records] == sorted(set(range(30)) - gaps)
 
-    def test_a_list(self) -> None:
+    def test_collection_may_be_a_list(self) -> None:
         found = wire.rows({"raterequests": [REQUEST, {**REQUEST, "index": 5}]}, wire.REQUESTS)
         assert [record.index for record in found.records] == [4, 5]
 
@@ -98,7 +98,7 @@ class TestCollections:
         assert wire.rows({"raterequests": [REQUEST], **beside}, wire.REQUESTS).failure is None
 
     @pytest.mark.parametrize("empty", [{}, [], None])
-    def test_empty(self, empty: object) -> None:
+    def test_empty_collection_has_no_rows(self, empty: object) -> None:
         assert wire.rows({"raterequests": empty}, wire.REQUESTS) == wire.Rows(())
         assert wire.rows(empty, wire.REQUESTS) == wire.Rows(())
 

@@ -47,7 +47,7 @@ class TestContacts:
             ),
         ],
     )
-    def test_found(self, raw: dict[str, Any]) -> None:
+    def test_contact_and_company_are_found_in_each_place(self, raw: dict[str, Any]) -> None:
         for kind in WITH_OFFERS:
             record = wire.one({kind.collection: [raw]}, kind)
             assert (record.contact, record.company) == (self.CONTACT, self.COMPANY)
@@ -74,13 +74,13 @@ class TestContacts:
         beside = {**LISTING, **CONTACTS, "offer": {"0": ENTRY, "loadingPOC": {"name": "Eve"}}}
         assert wire.one({"offers": [beside]}, wire.OFFERS).extra == {"offer": {"loadingPOC": {"name": "Eve"}}}
 
-    def test_of_an_entry_that_cannot_be_read(self) -> None:
+    def test_contact_of_an_unreadable_offer_is_read(self) -> None:
         entry = {**ENTRY, "offerAmount": "much", **CONTACTS}
         listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": entry}})
         assert (listing.contact, listing.company, listing.offers) == (self.CONTACT, self.COMPANY, ())
         assert flaws == ["offers.3.offer.0.offerAmount"]
 
-    def test_unreadable_in_an_offer(self) -> None:
+    def test_unreadable_contact_leaves_its_offer_readable(self) -> None:
         listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": {**ENTRY, "loadingPOC": {"name": []}}}})
         assert flaws == ["offers.3.offer.0.loadingPOC.name"]
         assert (listing.contact, listing.offers[0].id) == (None, 7)
@@ -90,7 +90,7 @@ class TestContacts:
         assert beside.extra == {"offer": {"loadingPOC": "Ada"}}
 
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
-    def test_absent(self, nothing: object) -> None:
+    def test_contact_and_company_may_be_absent(self, nothing: object) -> None:
         raw = {**LISTING, "loadingPOC": nothing, "loadingCompany": nothing}
         bid = wire.one({"bids": [raw]}, wire.BIDS)
         assert bid.contact is None

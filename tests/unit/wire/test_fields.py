@@ -32,19 +32,19 @@ class TestSpellings:
     """Requests and replies, listings and offers spell one field in several ways."""
 
     @pytest.mark.parametrize("key", ["currencyId", "currencyIndex"])
-    def test_currencies(self, key: str) -> None:
+    def test_currency_is_read_from_each_key(self, key: str) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": {"offerId": 1, key: "2"}}]}, wire.OFFERS)
         assert listing.offers[0].currency == 2
         assert wire.one({"bids": [{**LISTING, "price": 5, key: 2}]}, wire.BIDS).currency == 2
 
-    def test_both_currencies(self) -> None:
+    def test_second_key_of_a_currency_counts_if_the_first_is_null(self) -> None:
         entry = {"offerId": 1, "currencyId": None, "currencyIndex": 978}
         offer = wire.one({"offers": [{**LISTING, "offer": entry}]}, wire.OFFERS).offers[0]
         assert offer == Offer(id=1, currency=978)
 
     @pytest.mark.parametrize("carrier", ["carrier", "carrierId"])
     @pytest.mark.parametrize("keys", [("vessel", "departure", "arrival"), ("vesselName", "estDeparture", "estArrival")])
-    def test_routes(self, carrier: str, keys: tuple[str, str, str]) -> None:
+    def test_route_is_read_in_each_spelling(self, carrier: str, keys: tuple[str, str, str]) -> None:
         vessel, departure, arrival = keys
         raw = {
             "index": 9,
@@ -62,7 +62,7 @@ class TestSpellings:
         assert route.arrival.tzinfo is None
         assert route.extra == {}
 
-    def test_listings_and_requests(self) -> None:
+    def test_listings_and_requests_may_swap_their_spellings(self) -> None:
         listing = wire.one({"offers": [LISTING]}, wire.OFFERS)
         assert (listing.commodity, listing.packaging) == ("Widgets", Packaging.PALLET)
         assert (listing.width, listing.height, listing.length) == (Decimal(1), Decimal(2), Decimal(3))
@@ -80,7 +80,7 @@ class TestScalars:
         assert request(**texts) == READ
 
     @pytest.mark.parametrize(("value", "read"), [("1.20", "1.20"), (" 2 ", "2"), (3, "3"), ("1e2", "1E+2")])
-    def test_exact(self, value: object, read: str) -> None:
+    def test_numbers_are_exact(self, value: object, read: str) -> None:
         assert str(request(weight=value).weight) == read
 
     @pytest.mark.parametrize("value", [10, "10", Decimal("10.0"), "10.00"])
@@ -92,7 +92,7 @@ class TestScalars:
     @pytest.mark.parametrize(
         ("value", "read"), [(0, False), (1, True), ("0", False), ("1", True), (True, True), (False, False)]
     )
-    def test_hazardous(self, value: object, read: bool) -> None:
+    def test_hazardous_is_read_from_numbers_and_booleans(self, value: object, read: bool) -> None:
         assert request(hazardous=value).hazardous is read
 
     @pytest.mark.parametrize("value", ["Class 3", 2, -1, Decimal("0.5"), "2"])
@@ -108,7 +108,7 @@ class TestScalars:
         assert found.extra == {"qty": value}
 
     @pytest.mark.parametrize("value", ["TRUE", "true", "True", True, 1, "1"])
-    def test_enabled(self, value: object) -> None:
+    def test_enabled_is_read_from_booleans_and_words(self, value: object) -> None:
         assert wire.login({"user": {"access_token": "t", "enabled": value}}).user.enabled is True
         assert wire.login({"user": {"access_token": "t", "enabled": "FALSE"}}).user.enabled is False
 
@@ -123,17 +123,17 @@ class TestWords:
     """Any case, and words that are not known."""
 
     @given(st.sampled_from(list(RequestType)), st.randoms())
-    def test_any_case(self, member: RequestType, random: Any) -> None:
+    def test_word_is_read_in_any_case(self, member: RequestType, random: Any) -> None:
         text = "".join(random.choice((letter.upper(), letter.lower())) for letter in member.value)
         assert request(requesttype=text).type is member
 
-    def test_unknown(self) -> None:
+    def test_unknown_word_is_kept_as_written(self) -> None:
         found = request(status="Frozen", requesttype="Rail", packaging="Crate")
         assert (str(found.status), str(found.type), str(found.packaging)) == ("Frozen", "Rail", "Crate")
         assert isinstance(found.status, UnknownWord)
         assert found.status == "FROZEN"
 
-    def test_nothing(self) -> None:
+    def test_empty_word_is_none(self) -> None:
         assert request(status="", requesttype=None).status is None
 
 
@@ -145,7 +145,7 @@ class TestAbsentFields:
         assert found.extra == {"priority": 3, "tags": ("a", {"b": 1})}
         assert found == request(tags=["a", {"b": 1}], priority=3)
 
-    def test_missing_and_null(self) -> None:
+    def test_missing_or_null_field_is_none(self) -> None:
         bare = RateRequest(index=4)
         assert wire.one({"raterequests": [{"index": 4}]}, wire.REQUESTS) == bare
         assert request(**dict.fromkeys(set(REQUEST) - {"index"})) == bare

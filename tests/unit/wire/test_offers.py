@@ -26,12 +26,12 @@ class TestOffers:
     """`offer` as a collection, as one entry, or empty."""
 
     @pytest.mark.parametrize("nothing", [{}, [], None])
-    def test_none(self, nothing: object) -> None:
+    def test_listing_may_have_no_offers(self, nothing: object) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": nothing}]}, wire.OFFERS)
         assert listing.offers == ()
         assert listing.selected is None
 
-    def test_absent(self) -> None:
+    def test_field_of_offers_may_be_absent(self) -> None:
         assert wire.one({"offers": [LISTING]}, wire.OFFERS).offers == ()
 
     def test_a_collection_in_any_order(self) -> None:
@@ -39,18 +39,18 @@ class TestOffers:
         listing = wire.one({"offers": [{**LISTING, "offer": entries}]}, wire.OFFERS)
         assert [offer.id for offer in listing.offers] == [1, 2, 3]
 
-    def test_a_list(self) -> None:
+    def test_offers_may_be_a_list(self) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": [ENTRY, ENTRY]}]}, wire.OFFERS)
         assert len(listing.offers) == 2
 
     @pytest.mark.parametrize("key", ["offerAmount", "offerId", "offerIndex", "index"])
-    def test_one_entry(self, key: str) -> None:
+    def test_single_entry_is_one_offer(self, key: str) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": {key: 7, "status": "pending"}}]}, wire.OFFERS)
         assert len(listing.offers) == 1
         assert listing.selected is None
         assert (listing.offers[0].amount if key == "offerAmount" else listing.offers[0].id) == 7
 
-    def test_the_selected_one(self) -> None:
+    def test_selected_offer_is_found_alone_and_among_others(self) -> None:
         chosen = {**ENTRY, "offerId": 8, "status": "Selected"}
         alone = wire.one({"offers": [{**LISTING, "offer": chosen}]}, wire.OFFERS)
         assert alone.selected == alone.offers[0]
@@ -60,7 +60,7 @@ class TestOffers:
         assert among.selected.id == 8
 
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
-    def test_empty_entries(self, nothing: object) -> None:
+    def test_empty_entries_are_skipped(self, nothing: object) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": {"0": nothing, "1": ENTRY}}]}, wire.OFFERS)
         assert [offer.id for offer in listing.offers] == [7]
 
@@ -113,12 +113,12 @@ class TestRates:
     """Itemised fees of an offer."""
 
     @pytest.mark.parametrize("rates", [{}, []])
-    def test_empty_rates(self, rates: object) -> None:
+    def test_empty_rates_have_no_total(self, rates: object) -> None:
         listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
         assert listing.offers[0].rates == {}
         assert listing.offers[0].rates_total is None
 
-    def test_rates(self) -> None:
+    def test_rates_are_exact_numbers_by_name(self) -> None:
         rates = {"Ocean": "1700", "Chassis": Decimal("140.50")}
         listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
         assert listing.offers[0].rates == {"Ocean": Decimal(1700), "Chassis": Decimal("140.50")}
@@ -151,7 +151,7 @@ class TestRates:
         ("rates", "path"),
         [([1], "rates"), ("x", "rates"), ({"A": "x"}, "rates.A"), ({"A": {}}, "rates.A"), ({"A": True}, "rates.A")],
     )
-    def test_broken_rates(self, rates: object, path: str) -> None:
+    def test_unreadable_rates_break_their_offer_alone(self, rates: object, path: str) -> None:
         entry = {**ENTRY, "rates": rates}
         listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"1": entry}})
         assert flaws == [f"offers.3.offer.1.{path}"]

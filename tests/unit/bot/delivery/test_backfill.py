@@ -109,7 +109,7 @@ async def test_handler_of_other_events_gets_known_requests(store: Store) -> None
     assert kinds == ["updated", "new"]
 
 
-async def test_filter_applies(store: Store) -> None:
+async def test_backfill_follows_the_filter_of_the_handler(store: Store) -> None:
     sandbox, kinds = Sandbox(), list[tuple[str, str, Any]]()
     sandbox.publish()
     sandbox.publish(other("Ningbo"))

@@ -125,7 +125,7 @@ def ids(value: object) -> str:
 @pytest.mark.parametrize("attempts", [1, 2, 100])
 @pytest.mark.parametrize("retries", [0, 8])
 @pytest.mark.parametrize("has_recovered", [True, False])
-def test_decision_by_error(
+def test_decision_follows_from_error_and_attempts(
     error: Exception | None, expected: Decision, attempts: int, retries: int, has_recovered: bool
 ) -> None:
     assert decision_for(error, attempts=attempts, retries=retries, has_recovered=has_recovered) == expected

@@ -217,7 +217,7 @@ class TestFilters:
 
 
 class TestEqualIds:
-    def test_raise(self) -> None:
+    def test_are_refused_with_advice(self) -> None:
         router = Router()
         router.on_new(id="tariff")(quote)
         for kind in KINDS:

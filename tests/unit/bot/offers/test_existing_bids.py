@@ -72,7 +72,7 @@ class TestUnknownBid:
         assert amounts_on(sandbox, alone) == [AMOUNT]
         assert sent(sandbox) == 1
 
-    async def test_allow_existing_offers(self, sandbox: Sandbox, store: MemoryStore) -> None:
+    async def test_does_not_stop_an_offer_with_allow_existing(self, sandbox: Sandbox, store: MemoryStore) -> None:
         bot = new_bot(store)
 
         @bot.on_new

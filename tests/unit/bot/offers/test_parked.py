@@ -137,7 +137,7 @@ class TestParked:
             bot.stop()
         assert steps.count("after resolved") == 3
 
-    async def test_taken_by_decision(self, sandbox: Sandbox, store: MemoryStore) -> None:
+    async def test_is_confirmed_by_a_persons_decision(self, sandbox: Sandbox, store: MemoryStore) -> None:
         strike(sandbox, UNANSWERED)
         bot, bids = bidding_bot(store)
         async with sandbox.running(bot) as trial:

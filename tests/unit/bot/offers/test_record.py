@@ -85,7 +85,7 @@ def digits(value: Any) -> Any:
 
 class TestStorage:
     @given(records)
-    def test_round_trip(self, record: OfferRecord) -> None:
+    def test_effect_gives_the_same_record_back(self, record: OfferRecord) -> None:
         effect = record.to_effect()
         back = OfferRecord.from_effect(effect)
         assert back == record

@@ -183,7 +183,7 @@ def test_history_of_request(path: Path) -> None:
     assert (unseen.explanation.verdict, unseen.deliveries, unseen.offers) == ("unseen", [], [])
 
 
-def test_history_without_handler(path: Path) -> None:
+def test_history_says_that_no_handler_matched(path: Path) -> None:
     sandbox = Sandbox()
     index = sandbox.publish(Cargo(origin="Oslo"))
     bot = Bot(store=SQLiteStore(path, inline=True), start="backfill", interval=timedelta(minutes=10))

@@ -32,7 +32,7 @@ def ask(line: str, status: BotStatus = STATUS, expose: Expose | None = None) -> 
 class TestPages:
     @pytest.mark.parametrize("state", STATES)
     @pytest.mark.parametrize("live", [True, False])
-    def test_livez(self, state: Any, live: bool) -> None:
+    def test_livez_is_ok_while_the_bot_is_live(self, state: Any, live: bool) -> None:
         status = attrs.evolve(STATUS, state=state, live=live)
         reply = ask("GET /livez HTTP/1.1", status)
         assert (reply.code, reply.reason) == ((200, "OK") if live else (503, "Service Unavailable"))
@@ -45,7 +45,7 @@ class TestPages:
 
     @pytest.mark.parametrize("state", STATES)
     @pytest.mark.parametrize("live", [True, False])
-    def test_readyz(self, state: Any, live: bool) -> None:
+    def test_readyz_is_ok_while_the_bot_is_live_and_running(self, state: Any, live: bool) -> None:
         status = attrs.evolve(STATUS, state=state, live=live)
         assert ask("GET /readyz HTTP/1.1", status).code == (200 if live and state == "running" else 503)
 
@@ -118,7 +118,7 @@ class TestPages:
         assert b"sentinel" not in answer(f"GET {marked} HTTP/1.1\r\n\r\n".encode(), lambda: STATUS, fixed)
 
     @given(st.sampled_from(PATHS), st.sampled_from(STATES))
-    def test_content_length(self, path: str, state: Any) -> None:
+    def test_content_length_counts_the_bytes_of_the_body(self, path: str, state: Any) -> None:
         reply = ask(f"GET {path} HTTP/1.1", attrs.evolve(STATUS, state=state))
         assert int(reply.headers["content-length"]) == len(reply.body.encode())
 
@@ -129,7 +129,7 @@ def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestSocket:
-    async def test_each_page(self) -> None:
+    async def test_serves_each_page(self) -> None:
         async with port() as number:
             for path in PATHS:
                 head = f"GET {path} HTTP/1.1\r\nHost: bot\r\n\r\n".encode()

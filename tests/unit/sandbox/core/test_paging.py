@@ -34,7 +34,7 @@ def test_default_page_sizes() -> None:
     assert len(rig.indexes(rig.call("GET", "quote/offer", by=rig.shipper), "offers")) == 25
 
 
-def test_query_string_pages() -> None:
+def test_pages_are_chosen_in_the_query_string_too() -> None:
     rig = filled(12)
     seen = rig.call("GET", "quote/request", by=rig.forwarder, query={"offset": "1", "rowsperpage": "5"})
     assert rig.indexes(seen) == [7, 6, 5, 4, 3]
@@ -78,7 +78,7 @@ def test_page_beyond_the_end_follows_the_profile() -> None:
         assert rig.call("POST", "quote/getrequests", body, by=rig.forwarder).status == status
 
 
-def test_orders_of_listings() -> None:
+def test_listings_have_the_order_of_the_profile() -> None:
     rig = filled(6)
     rig.exchange.touch(2, rig.now)
     assert search(rig) == [6, 5, 4, 3, 2, 1]

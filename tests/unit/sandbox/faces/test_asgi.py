@@ -56,7 +56,7 @@ async def test_cut_without_a_server_raises(library: Any) -> None:
 
 @libraries
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_under_uvicorn(anyio_backend: str, library: Any) -> None:
+async def test_uvicorn_serves_the_exchange_and_leaves_signals_alone(anyio_backend: str, library: Any) -> None:
     exchange, handler = Exchange(), signal.getsignal(signal.SIGINT)
     async with serve(exchange) as url, over_tcp(url, library) as client:
         assert signal.getsignal(signal.SIGINT) is handler

@@ -183,7 +183,7 @@ def test_gzip_and_charset_faults() -> None:
     assert dict(struck("wrong_charset").headers)["content-type"] == "application/json; charset=utf-16"
 
 
-def test_body_faults() -> None:
+def test_body_faults_change_the_body_as_they_say() -> None:
     assert struck("deep_json").body.count(b"[") == 100_000
     assert b'"index":' + b"7" * 5000 + b"," in struck("long_integer").body
     assert b'"index":NaN,' in struck("nan").body
@@ -211,7 +211,7 @@ def test_poison_record_breaks_one_record_only() -> None:
     assert len(records) == 3
 
 
-def test_throttling_faults() -> None:
+def test_throttling_faults_have_their_retry_after() -> None:
     def retry_after(name: str) -> str | None:
         reply = struck(name)
         assert reply.status == 429
@@ -261,7 +261,7 @@ def test_slow_reply_is_unchanged_but_late() -> None:
     assert (slow.body, slow.delay, plain.delay) == (plain.body, 4, 0)
 
 
-def test_login_faults() -> None:
+def test_login_faults_change_the_reply_to_a_login() -> None:
     def user(name: str) -> dict[str, object]:
         user: dict[str, object] = json.loads(struck(name, ExchangeRig.login).body)["user"]
         return user

@@ -260,7 +260,7 @@ def test_profile_can_be_replaced_at_run_time() -> None:
         ("bare_null", b"null"),
     ],
 )
-def test_empty_collections(value: str, body: bytes) -> None:
+def test_empty_collection_has_the_form_of_the_profile(value: str, body: bytes) -> None:
     rig = ExchangeRig(Profile(empty_collection=value))  # type: ignore[arg-type]  # parametrised words
     assert rig.call("GET", "quote/request", by=rig.forwarder).reply.body == body
 
@@ -274,12 +274,12 @@ def test_empty_collections(value: str, body: bytes) -> None:
         ("exponent", b'"qty":4E+0,"packaging":"Pallet","measureUnit":"m","width":1E+0,"height":7.5E-1'),
     ],
 )
-def test_number_forms(value: str, text: bytes) -> None:
+def test_numbers_have_the_form_of_the_profile(value: str, text: bytes) -> None:
     rig = ExchangeRig(Profile(number_form=value))  # type: ignore[arg-type]  # parametrised words
     assert text in published(rig).reply.body
 
 
-def test_collection_shapes() -> None:
+def test_collections_have_the_shape_of_the_profile() -> None:
     seen = {}
     for value in ("gaps", "shuffled", "list"):
         rig = ExchangeRig(Profile(collection_shape=value))

@@ -104,7 +104,7 @@ def is_refused(files: Files, path: Path) -> bool:
     return files.read(path) == files
 
 
-def test_whole_log_opens(files: Files, path: Path) -> None:
+def test_file_with_a_whole_log_opens_at_the_last_commit(files: Files, path: Path) -> None:
     assert len(files.commit_ends) >= COMMITS
     assert opened(files, path) == LAST
     files.write(path)

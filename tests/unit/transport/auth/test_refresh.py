@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class TestOneLoginForEverybody:
-    async def test_success(self) -> None:
+    async def test_thousand_callers_share_one_login(self) -> None:
         exchange = Exchange()
         assert await crowd(exchange.call) == [200] * 1000
         assert exchange.logins == 1

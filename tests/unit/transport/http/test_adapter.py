@@ -75,7 +75,7 @@ class TestRequests:
             ("http://[::1]:80/api", "login", (), "http://[::1]/api/login"),
         ],
     )
-    async def test_urls(
+    async def test_url_joins_base_path_and_parameters(
         self, library: ModuleType, base: str, path: str, params: tuple[tuple[str, str], ...], url: str
     ) -> None:
         native = await sent(library, request(path=path, params=params), base)

@@ -66,7 +66,7 @@ async def test_slow_store_is_no_standby(sandbox: Sandbox, monkeypatch: pytest.Mo
         await trial.idle()
 
 
-async def test_stop_during_standby(sandbox: Sandbox) -> None:
+async def test_stop_ends_a_standby_at_once(sandbox: Sandbox) -> None:
     async with sandbox.running(offering_bot(Shared(), standby=True)) as trial:
         await anyio.sleep(3600)
         began = anyio.current_time()

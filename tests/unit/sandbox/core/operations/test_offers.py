@@ -140,7 +140,7 @@ def test_decline_marks_the_offer_and_shares_no_contact(rig: ExchangeRig, path: s
     assert rig.respond(offer, 1).status == 400
 
 
-def test_offer_listing_types(rig: ExchangeRig) -> None:
+def test_offers_are_listed_by_type(rig: ExchangeRig) -> None:
     rig.publish(2)
     rig.offer(requestIndex=2)
     rig.respond(rig.offer(requestIndex=3))
@@ -153,7 +153,7 @@ def test_offer_listing_types(rig: ExchangeRig) -> None:
     assert rig.call("POST", "quote/getoffers", {"type": "best"}, by=rig.shipper).status == 400
 
 
-def test_bid_listing_types(rig: ExchangeRig) -> None:
+def test_bids_are_listed_by_type(rig: ExchangeRig) -> None:
     rig.publish(3)
     rig.offer(requestIndex=1)
     rig.respond(rig.offer(requestIndex=2))
@@ -213,7 +213,7 @@ def test_only_the_owner_answers_an_offer_once(rig: ExchangeRig) -> None:
 
 
 @pytest.mark.parametrize(("outcome", "left"), [("declined", 1), ("rejected", 1), ("unchanged", 1), ("removed", 0)])
-def test_decline_outcomes(outcome: Any, left: int) -> None:
+def test_declined_offer_has_the_status_of_the_profile(outcome: Any, left: int) -> None:
     rig = ExchangeRig(Profile(decline_outcome=outcome))
     rig.publish()
     rig.respond(rig.offer(), 0)
