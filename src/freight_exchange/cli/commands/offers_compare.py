@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import click
@@ -10,13 +11,13 @@ import click
 from freight_exchange import quotes
 from freight_exchange.cli.client.session import client_command
 from freight_exchange.cli.options import INDEX, json_option
-from freight_exchange.cli.render.comparison import comparison_columns
 from freight_exchange.cli.render.record import format_value, print_json
-from freight_exchange.cli.render.table import print_table
+from freight_exchange.cli.render.table import Column, print_table
 from freight_exchange.errors import NotFoundError
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing
+    from freight_exchange.quotes import ComparedOffer, Comparison
 
 __all__ = ["compare", "get_listing"]
 
@@ -60,7 +61,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
     if as_json:
         print_json(comparison)
         return
-    print_table(comparison.offers, comparison_columns(comparison), empty_message="There are no priced offers.")
+    print_table(comparison.offers, _columns(comparison), empty_message="There are no priced offers.")
     if comparison.common_terms:
         click.echo(f"\nTerms of all offers: {format_value('; '.join(comparison.common_terms))}")
 
@@ -72,3 +73,25 @@ async def get_listing(exchange: FreightExchange, request: int) -> Listing:
     except NotFoundError as error:
         error.add_note(f"For a request that another shipper published, see `freight-exchange requests get {request}`.")
         raise
+
+
+def _columns(comparison: Comparison) -> Sequence[Column[ComparedOffer]]:
+    """Return the columns of a comparison, one for each fee."""
+
+    def fee_column(name: str) -> Column[ComparedOffer]:
+        figures = {id(compared): fee for compared, fee in comparison.by_fee(name)}
+        return Column(name.upper(), lambda row: _format_figure(figures.get(id(row))), align_right=True, drop_order=2)
+
+    return (
+        Column("RANK", lambda row: row.rank, align_right=True),
+        Column("OFFER", lambda row: row.offer.id, align_right=True),
+        Column(f"TOTAL {comparison.currency}", lambda row: _format_figure(row.total), align_right=True),
+        Column("OFFERED", lambda row: f"{row.offer.amount} {row.currency}", align_right=True, drop_order=3),
+        *map(fee_column, comparison.fee_names),
+        Column("STATUS", lambda row: row.offer.status, drop_order=4),
+        Column("OWN TERMS", lambda row: "; ".join(row.own_terms) or None, wraps=True, drop_order=1),
+    )
+
+
+def _format_figure(figure: Decimal | None) -> str | None:
+    return None if figure is None else f"{figure:.2f}"
