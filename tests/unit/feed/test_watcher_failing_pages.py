@@ -50,6 +50,23 @@ async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_ra
     assert scans(rig) & Counter({"five days": 9}) == {"five days": 1}
 
 
+@pytest.mark.parametrize("interval", [30.0, 300.0])
+async def test_first_scan_after_an_outage_trusts_no_page_size(store: Store, interval: float) -> None:
+    service = Service()
+    rig = await live(service, store, interval=interval)
+    service.publish(*range(1, 11))
+    await rig.scan(2)
+    service.clamp = 4
+    service.publish(*range(11, 19))
+    service.faults[:] = [DOWN] * 24
+    await rig.scan_until_well()
+    assert sorted(index for _, index in rig.event_keys) == [*range(1, 19)]
+    await rig.scan_for(2 * interval)
+    service.pages.clear()
+    await rig.scan()
+    assert len(service.pages) == 1
+
+
 @attrs.define
 class Unhurried(Service):
     """Gives one page a second, refuses what comes sooner, and lists one request more every twenty seconds."""
@@ -136,7 +153,7 @@ async def test_pages_of_a_deep_scan_are_kept_when_a_later_page_fails(store: Stor
     service.pages.clear()
     while len(service.pages) < 6:
         await rig.scan()
-    service.faults[:] = [DOWN] * 12
+    service.faults[:] = [DOWN] * 24
     await rig.scan_for(600)
     deep = [number for number, _, window in service.pages if window == WIDEST]
     assert deep.count(1) <= 3

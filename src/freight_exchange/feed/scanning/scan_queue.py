@@ -24,6 +24,9 @@ __all__ = ["PAGES_BEFORE_ENTRY", "ScanQueue"]
 
 PAGES_BEFORE_ENTRY: Final = 2
 """Pages of the first scan that are read before a feed is entered: the second shows whether the first one was all."""
+_OUTAGE: Final = 600.0
+"""Seconds without a complete scan after which page sizes are measured again."""
+_INTERVALS_OF_AN_OUTAGE: Final = 4
 _LONGEST_ABSENCE: Final = 120.0
 """Limit in seconds of the expected scan time after readers who left in the middle of a scan."""
 
@@ -122,6 +125,15 @@ class ScanQueue:
         else:
             self._page_sizes.pop(scan.tier.name, None)
 
+    def _is_after_outage(self) -> bool:
+        """Return whether the service may have been changed since the last complete scan.
+
+        The silence has spared more requests than the page costs that shows it. Where listings lack much, it is known.
+        """
+        state = self._journal.state
+        silence = max(_OUTAGE, _INTERVALS_OF_AN_OUTAGE * self._pacer.interval)
+        return state.absence_doubt is None and state.watermark.most(self._clock.read()) >= silence
+
     def _is_narrow_first(self, deep: ActiveScan) -> bool:
         now = anyio.current_time()
         if not self.keeps_up() or (self.narrow_was_last and deep.due <= now):
@@ -132,7 +144,7 @@ class ScanQueue:
         state = self._journal.state
         # These scans assume no page size: a service that lowers it would hide what is beyond. Until the first scan is
         # complete, no later one distinguishes what a narrow scan lacks from what was there before.
-        trusts_nothing = plan.tier in schedule.DISTRUSTFUL or not state.is_primed
+        trusts_nothing = plan.tier in schedule.DISTRUSTFUL or not state.is_primed or self._is_after_outage()
         return ActiveScan(
             number=state.scan + 1,
             tier=plan.tier,
