@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import logging
+import os
 import zlib
 from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import hypothesis
@@ -62,13 +66,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect tests without garbage collection, and exclude them from it afterwards: they stay to the end.
 
     Each visit of them would take a quarter of a second.
     """
     gc.disable()
     try:
+        if session.config.args == session.config.getini("testpaths"):
+            _import_share()
         return (yield)
     finally:
         gc.collect()
@@ -82,6 +88,18 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     report = yield
     report.sections = [(name, text.encode(errors="replace").decode()) for name, text in report.sections]
     return report
+
+
+def _import_share() -> None:
+    """Import a share of the tests in each worker: in a new tree, each would otherwise compile all of them."""
+    if (worker := os.environ.get("PYTEST_XDIST_WORKER")) is None:
+        return
+    number, workers = int(worker.removeprefix("gw")), int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("test_*.py"))[number::workers]:
+        # The collection raises the error again, and reports it.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(folder.parent).with_suffix("").parts))
 
 
 def _backend(item: pytest.Item) -> str | None:
