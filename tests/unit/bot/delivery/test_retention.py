@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import anyio
 import pytest
@@ -17,6 +16,9 @@ from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
+WEEK = timedelta(days=7)
+"""A day more than the default."""
+
 
 async def kept(bot: Bot) -> tuple[Sequence[Delivery], Sequence[Effect]]:
     """Return the finished deliveries and the offers of a bot's store."""
@@ -24,26 +26,22 @@ async def kept(bot: Bot) -> tuple[Sequence[Delivery], Sequence[Effect]]:
     return await read(lambda work: work.deliveries(state="done")), await read(lambda work: work.effects("confirmed"))
 
 
-@pytest.mark.parametrize(
-    ("options", "is_kept"), [({}, False), ({"retention": timedelta(days=9)}, True)], ids=["default", "nine days"]
-)
 async def test_finished_deliveries_are_kept_for_the_retention_and_offers_for_ever(
-    sandbox: Sandbox, store: MemoryStore, options: dict[str, Any], is_kept: bool
+    sandbox: Sandbox, store: MemoryStore
 ) -> None:
     index = sandbox.publish()
-    bot = offering_bot(store, interval=timedelta(hours=1), **options)
-    async with sandbox.running(bot) as trial:
-        await trial.idle()
-        await anyio.sleep(5 * DAY)
+    bot = offering_bot(store, interval=timedelta(hours=1), retention=WEEK)
+    async with sandbox.running(bot):
+        await anyio.sleep(6.8 * DAY)
         assert [len(rows) for rows in await kept(bot)] == [1, 1]
-        await anyio.sleep(3 * DAY)
-        assert [len(rows) for rows in await kept(bot)] == [is_kept, 1]
+        await anyio.sleep(1.2 * DAY)
+        assert [len(rows) for rows in await kept(bot)] == [0, 1]
     assert len(amounts_on(sandbox, index)) == 1
 
 
 async def test_finished_deliveries_of_a_bot_of_offers_go_too(store: MemoryStore) -> None:
     sandbox, received = Sandbox(), list[object]()
-    bot = Bot(store=store, interval=timedelta(hours=1))
+    bot = Bot(store=store, interval=timedelta(hours=1), retention=WEEK)
 
     @bot.on_offer
     async def note(offer: Offer, ctx: Context) -> None:
@@ -52,14 +50,14 @@ async def test_finished_deliveries_of_a_bot_of_offers_go_too(store: MemoryStore)
     request = sandbox.publish()
     sandbox.exchange.offer(sandbox.forwarder, request, sandbox.now(), amount=900)
     async with sandbox.running(bot, account=sandbox.shipper):
-        await anyio.sleep(5 * DAY)
+        await anyio.sleep(6.8 * DAY)
         assert (len(received), len((await kept(bot))[0])) == (1, 1)
-        await anyio.sleep(3 * DAY)
+        await anyio.sleep(1.2 * DAY)
         assert (len(received), len((await kept(bot))[0])) == (1, 0)
 
 
 async def test_both_feeds_of_a_bot_have_its_retention(store: MemoryStore) -> None:
-    bot = Bot(store=store, interval=timedelta(hours=1), retention=timedelta(days=9))
+    bot = Bot(store=store, retention=timedelta(days=9))
 
     @bot.on_new
     async def quote(request: object, ctx: object) -> None: ...

@@ -11,7 +11,17 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.bot.rig import AMOUNT, HOUR, amounts_on, ignore_cancellation, messages, new_bot, other, run_until_idle
+from tests.unit.bot.rig import (
+    AMOUNT,
+    HOUR,
+    amounts_on,
+    eventually,
+    ignore_cancellation,
+    messages,
+    new_bot,
+    other,
+    run_until_idle,
+)
 
 from freight_exchange import Bot, LoginRejectedError, StoreError
 from freight_exchange.bot.outcomes import ProcessEnd
@@ -98,7 +108,9 @@ async def test_rejected_login_is_reported_at_once_and_ends_one_session(
 
     async def stop() -> None:
         # Credentials that have worked are tried again twice, after half a minute and a minute, before the bot ends.
-        await anyio.sleep(240)
+        await eventually(lambda: ended.errors)
+        # Longer than the drain.
+        await anyio.sleep(60)
         assert {type(error) for error in ended.errors} == {LoginRejectedError}
         assert ended.has_ended() is heeds
         assert heeds or bot.status().state == "draining"
