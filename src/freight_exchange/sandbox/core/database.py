@@ -132,7 +132,7 @@ class Database:
         if profile.token_form == "jwt":
             # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
             secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
-        token = Token(secret, account.index, now, now + profile.token_lifetime)
+        token = Token(secret, account.index, now + profile.token_lifetime)
         self.tokens[secret] = token
         return token
 

@@ -151,11 +151,10 @@ class Currency:
 
 @attrs.frozen
 class Token:
-    """Access token with its account and times."""
+    """Access token with its account, and the time at which it expires."""
 
     value: str = attrs.field(repr=False)
     account: int
-    issued: float
     expires: float
 
 
