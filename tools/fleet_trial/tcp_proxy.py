@@ -129,6 +129,8 @@ def _has_left(client: socket.socket) -> bool:
 
     What the client sent before that may wait to be read.
     """
+    if client.fileno() < 0:
+        return True
     poll = select.poll()
     poll.register(client, select.POLLRDHUP)
     return bool(poll.poll(0))
