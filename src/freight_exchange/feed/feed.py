@@ -51,8 +51,8 @@ class Feed(EventStream[Event]):
             start=options.start,
             allowance=options.allowance.total_seconds(),
             now=client.clock.read(),
+            retention=options.retention.total_seconds(),
         )
-        self._journal.retention = options.retention.total_seconds()
         self._poller = Poller(self._source, self._journal, client, pacer, name=options.name, start=options.start)
         await (self._journal.record_clock() if options.is_idle else self._poller.prime())
         await self._queue.load(with_gaps=True)

@@ -63,6 +63,16 @@ class PageSizes:
         self._clamp: dict[str, int] = {}
         self._refused: dict[str, int] = {}
 
+    @classmethod
+    def restored(cls, operation: str, *, longest: int, clamp: int | None) -> PageSizes:
+        """Return the sizes of one operation, as an earlier run has learned them."""
+        sizes = cls()
+        if longest:
+            sizes.saw(operation, longest)
+        if clamp is not None:
+            sizes.clamped(operation, clamp)
+        return sizes
+
     def longest(self, operation: str) -> int:
         """Return the most rows that one page ever held."""
         return self._longest.get(operation, 0)

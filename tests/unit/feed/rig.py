@@ -13,6 +13,7 @@ import attrs
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
+from freight_exchange.feed.core.watermark import LEAST_RETENTION
 from freight_exchange.feed.events import Event, RequestEvent
 from freight_exchange.feed.scanning.journal import Journal
 from freight_exchange.feed.scanning.poller import Poller
@@ -152,7 +153,14 @@ class Rig:
         self.reported: list[HookEvent] = []
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
         self.feed_store = self.store.open(BINDING, lease=60.0)
-        self.journal = Journal(self.feed_store, self._run, start=start, allowance=allowance, now=self.clock.read())
+        self.journal = Journal(
+            self.feed_store,
+            self._run,
+            start=start,
+            allowance=allowance,
+            now=self.clock.read(),
+            retention=LEAST_RETENTION,
+        )
         client = ClientParts(
             base_url=BINDING.base_url,
             account=_account,

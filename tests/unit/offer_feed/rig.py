@@ -14,6 +14,7 @@ import attrs
 from freight_exchange.errors import DecodeError, FreightExchangeError, ServerError
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
+from freight_exchange.feed.core.watermark import LEAST_RETENTION
 from freight_exchange.feed.events import Unreadable
 from freight_exchange.hooks import Event as HookEvent
 from freight_exchange.hooks import Hooks
@@ -129,7 +130,9 @@ class OfferRig:
         self.clock = LoopClock()
         self.reported: list[HookEvent] = []
         self.feed_store = self.store.open(BINDING, lease=60.0)
-        self.journal = OfferJournal(self.feed_store, self._run, is_silent=is_silent, now=self.clock.read())
+        self.journal = OfferJournal(
+            self.feed_store, self._run, is_silent=is_silent, now=self.clock.read(), retention=LEAST_RETENTION
+        )
         pacer = Pacer(INTERVAL, Random(7))
         client = ClientParts(
             base_url=BINDING.base_url,

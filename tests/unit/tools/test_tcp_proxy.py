@@ -27,7 +27,7 @@ def test_stalled_proxy_delivers_nothing_of_a_client_that_left() -> None:
     assert received == b""
 
 
-def test_stalled_proxy_delivers_what_a_client_that_stays_has_sent() -> None:
+def test_stalled_proxy_delivers_the_bytes_of_a_client_that_stays() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         proxy = TcpProxy(listener.getsockname()[1])
         with socket.create_connection(("127.0.0.1", proxy.port)) as client:

@@ -60,26 +60,24 @@ class Journal:
         start: Content of the first scan that is reported.
         allowance: Seconds that the service may take to show an update, as the user set it.
         now: Reading of the clocks.
+        retention: Seconds for which unlisted requests and finished events are kept.
 
     Attributes:
         state: The state that was last committed.
         sizes: Known page sizes of the service; scanners read it and add to it.
-        retention: Seconds for which unlisted requests and finished events are kept.
     """
 
-    def __init__(self, store: FeedStore, run: Run, *, start: Start, allowance: float, now: Reading) -> None:
-        self.retention = LEAST_RETENTION
+    def __init__(
+        self, store: FeedStore, run: Run, *, start: Start, allowance: float, now: Reading, retention: float
+    ) -> None:
+        self._retention = retention
         self._store = store
         self._run = run
         self._rules = Advance(start, allowance)
         fresh = State(watermark=Watermark(0.0, now), allowance=allowance)
         kept = fresh if store.state is None else State.load(store.state)
         self.state = kept.continued(now, allowance)
-        self.sizes = PageSizes()
-        if kept.longest:
-            self.sizes.saw(OPERATION, kept.longest)
-        if kept.clamp is not None:
-            self.sizes.clamped(OPERATION, kept.clamp)
+        self.sizes = PageSizes.restored(OPERATION, longest=kept.longest, clamp=kept.clamp)
         self._unsteady = UnsteadyFields()
         self._inferred = InferredUpdates()
         self._relearn_at = -math.inf
@@ -254,7 +252,7 @@ class Journal:
     async def prune(self, time: float) -> bool:
         """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
         self._inferred.prune(time - LEAST_RETENTION)
-        return bool(await self._run(lambda: self._store.prune(before=time - self.retention)))
+        return bool(await self._run(lambda: self._store.prune(before=time - self._retention)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
         """Record, after a complete scan, which finds the next narrow one can check."""

@@ -14,7 +14,7 @@ import attrs
 
 from freight_exchange.feed.core.absence import doubts
 from freight_exchange.feed.core.advance import moment
-from freight_exchange.feed.core.watermark import LEAST_RETENTION, Watermark
+from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
 from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
 from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
@@ -53,9 +53,7 @@ class OfferJournal:
         known: What is known of each own request.
     """
 
-    def __init__(
-        self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading, retention: float = LEAST_RETENTION
-    ) -> None:
+    def __init__(self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading, retention: float) -> None:
         self._store = store
         self._run = run
         self._is_silent = is_silent
