@@ -72,7 +72,7 @@ class Outcome:
                 cause = None if failure.settled else failure
                 if cause is not None:
                     describe(cause, request, self._redactor, response)
-                doubt = outcome_unknown(request, failure.message, self._redactor, cause)
+                doubt = outcome_unknown(request, _sentence(failure), self._redactor, cause)
             elif failure.settled or not isinstance(failure, TransportError | DecodeError):
                 if isinstance(failure, DeadlineExceededError) and not failure.settled:
                     describe(failure, request, self._redactor)
@@ -95,6 +95,12 @@ class Outcome:
 def in_doubt(request: Request) -> bool:
     """Return whether the request is a write that the service may have received in part."""
     return request.kind is RequestKind.WRITE and request.progress.may_have_begun
+
+
+def _sentence(error: FreightExchangeError) -> str:
+    """Return the message, with the position in the reply that it is about."""
+    at_a_place = isinstance(error, DecodeError) and error.path != "$"
+    return f"{error.message} at {error.path}" if at_a_place else error.message
 
 
 def outcome_unknown(

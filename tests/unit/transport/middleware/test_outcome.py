@@ -21,6 +21,7 @@ from freight_exchange.errors import (
     AuthenticationError,
     ConfigurationError,
     DeadlineExceededError,
+    DecodeError,
     FreightExchangeError,
     OutcomeUnknownError,
     RateLimitedError,
@@ -52,6 +53,11 @@ class TestWrites:
     async def test_a_timeout_of_the_service_is_no_refusal(self) -> None:
         error = await Bench(replies(408)).failure(WRITE)
         assert error.message == ("the service gave up waiting for the request; whether it was carried out is not known")
+
+    async def test_doubt_names_the_place_that_could_not_be_read(self) -> None:
+        step = fails(DecodeError("missing", path="raterequests.0.index"))
+        error = await Bench(step).failure(WRITE)
+        assert error.message == "missing at raterequests.0.index; whether it was carried out is not known"
 
     async def test_mistake_of_a_middleware_after_the_send_leaves_the_outcome_unknown(self) -> None:
         mistake = ConfigurationError("the middleware tidy must return a Response")
