@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, Rounded, localcontext
 from typing import Any
 
 import anyio
@@ -62,6 +62,16 @@ async def test_a_rounded_amount_is_never_not_applied(baseline: bool, stood: int 
         verdict = await error.reconcile(baseline=before)
     assert isinstance(verdict, StillUnknown)
     assert [bid.amount for bid in verdict.candidates if isinstance(bid, Bid)] == [Decimal(1841)]
+
+
+async def test_amounts_are_compared_exactly_in_any_decimal_context() -> None:
+    setup = DoubtfulWrite("submit")
+    setup.offer(PRICE + Decimal("1.04"))
+    async with setup.client() as exchange:
+        before = await exchange.bids.list().collect()
+        error = await setup.doubt(exchange, applied=False)
+        with localcontext(Context(prec=1, traps=[Inexact, Rounded])):
+            assert isinstance(await error.reconcile(baseline=before), NotApplied)
 
 
 async def test_another_price_is_distinguished_by_a_baseline_only() -> None:

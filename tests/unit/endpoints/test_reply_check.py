@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact, Rounded, localcontext
 from typing import Any
 
 import httpx
@@ -140,6 +140,19 @@ async def test_reply_that_rounds_permutes_or_leaves_out_is_a_success(name: str) 
 )  # fmt: skip
 def test_amount_is_rounded_if_only_its_last_digits_differ(received: str, sent: str, rounded: bool) -> None:
     assert is_rounded(Decimal(received), Decimal(sent)) is rounded
+
+
+@pytest.mark.parametrize("name", ["as sent", "rounded to whole units", "permuted dimensions, another date"])
+async def test_check_of_a_reply_ignores_the_decimal_context_of_the_program(name: str) -> None:
+    call, reply = AGREEMENTS[name]
+    async with Service(reply).client() as exchange:
+        with localcontext(Context(prec=1, traps=[Inexact, Rounded])):
+            assert await call(exchange) is not None
+
+
+def test_few_digits_in_the_programs_context_widen_no_rounding() -> None:
+    with localcontext(prec=1):
+        assert not is_rounded(Decimal("1840.6"), Decimal("1840.50"))
 
 
 @pytest.mark.parametrize("value", [None, False, "", 0, "access denied"])

@@ -36,6 +36,7 @@ from freight_exchange.models import (
     SubmitOffer,
     UpdateRoute,
 )
+from freight_exchange.models._base import EXACT
 from freight_exchange.models.enums import DECLINED
 
 if TYPE_CHECKING:
@@ -175,7 +176,9 @@ class _SubmittedOffer:
         """Return whether a bid equal to an earlier one may be this write's, which replaced it."""
         if bid.currency not in (None, self.write.currency):
             return False
-        return bid.amount is None or abs(bid.amount - self.write.amount) <= _COARSEST_ROUNDING
+        if bid.amount is None:
+            return True
+        return EXACT.subtract(bid.amount, self.write.amount).copy_abs() <= _COARSEST_ROUNDING
 
 
 def _terms(bid: Bid) -> tuple[object, object]:

@@ -23,6 +23,7 @@ from freight_exchange.models import (
     UpdateRoute,
     Write,
 )
+from freight_exchange.models._base import EXACT
 
 __all__ = ["check_reply", "is_rounded"]
 
@@ -59,9 +60,10 @@ def check_reply(write: Write, record: object) -> None:
 
 def is_rounded(returned: Decimal, sent: Decimal) -> bool:
     """Return whether `returned` is `sent`, rounded in any direction to the decimal places that `returned` has."""
-    exponent = returned.normalize().as_tuple().exponent
+    exponent = returned.normalize(EXACT).as_tuple().exponent
     assert isinstance(exponent, int), "amounts are finite"
-    return returned == sent or abs(returned - sent) < Decimal(1).scaleb(min(exponent, 0))
+    difference = EXACT.subtract(returned, sent).copy_abs()
+    return returned == sent or difference < EXACT.scaleb(Decimal(1), min(exponent, 0))
 
 
 def _of_bid(write: SubmitOffer, bid: Bid) -> str:
@@ -92,8 +94,10 @@ def _of_response(write: Respond, listing: Listing) -> str:
 
 def _of_publication(write: Publish, request: RateRequest) -> str:
     sent, returned = write.draft.volume, request.volume
-    if returned is not None and abs(returned - sent) > sent * _COARSEST_VOLUME:
-        return f"volume {returned} for {sent}"
+    if returned is not None:
+        difference = EXACT.subtract(returned, sent).copy_abs()
+        if difference > EXACT.multiply(sent, _COARSEST_VOLUME):
+            return f"volume {returned} for {sent}"
     draft = write.draft
     return _compare_words(
         (draft.commodity, draft.origin, draft.destination), (request.commodity, request.origin, request.destination)
