@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
-from freight_exchange.bot.runtime.process.signals import receive_signals
+from freight_exchange.bot.runtime.process.signals import Received, receive_signals
 from freight_exchange.bot.runtime.process.watchdog import Watchdog
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
 from freight_exchange.errors import (
@@ -188,6 +190,8 @@ async def _main(
 ) -> int | None:
     """Run the bot, and return the number of a second signal that ended it at once."""
     ended_by: list[int] = []
+    received: list[int] = []
+    last_received = Received(0, -math.inf)
 
     def limit_end(status: int, has_ended: Callable[[], bool] = lambda: False) -> None:
         watchdog.set_deadline(drain + _GRACE, status, unless=lambda: not in_flight or has_ended())
@@ -201,13 +205,18 @@ async def _main(
         await stop.wait()
         limit_end(HUNG_STATUS)
 
-    def on_signal(number: int) -> None:
+    def on_signal(number: int) -> bool:
+        nonlocal last_received
+        previous, last_received = last_received, Received(number, time.monotonic())
+        if last_received.repeats(previous):
+            return False
         if received:
             # A thread, for example, ignores cancellation.
             watchdog.set_deadline(_GRACE, 128 + number)
         else:
             limit_end(HUNG_STATUS)
         received.append(number)
+        return True
 
     async def handle_signals() -> None:
         with receive_signals(*_SIGNALS) as signals:
@@ -223,7 +232,6 @@ async def _main(
                 _logger.info("received %s: draining", signal.Signals(number).name)
                 program.stop()
 
-    received: list[int] = []
     is_handling = anyio.Event()
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
@@ -236,13 +244,15 @@ async def _main(
     return ended_by[0] if ended_by else None
 
 
-def _handle_at_once(number: signal.Signals, on_signal: Callable[[int], None]) -> None:
-    """Handle a signal also while a handler blocks the event loop, which then receives none."""
+def _handle_at_once(number: signal.Signals, on_signal: Callable[[int], bool]) -> None:
+    """Handle a signal also while a handler blocks the event loop, which then receives none.
+
+    `on_signal` returns whether the loop receives it.
+    """
     loop_handler = signal.getsignal(number)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        on_signal(number)
-        if callable(loop_handler):
+        if on_signal(number) and callable(loop_handler):
             loop_handler(number, frame)
 
     signal.signal(number, handle)

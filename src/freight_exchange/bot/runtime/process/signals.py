@@ -7,10 +7,25 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import Final, NamedTuple
 
 import anyio
 
-__all__ = ["receive_signals"]
+__all__ = ["Received", "receive_signals"]
+
+_REPEAT_WINDOW: Final = 0.1
+"""Seconds in which a signal that comes again counts once: `timeout` signals the process, and then its group."""
+
+
+class Received(NamedTuple):
+    """Number of a signal, and the time at which it came in seconds."""
+
+    number: int
+    time: float
+
+    def repeats(self, earlier: Received) -> bool:
+        """Return whether this is the earlier signal once more."""
+        return self.number == earlier.number and self.time - earlier.time < _REPEAT_WINDOW
 
 
 @contextmanager

@@ -29,9 +29,14 @@ from tests.unit.bot.runtime.processes import (
 )
 
 from freight_exchange import Bot, ConfigurationError
+from freight_exchange.bot.runtime.process.signals import Received
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 BACKENDS = pytest.mark.parametrize("backend", BOTH)
+
+
+AFTER_REPEAT = 0.2
+"""Seconds after which the same signal is a second one."""
 
 
 class TestSignals:
@@ -90,10 +95,18 @@ class TestSignals:
             until(child, "at the handlers")
             child.send_signal(first)
             assert any("draining" in line for line in child.stderr)
+            time.sleep(AFTER_REPEAT)
             child.send_signal(second)
             status, text, _ = end_of(child)
         assert status == 128 + second
         assert "offers" not in text
+
+    def test_repeat_at_once_counts_as_one(self) -> None:
+        """`timeout` signals a process and then its group, which the process is in."""
+        first = Received(signal.SIGTERM, 5.0)
+        assert Received(signal.SIGTERM, 5.001).repeats(first)
+        assert not Received(signal.SIGTERM, 5.2).repeats(first)
+        assert not Received(signal.SIGINT, 5.001).repeats(first)
 
     @BACKENDS
     def test_second_does_not_wait_for_thread(self, backend: str) -> None:
@@ -101,6 +114,7 @@ class TestSignals:
             until(child, "at the handlers")
             child.send_signal(signal.SIGTERM)
             assert any("draining" in line for line in child.stderr)
+            time.sleep(AFTER_REPEAT)
             child.send_signal(signal.SIGTERM)
             try:
                 child.wait(timeout=60)
