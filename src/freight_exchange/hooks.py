@@ -173,7 +173,7 @@ class Degraded(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Recovered(Frozen):
-    """Recovery of a feed: scans succeed again, `after` seconds; no event in between is lost."""
+    """Recovery of a feed: its scans succeed again, `after` seconds after the first failure; no event is lost."""
 
     feed: str
     after: float
@@ -216,7 +216,7 @@ class Hooks:
                         await result
                     if scope.cancelled_caught:
                         self._log(hook, event, f"it took longer than {HOOK_TIMEOUT:g} s and was cancelled", None)
-            except Exception as error:  # noqa: BLE001  # a hook's bug must not change what became of the call
+            except Exception as error:  # noqa: BLE001  # a hook's bug must not change the result of the call
                 self._log(hook, event, type(error).__name__, error)
 
     def _log(self, hook: Hook, event: Event, why: str, error: Exception | None) -> None:

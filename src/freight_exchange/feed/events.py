@@ -30,7 +30,7 @@ class Acknowledgeable(Serializable):
     _number: int
 
     async def ack(self) -> None:
-        """Acknowledge this event, durably: it is not handed out again. Doing so twice is no error.
+        """Acknowledge this event, durably: it is not handed out again. A second call is no error.
 
         Raises:
             ConfigurationError: The event does not come from a feed of this process that is still open.
@@ -69,9 +69,9 @@ class RequestEvent(Acknowledgeable):
         changed: The names of the fields that differ, unknown fields by the service's names.
         returned: Whether it was reported as withdrawn and is listed again; such an event is an `updated` one, whose
             `changed` is empty if the request is the same as before.
-        observed_between: Bounds of its time: when an earlier scan would have seen it, less the allowance, or `None`
-            without an earlier scan; and when it was seen. An update that the service shows later than the allowance
-            may be older. UTC, by the clock of this machine.
+        observed_between: Earliest and latest time of the change, in UTC by this machine's clock. The earliest is the
+            last complete scan before it, less the allowance; `None` without such a scan. The latest is when it was
+            seen. An update that the service shows later than the allowance may be older.
     """
 
     kind: RequestKind
@@ -104,7 +104,7 @@ class SchemaChanged(Acknowledgeable):
     Attributes:
         added: The new fields, unknown ones by the service's names.
         removed: The fields that are sent no longer.
-        requests: The indexes of the requests that showed it. A request that changes in nothing else makes no event,
+        requests: The indexes of the requests that showed it. A request without another change gets no event,
             unless the window that lists it proves an update.
         observed: When it was detected, UTC.
     """
@@ -119,7 +119,7 @@ class SchemaChanged(Acknowledgeable):
 
 @attrs.frozen(kw_only=True)
 class Unreadable(Acknowledgeable):
-    """A listed request that cannot be read: one event for each of its contents.
+    """A listed request that cannot be read; another event follows if its content changes.
 
     Attributes:
         index: The request's identifier, or `None` where that cannot be read either.

@@ -58,8 +58,8 @@ class RouteDraft(Frozen):
         carrier: A carrier or its index.
         vessel: The vessel's name.
         voyage_id: The voyage's code.
-        timezone: The name of a zone, e.g. `Asia/Hong_Kong`, for the cut-offs and the departure. The draft has these
-            aware, as a `Route` does.
+        timezone: The name of a zone, e.g. `Asia/Hong_Kong`, for the cut-offs and the departure. The draft keeps
+            them as aware times, as a `Route` does.
 
     Raises:
         ValidationError: A value is invalid; `field` names it.

@@ -21,7 +21,7 @@ class Tariff:
     """Prices of a forwarder by mode, lane, break and day.
 
     Args:
-        rules: The rules, as `Tariff.read` makes them of a file.
+        rules: The rules, as `Tariff.read` reads them from a file.
         weight_per: The reading of a request's `weight`: `"unit"`, that of one packaging unit, as in the service
             document, or `"total"`, that of all units. Published samples make sense both ways: ask your exchange.
 
@@ -52,7 +52,7 @@ class Tariff:
 
         A charge is priced by the rules that are most precise about the lane: those that name both places, then those
         that name the origin, then those that name the destination. The rate of the highest break that the request
-        reaches applies to all of it. The total has the freight and all surcharges.
+        reaches applies to all of it. The total includes the freight and all surcharges.
 
         Nothing is guessed: a request without a needed measure, with an implausible density, below the lowest break, or
         with charges in two currencies gets a `NoQuote`.

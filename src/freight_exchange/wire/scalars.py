@@ -1,7 +1,7 @@
 """Structure hooks for the scalars of the wire: the accepted spellings, and reasons for refusing others.
 
-A hook receives a value that is not null. It raises `Misfit` for a harmless value that its field cannot hold, and
-`ValueError` for one that breaks its record.
+A hook receives a value that is not null, and its class, which it ignores. It raises `Misfit` for a harmless value that
+its field cannot hold, and `ValueError` for one that breaks its record.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def kind(value: object) -> str:
         return "an object"
     if isinstance(value, (list, tuple)):
         return "a list"
-    return {bool: "a truth value", str: "text", type(None): "null"}.get(type(value), "a number")
+    return {bool: "a boolean", str: "text", type(None): "null"}.get(type(value), "a number")
 
 
 def format_scalar(value: object) -> str:

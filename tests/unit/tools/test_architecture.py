@@ -71,7 +71,7 @@ def test_no_way_has_more_than_seven_hops() -> None:
     hops = {
         way.splitlines()[0]: [int(number) for number in re.findall(r"^\| (\d+) \|", way, re.MULTILINE)] for way in ways
     }
-    assert [*hops] == ["A read", "A write", "A scan", "An offer"]
+    assert [*hops] == ["A read", "A write", "A scan", "An offer", "Other places"]
     for way in ("A read", "A scan", "An offer"):
         assert hops[way] == [1, 2, 3, 4, 5, 6, 7]
     # Only the hops that differ from those of a read.

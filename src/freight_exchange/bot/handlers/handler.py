@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import attrs
 
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
-from freight_exchange.models import RateRequest
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.offer_feed.events import OfferEvent, OfferKind
@@ -79,8 +78,10 @@ class Handler:
             return False
         if isinstance(filter_, OfferFilter):
             return isinstance(event, OfferEvent) and filter_.matches(event.offer, event.listing)
-        argument = subject(event)
-        return not hasattr(argument, "origin") or filter_.matches(cast(RateRequest, argument))
+        if isinstance(event, (Gap, Unreadable)):
+            # They have no fields to filter by.
+            return True
+        return filter_.matches(subject(event))
 
 
 def kind_of(event: BotEvent) -> Kind:

@@ -65,18 +65,24 @@ def _injected_parameters(function: Callable[..., object]) -> Mapping[str, inspec
 
 
 def _evaluate(annotation: Any, function: Any) -> Any:
-    """Evaluate an annotation; `None` if it means nothing at run time."""
+    """Evaluate an annotation; `None` if that fails, as for names that exist for type checkers only."""
     if isinstance(annotation, str):
-        while isinstance(function, functools.partial):
-            function = function.func
-        plain = inspect.unwrap(function if hasattr(function, "__code__") else type(function).__call__)
-        if inspect.ismethod(function):
-            plain = inspect.unwrap(function.__func__)
         try:
-            annotation = eval(annotation, plain.__globals__)
-        except Exception:  # noqa: BLE001 - an annotation may be any expression, or exist for type checkers only
+            annotation = eval(annotation, _plain_function(function).__globals__)
+        except Exception:  # noqa: BLE001 - an annotation may be any expression
             return None
     return typing.get_args(annotation)[0] if typing.get_origin(annotation) is typing.Annotated else annotation
+
+
+def _plain_function(function: Any) -> Any:
+    """Return the function behind partials, bound methods, callable objects and decorators."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.ismethod(function):
+        function = function.__func__
+    elif not hasattr(function, "__code__"):
+        function = type(function).__call__
+    return inspect.unwrap(function)
 
 
 def _is_instance(resource: object, kinds: tuple[type, ...]) -> bool:

@@ -1,1 +1,4 @@
-"""Metrics of a bot: counters, deliveries in flight, and histograms of durations."""
+"""Metrics of a bot: counters, deliveries in flight, and histograms of durations.
+
+`bot.ops.collector` and `bot.ops.exposition` give them to Prometheus.
+"""

@@ -43,8 +43,8 @@ __all__ = ["OfferSender", "PendingSend", "in_doubt_error", "rejected_error"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _LOOKUP_DEADLINE: Final = 5.0
-_LATE_TRIES: Final = 8
-_LATE_PAUSE: Final = 1.0
+_RECORD_TRIES: Final = 8
+_RECORD_PAUSE: Final = 1.0
 """Seconds between tries to record a reply while the store is away."""
 
 
@@ -142,7 +142,7 @@ class OfferSender:
         return await pending.wait()
 
     async def _send(self, record: OfferRecord) -> Bid:
-        # Before `sending` is recorded: a process that takes this over waits from a later time.
+        # Begins before `sending` is recorded: a process that takes the offer over counts its wait from the record.
         limit = SendLimit(clock.now(), SEND_WINDOW)
         record = await self._repository.advance(record, "sending")
         self._unit_of_work.reach("before send")
@@ -191,14 +191,14 @@ class OfferSender:
         return found.status not in (None, RequestStatus.AVAILABLE)
 
     async def _record_reply(self, record: OfferRecord, state: State, **changes: Any) -> OfferRecord:
-        """Record the reply of the service. It is recorded also if the offer was taken over meanwhile: it is a fact."""
+        """Record the reply of the service, even if another replica has taken over the offer."""
         fields = {"request": record.request}
-        for _ in range(_LATE_TRIES):
+        for _ in range(_RECORD_TRIES):
             try:
                 return await self._repository.advance(record, state, **changes)
             except StoreAwayError as error:
                 _logger.warning("the reply to %s is not recorded yet: %s; retrying", record, error, extra=fields)
-                await anyio.sleep(_LATE_PAUSE)
+                await anyio.sleep(_RECORD_PAUSE)
             except (FencedError, ChangedElsewhereError) as error:
                 if await self._repository.record_late(record, state, **changes):
                     _logger.warning(
@@ -219,6 +219,7 @@ class OfferSender:
         return await self._repository.advance(record, state, **changes)
 
     async def _withdraw(self, record: OfferRecord, error: FreightExchangeError) -> None:
+        """Record that the offer was not sent, so that it is an intent again."""
         await self._repository.advance(record, "intent", step="withdrawn")
         # Logged here, as the handler may have been cancelled meanwhile.
         _logger.warning("%s was not sent: %s", record, error, extra={"request": record.request})

@@ -1,1 +1,4 @@
-"""Operation of a bot: its `status`, `probes` on its port, and `admin` of its file while it is stopped."""
+"""Operation of a bot: its `status`, `probes` on its port, and `admin` of its store.
+
+`collector` and `exposition` give its metrics to Prometheus.
+"""

@@ -62,7 +62,7 @@ class Supervisor:
     Attributes:
         stopping: Set when the bot must drain and end.
         ready: Set once deliveries begin.
-        is_served: Whether it was called.
+        is_served: Whether the supervisor was started.
         has_ended: Whether it has ended.
         session: Present or last session.
         address: Address of the operator's port, once it is open.
@@ -236,11 +236,11 @@ class Supervisor:
         # A handler that ends the process was logged by its worker.
         if isinstance(error, Exception):
             self._log_failure(error)
-        self._on_failure(error, lambda: False)
+        self._on_failure(error, _has_not_ended)
 
     def _on_session_failure(self, client: FreightExchange, tasks: TaskGroup, error: BaseException) -> None:
         if find_failure(error) is None:
-            self._on_failure(error, lambda: False)
+            self._on_failure(error, _has_not_ended)
             # Only a task outside of the lifespan can find the cause.
             tasks.start_soon(self._report_cancellation, anyio.current_effective_deadline() == -math.inf)
             return
@@ -294,3 +294,7 @@ class Supervisor:
 
     def _set_address(self, address: tuple[str, int]) -> None:
         self.address = address
+
+
+def _has_not_ended() -> bool:
+    return False  # An error of the bot itself ends with its process.

@@ -19,7 +19,7 @@ from freight_exchange.platform.text import clean
 __all__ = ["csv_columns", "print_csv_header", "print_csv_row"]
 
 _FORMULA: Final = ("=", "+", "-", "@")
-"""First characters of what a spreadsheet would run."""
+"""First characters of a formula in a spreadsheet."""
 
 
 def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") -> list[str]:
@@ -44,7 +44,7 @@ def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") ->
 
 def print_csv_header(columns: Sequence[str]) -> None:
     """Print the first line."""
-    # A fee's name is a text of the service too.
+    # Names of fees come from the service.
     _print_line([_format_cell(column) for column in columns])
 
 

@@ -28,7 +28,7 @@ _OUTAGE: Final = 600.0
 """Seconds without a complete scan after which page sizes are measured again."""
 _INTERVALS_OF_AN_OUTAGE: Final = 4
 _LONGEST_ABSENCE: Final = 120.0
-"""Limit in seconds of the expected scan time after readers who left in the middle of a scan."""
+"""Most seconds by which a reader who left during a narrow scan adds to its expected duration."""
 
 
 class ScanQueue:
@@ -57,7 +57,7 @@ class ScanQueue:
         self.narrow_was_last = False
 
     def keeps_up(self) -> bool:
-        """Return whether narrow scans reach back to the watermark; they must not be held up."""
+        """Return whether narrow scans reach back to the watermark, so that none of them may be delayed."""
         state = self._journal.state
         return state.is_entered and is_recent(state.watermark, self._clock.read())
 
@@ -71,14 +71,14 @@ class ScanQueue:
             state = self._journal.state
             if is_covered(self.narrow.window, state.watermark.most(self._clock.read()), state.allowance):
                 return self.narrow
-            # Its window has slid past what it was to cover: once more, and wider.
+            # Its window no longer reaches back to the watermark: another scan with a wider one replaces it.
             since, seconds = anyio.current_time() - self.narrow.started, self.narrow.seconds
             self._planner.record_duration(schedule.NARROW, 2 * min(since, seconds + _LONGEST_ABSENCE))
             self.narrow = None
         if self.deep is None or not self._is_narrow_first(self.deep):
             return self.deep
         if self.deep.unwritten is not None:
-            # Committed after the narrow scan, it would undo what that finds.
+            # Its page, committed after the narrow scan, would undo what that one finds.
             self.deep = None
         return None
 
@@ -142,9 +142,9 @@ class ScanQueue:
 
     def _start(self, plan: ScanPlan) -> ActiveScan:
         state = self._journal.state
-        # These scans assume no page size: a service that lowers it would hide what is beyond. Until the first scan is
-        # complete, no later one distinguishes what a narrow scan lacks from what was there before.
-        trusts_nothing = plan.tier in schedule.DISTRUSTFUL or not state.is_primed or self._is_after_outage()
+        # These scans assume no page size: a service that lowers it would hide what is beyond. Nor does any scan before
+        # the first one is complete: a request that it overlooked would later pass for one from before the feed.
+        assumes_no_size = plan.tier in schedule.DISTRUSTFUL or not state.is_primed or self._is_after_outage()
         return ActiveScan(
             number=state.scan + 1,
             tier=plan.tier,
@@ -156,7 +156,7 @@ class ScanQueue:
             began=self._clock.read(),
             started=anyio.current_time(),
             scanner=Scanner(
-                PageSizes() if trusts_nothing else self._journal.sizes,
+                PageSizes() if assumes_no_size else self._journal.sizes,
                 self._page_sizes.get(plan.tier.name, PAGE_SIZE),
             ),
         )

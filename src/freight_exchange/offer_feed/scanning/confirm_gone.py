@@ -33,7 +33,8 @@ _TRIES: Final = 3
 class GoneCheck:
     """Check of offers that scans have lacked.
 
-    A look-up that finds any offer counts by itself; one that finds none needs a control.
+    A look-up that finds any offer counts by itself. One that finds none counts only if a control succeeds: a look-up
+    that finds an offer which the scan has listed.
 
     Args:
         source: The service.
@@ -52,7 +53,7 @@ class GoneCheck:
         self._trust = LookUpTrust(_TRIES)
 
     async def look_up(self, scan: OfferScan) -> None:
-        """Look up the requests of offers that enough scans have lacked, and commit what has become of them.
+        """Look up the requests of offers that enough scans have lacked, and commit the results.
 
         Args:
             scan: The last scan, which was complete.

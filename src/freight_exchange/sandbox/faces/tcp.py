@@ -51,13 +51,13 @@ async def serve_tcp(
     If `exchange` or `site` raises, the call is answered by a 500 and the logger `freight_exchange_sandbox` has the
     traceback. Only a `StateError` ends the server: a change that cannot be saved must not be answered.
 
-    The server performs every cut that begins on an open connection. Earlier ones are answered by a 500 that names the
-    fault; for those use `refused_port`, `stalled_listener`, a name that does not resolve, or a `tls` context with an
-    untrusted certificate.
+    The server performs every fault of the network that begins on an open connection. Earlier ones, such as a refused
+    connection, are answered by a 500 that names the fault; for those use `refused_port`, `stalled_listener`, a name
+    that does not resolve, or a `tls` context with an untrusted certificate.
 
     A reset within a request is sent once its head is read, because the head identifies the call. An idle FIN after 0
-    seconds loses the next request on its connection, a race that no client can win. After more seconds it closes a
-    connection that was idle for that long.
+    seconds closes the connection just as the next request arrives, a race that no client can win. After more seconds
+    it closes a connection that was idle for that long.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
@@ -109,7 +109,7 @@ async def _accept(listener: socket.socket, server: Server, tasks: anyio.abc.Task
             continue
         except OSError as error:
             # Usually too many open files: wait until some are closed.
-            _logger.warning("sandbox cannot accept a connection: %s; retrying in 0.5 s", error)
+            _logger.warning("sandbox cannot accept a connection: %s; retrying in %g s", error, _ACCEPT_RETRY_DELAY)
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
             continue
         server.face.connections += 1
@@ -127,7 +127,7 @@ async def _serve_connection(accepted: socket.socket, server: Server) -> None:
             stream = await TLSStream.wrap(link, server_side=True, ssl_context=server.tls)
         await ServerConnection(server, link, stream).run()
     except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ssl.SSLError):
-        pass  # the client is gone, which is its right
+        pass  # the client has closed the connection, as it may
     except StateError:
         raise
     except Exception:

@@ -33,7 +33,7 @@ class PostgresStore:
     """Feed states in a PostgreSQL database, in its schema `freight_exchange`; needs the extra `postgres`.
 
     A bot may run on many machines with one database: each process is a replica, which delivers, and one of them scans.
-    A replica whose lease is over has its work taken over by the others. The password may come as libpq takes it, from
+    The others take over the work of a replica whose lease is over. The password may come as libpq takes it, from
     `PGPASSWORD`, `.pgpass` or a service file; no message has it. The first use creates or migrates the schema.
     """
 
@@ -63,8 +63,8 @@ class PostgresStore:
 
     def open(self, binding: Binding, *, lease: float) -> PostgresTerm:
         connection, replica = self._join(binding, handlers=(), version="", lease=lease)
-        taken = replica.take_term(connection)
-        if taken is None:
+        epoch_and_state = replica.take_term(connection)
+        if epoch_and_state is None:
             holder, holder_id = replica.holder(connection)
             replica.leave(connection)
             connection.close()
@@ -81,7 +81,7 @@ class PostgresStore:
             replica.leave(connection)
             connection.close()
 
-        term = PostgresTerm(connection, replica, *taken, on_release=leave)
+        term = PostgresTerm(connection, replica, *epoch_and_state, on_release=leave)
         self._seats[replica.id] = term
         return term
 
@@ -117,9 +117,9 @@ class PostgresStore:
         return connection, replica
 
     def _check_clock(self, connection: DatabaseConnection) -> None:
-        """Warn once if the wall clock of this machine differs from that of the database's."""
-        (there,) = connection.row("SELECT extract(epoch FROM clock_timestamp())::float8")
-        ahead = wall_time() - there
+        """Warn once if the wall clock of this machine differs from the database's."""
+        (server_time,) = connection.row("SELECT extract(epoch FROM clock_timestamp())::float8")
+        ahead = wall_time() - server_time
         if abs(ahead) > _CLOCK_TOLERANCE and not self._has_warned:
             self._has_warned = True
             _logger.warning(

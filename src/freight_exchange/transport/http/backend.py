@@ -51,7 +51,7 @@ class Backend:
     """Network backend of httpcore that sets socket options and closes the connection of a failed TLS handshake."""
 
     def __init__(self, *, writes: bool) -> None:
-        """Make one; with `writes`, closing a connection, or the death of the process, discards unsent bytes."""
+        """Create it; with `writes`, closing a connection, or the death of the process, discards unsent bytes."""
         # Imported here: a program that sends nothing need not load it.
         import httpcore
 
@@ -105,7 +105,7 @@ class Stream:
         return not self.get_extra_info("is_readable") and not is_tls_leftover(self)
 
     def finish(self) -> None:
-        """Close in order from now on: the reply is whole, and nothing is left to discard."""
+        """Let a later close end the connection in order, without a reset: the reply is complete."""
         self.set_option(SOL_SOCKET, SO_LINGER, _FINISH)
 
     def set_option(self, level: int, option: int, value: int | bytes) -> None:

@@ -26,7 +26,7 @@ class RequestFactory:
     __slots__ = ("_base", "_base_url", "_content", "_library", "_own", "_urls")
 
     def __init__(self, library: Any, base_url: str, *, own: bool) -> None:
-        """Make one; `own` means that the SDK's own connections send the requests."""
+        """Create it; `own` means that the SDK's own connections send the requests."""
         self._library = library
         try:
             self._base = library.URL(base_url)

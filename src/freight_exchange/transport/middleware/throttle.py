@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Throttle"]
 
 _MAX_WAIT = 120.0
-"""Seconds that a call waits, if its deadline allows it; else it fails without sending."""
+"""Longest wait of a call in seconds. One that would wait longer, or past its deadline, fails without sending."""
 
 
 class Throttle:

@@ -45,6 +45,7 @@ def guarded(layer: Middleware) -> Middleware:
                 raise TransportError(f"the middleware {_name(layer)} failed and left a write in flight") from error
             raise
         finally:
+            # The middleware has returned: a task that it left behind sends no write.
             was_sent = True
         if not isinstance(response, Response):
             raise ConfigurationError(
