@@ -35,12 +35,12 @@ class TestWaiting:
         frozen = FileLock.acquire(store.file_for(URL, EMAIL).path.with_name("token.json.lock"))
         assert frozen is not None
         service = Service()
-        fleet = [Process(service, store, lock_timeout=30) for _ in range(8)]
+        fleet = [Process(service, store, lock_timeout=30) for _ in range(20)]
         began = anyio.current_time()
         assert await all_of(fleet) == {200}
         assert 24 <= anyio.current_time() - began <= 33
         # The first that has waited for long enough serves all that wait on.
-        assert service.logins == len(caplog.records) < 8
+        assert service.logins == len(caplog.records) < 20
         assert all("without waiting" in record.getMessage() for record in caplog.records)
         late = Process(service, store)
         assert await late.call() == 200
