@@ -2,7 +2,7 @@
 
 `program` is the root command and imports the others when they run. `commands` has a module for each noun, `render`
 the output. `client` creates the client of a command and runs its event loop, `terminal` asks and warns.
-`options` and `drafts` read values; `exit_status` and `messages` report errors.
+`options`, `enum_choice` and `drafts` read values; `exit_status` and `messages` report errors.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ import attrs
 import click
 
 import freight_exchange
-from freight_exchange.cli.options import DATETIME, INDEX, EnumChoice, ParamType
+from freight_exchange.cli.enum_choice import EnumChoice, ParamType
+from freight_exchange.cli.options import DATETIME, INDEX
 from freight_exchange.platform import clock
 
 __all__ = [

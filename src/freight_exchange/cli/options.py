@@ -13,21 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 import freight_exchange
+from freight_exchange.cli.enum_choice import EnumChoice, ParamType
 from freight_exchange.platform.database_url import is_database
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
     from freight_exchange import RequestFilter
-    from freight_exchange.models.enums import Word
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters
 
-    ParamType = click.ParamType[Any]
-else:
-    # Generic only in recent releases of click.
-    ParamType = click.ParamType
 
 __all__ = [
     "DATETIME",
@@ -36,9 +31,7 @@ __all__ = [
     "INDEX",
     "SECONDS",
     "Duration",
-    "EnumChoice",
     "GlobalOptions",
-    "ParamType",
     "bot_file_options",
     "build_filter",
     "filter_options",
@@ -231,41 +224,6 @@ DATETIME: Final = _DateTime()
 
 SECONDS: Final = _Seconds()
 """Positive number of seconds."""
-
-
-class EnumChoice(ParamType):
-    """Value of an enum, in any case; `-` and `_` count as blanks.
-
-    Args:
-        enum_name: The name of an enum of `freight_exchange`, imported on first use.
-    """
-
-    def __init__(self, enum_name: str) -> None:
-        self.name = "word"
-        self._enum_name = enum_name
-
-    @property
-    def words(self) -> list[str]:
-        """Values of the enum."""
-        members: type[Word] = getattr(freight_exchange, self._enum_name)
-        return [member.value for member in members]
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return f"[{'|'.join(self.words)}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        normalized = _normalize(str(value))
-        match = next((word for word in self.words if _normalize(word) == normalized), None)
-        if match is None:
-            self.fail(f"{value!r} is none of {', '.join(self.words)}", param, ctx)
-        return match
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        return [CompletionItem(word) for word in self.words if word.casefold().startswith(incomplete.casefold())]
-
-
-def _normalize(word: str) -> str:
-    return " ".join(re.split(r"[\s_-]+", word.strip())).casefold()
 
 
 _FILTER_OPTIONS = (

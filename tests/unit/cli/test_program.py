@@ -144,7 +144,7 @@ def test_help_and_completion_load_no_client(arguments: tuple[str, ...], completi
         (["requests", "w"], {"watch"}),
         (["bids", "submit", "4", "--am"], {"--amount"}),
         (["requests", "list", "--type", "Tr"], {"Trucking"}),
-        (["bids", "list", "--state", ""], {"active", "sel", "nsel", "offers"}),
+        (["bids", "list", "--state", ""], {"active", "selected", "not-selected", "all"}),
         (["bot", "d"], {"dead", "doubts"}),
     ],
 )

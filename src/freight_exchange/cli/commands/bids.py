@@ -11,8 +11,9 @@ import click
 import freight_exchange
 from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.drafts import draft_options, require_fields
+from freight_exchange.cli.enum_choice import EnumChoice
 from freight_exchange.cli.exit_status import InterruptedWriteError
-from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
+from freight_exchange.cli.options import INDEX, json_option, limit_option, yes_option
 from freight_exchange.cli.output import Output, format_options
 from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.freight import format_units
@@ -44,7 +45,9 @@ def bids() -> None:
 
 @bids.command("list")
 @click.option(
-    "--state", type=EnumChoice("BidsType"), help="State: selected (sel), not selected (nsel), active, or all (offers)."
+    "--state",
+    type=EnumChoice("BidsType", {"selected": "sel", "not-selected": "nsel", "all": "offers"}),
+    help="State of your offers.",
 )
 @limit_option
 @format_options
@@ -54,7 +57,7 @@ async def list_(exchange: FreightExchange, /, state: str | None, limit: int | No
 
     \b
     Example:
-      freight-exchange bids list --state sel
+      freight-exchange bids list --state selected
     """
     await print_listing(
         exchange.bids.list(type=state),

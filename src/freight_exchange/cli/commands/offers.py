@@ -13,7 +13,8 @@ from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.commands.offers_compare import compare, get_listing
 from freight_exchange.cli.commands.offers_export import export
 from freight_exchange.cli.commands.offers_watch import watch_offers
-from freight_exchange.cli.options import INDEX, EnumChoice, json_option, limit_option, yes_option
+from freight_exchange.cli.enum_choice import EnumChoice
+from freight_exchange.cli.options import INDEX, json_option, limit_option, yes_option
 from freight_exchange.cli.output import Output, format_options
 from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import collect, show_progress, start_output
@@ -55,9 +56,10 @@ def offers() -> None:
 @offers.command("list")
 @click.option(
     "--state",
-    type=EnumChoice("OffersType"),
+    type=EnumChoice("OffersType", {"with-offers": "offers", "selected": "sel", "not-selected": "nsel"}),
     default="all",
-    help="Your requests with offers (offers), with a selected one (sel), without a selected one (nsel), or all.",
+    show_default=True,
+    help="Your requests with offers, with a selected one, without a selected one, or all.",
 )
 @limit_option
 @format_options
@@ -69,7 +71,7 @@ async def list_(exchange: FreightExchange, /, state: str, limit: int | None, out
 
     \b
     Example:
-      freight-exchange offers list --state offers
+      freight-exchange offers list --state with-offers
     """
     listing = exchange.offers.search(type=state)
     if output == "json":

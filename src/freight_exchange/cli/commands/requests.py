@@ -14,10 +14,10 @@ from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.commands.requests_import import import_
 from freight_exchange.cli.commands.watch import watch
 from freight_exchange.cli.drafts import build_draft, draft_options, past_option, reject_past_arrival
+from freight_exchange.cli.enum_choice import EnumChoice
 from freight_exchange.cli.options import (
     INDEX,
     Duration,
-    EnumChoice,
     build_filter,
     filter_options,
     is_weight_assumed,
@@ -58,7 +58,11 @@ def requests() -> None:
 @requests.command("list")
 @filter_options
 @click.option(
-    "--state", type=EnumChoice("SearchType"), default="all", help="State: open (pending), awarded (accept), or all."
+    "--state",
+    type=EnumChoice("SearchType", {"open": "pending", "awarded": "accept"}),
+    default="all",
+    show_default=True,
+    help="State of the requests.",
 )
 @click.option(
     "--since",

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from freight_exchange.cli.client.session import run_with_client
+from freight_exchange.cli.enum_choice import ParamType
 from freight_exchange.cli.exit_status import QuietInterrupt
 from freight_exchange.cli.options import (
     FILE,
     Duration,
-    ParamType,
     build_filter,
     filter_options,
     json_option,

@@ -37,7 +37,8 @@ def test_offer_is_submitted_listed_approved_and_selected(shell: Shell) -> None:
     assert listing["selected"]["id"] == offer.offer.index
 
     shell.use_account(shell.exchange.forwarder)
-    (row,) = shell("bids", "list", "--state", "sel").rows
+    (row,) = shell("bids", "list", "--state", "Selected").rows
+    assert shell("bids", "list", "--state", "sel").rows == [row]
     assert (row["STATUS"], row["CONTACT"]) == ("Selected", "Sylvia Ship <shipper@demo.example>")
     (bid,) = shell("bids", "list", "--json").objects
     assert bid["amount"] == "1840.50"

@@ -80,7 +80,7 @@ class TestList:
             ["--max-volume", "5"],
             ["--max-weight", "100"],
             ["--limit", "1"],
-            ["--state", "pending", "--limit", "1"],
+            ["--state", "open", "--limit", "1"],
         ],
         ids=" ".join,
     )
