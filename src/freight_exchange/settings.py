@@ -143,6 +143,8 @@ def credentials(
     found = None
     if email is None:
         email = os.environ.get(EMAIL_VARIABLE)
+    if not email and password is None:
+        raise ConfigurationError(f"give email and password, or set {EMAIL_VARIABLE} and {PASSWORD_VARIABLE}")
     if not email or not isinstance(email, str):
         raise ConfigurationError(f"give email as a string, or set {EMAIL_VARIABLE}")
     if password is None or not password.reveal() or not isinstance(password.reveal(), str):

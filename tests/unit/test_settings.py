@@ -139,6 +139,7 @@ class TestCredentials:
         ("email", "password", "named"),
         [
             (None, "x", settings.EMAIL_VARIABLE),
+            (None, None, f"{settings.EMAIL_VARIABLE} and {settings.PASSWORD_VARIABLE}"),
             ("", "x", settings.EMAIL_VARIABLE),
             (5, "x", settings.EMAIL_VARIABLE),
             ("me", None, settings.PASSWORD_VARIABLE),

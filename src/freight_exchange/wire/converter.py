@@ -108,7 +108,7 @@ class RecordShape(Generic[T]):
             Unreadable: A required part of it cannot be read.
         """
         if not isinstance(raw, dict):
-            raise Unreadable("", f"{kind(raw)} where a record is due")
+            raise Unreadable("", f"{kind(raw)} where a record is expected")
         values: dict[str, Any] = {}
         for name, keys in self._keys:
             for key in keys:
@@ -150,7 +150,7 @@ class RecordShape(Generic[T]):
         key = next(key for key in field.keys if raw.get(key) is not None)
         nested = isinstance(values[name], (dict, list))
         if not self._forgiving and (nested or field.required or not isinstance(reason, Misfit)):
-            why = f"{kind(values[name])} where one value is due" if nested else str(reason)
+            why = f"{kind(values[name])} where one value is expected" if nested else str(reason)
             raise Unreadable(key, why, name) from None
         extra[key] = values.pop(name)
 

@@ -141,12 +141,12 @@ def one(data: object, kind: Kind[T]) -> T:
         DecodeError: There is none, more than one, it cannot be read, or the reply reports an error as well.
     """
     if reports_failure(_less_refusal(data, kind.collection)):
-        raise DecodeError(f"an error where {kind.collection!r} is due", raw=excerpt(data))
+        raise DecodeError(f"an error where {kind.collection!r} is expected", raw=excerpt(data))
     found = rows(data, kind)
     if found.broken:
         raise found.broken[0]
     if len(found.records) != 1:
-        raise DecodeError(f"{len(found.records)} records where one is due", path=kind.collection)
+        raise DecodeError(f"{len(found.records)} records where one is expected", path=kind.collection)
     return found.records[0]
 
 
@@ -192,9 +192,9 @@ def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
     if data in (None, {}, [], ""):
         return None
     if not isinstance(data, dict):
-        raise DecodeError(f"{kind_of(data)} where a record or nothing is due", raw=excerpt(data))
+        raise DecodeError(f"{kind_of(data)} where a record or nothing is expected", raw=excerpt(data))
     if reports_failure(data):
-        raise DecodeError("an error where a record or nothing is due", raw=excerpt(data))
+        raise DecodeError("an error where a record or nothing is expected", raw=excerpt(data))
     held = next((data[key] for key in keys if data.get(key)), data)
     try:
         return one({kind.collection: held}, kind)
@@ -242,14 +242,14 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
         return [], []
     if not isinstance(data, dict) or name not in data:
         found = f"an object without {name!r}" if isinstance(data, dict) else kind_of(data)
-        raise DecodeError(f"{found} where {name!r} is due", raw=excerpt(data))
+        raise DecodeError(f"{found} where {name!r} is expected", raw=excerpt(data))
     held = data[name]
     if held is None:
         return [], []
     if isinstance(held, list):
         return [str(place) for place in range(len(held))], held
     if not isinstance(held, dict):
-        raise DecodeError(f"{kind_of(held)} where a collection is due", path=name, raw=excerpt(held))
+        raise DecodeError(f"{kind_of(held)} where a collection is expected", path=name, raw=excerpt(held))
     keys = list(held)
     if _is_record(held):
         return [""], [held]

@@ -55,7 +55,7 @@ def text(value: object, _: object = None) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, Decimal)):
         return str(value)
-    raise ValueError(f"{kind(value)} where text is due")
+    raise ValueError(f"{kind(value)} where text is expected")
 
 
 def number(value: object, _: object = None) -> Decimal | None:
@@ -67,13 +67,13 @@ def number(value: object, _: object = None) -> Decimal | None:
             return Decimal(value)
         raise ValueError("a number beyond any price or measure")
     if not isinstance(value, str):
-        raise ValueError(f"{kind(value)} where a number is due")  # noqa: TRY004  # a record's error, no caller's
+        raise ValueError(f"{kind(value)} where a number is expected")  # noqa: TRY004  # a record's error, no caller's
     stripped = value.strip()
     if not stripped:
         return None
     # `Decimal` alone would take underscores, other scripts' digits and infinity.
     if not NUMERAL.fullmatch(stripped):
-        raise ValueError(f"{format_scalar(value)} where a number is due")
+        raise ValueError(f"{format_scalar(value)} where a number is expected")
     try:
         return EXACT.create_decimal(stripped)
     except ArithmeticError:
@@ -89,7 +89,7 @@ def integer(value: object, _: object = None) -> int | None:
         return None
     # Read as a `Decimal` first: `int("1e30")` fails, and `int(1.5)` would lose the half.
     if exact != exact.to_integral_value() or not -LARGEST_INTEGER < exact < LARGEST_INTEGER:
-        raise ValueError(f"{format_scalar(str(exact))} where a whole number is due")
+        raise ValueError(f"{format_scalar(str(exact))} where a whole number is expected")
     return int(exact)
 
 

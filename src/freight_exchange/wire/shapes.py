@@ -73,7 +73,7 @@ def _offer_parts(raw: Raw, extra: Extra, _: Flaws | None) -> dict[str, object]:
     if rates == []:
         return {"rates": FrozenMapping()}
     if not isinstance(rates, dict):
-        raise Unreadable(fields.RATES, f"{kind(rates)} where a map of fees is due")
+        raise Unreadable(fields.RATES, f"{kind(rates)} where a map of fees is expected")
     fees = {name: _rate(name, fee) for name, fee in rates.items()}
     # A fee without an amount cannot be added up, but its name is information.
     without_amount = {name: rates[name] for name, fee in fees.items() if fee is None}

@@ -170,7 +170,7 @@ def test_digests_of_different_requests_differ(one: bytes, other: bytes) -> None:
 
 
 def broken(raw: Any) -> DecodeError:
-    return DecodeError("text where a number is due", path="raterequests.0.weight", raw=raw)
+    return DecodeError("text where a number is expected", path="raterequests.0.weight", raw=raw)
 
 
 def test_rule_7_unreadable_record_is_one_event_for_each_content() -> None:

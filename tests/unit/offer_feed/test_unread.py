@@ -18,7 +18,7 @@ async def test_unreadable_offer_is_reported_once_and_not_gone() -> None:
     rig = await rig_with((1, 11), (1, 12))
     del rig.service.requests[1][11]
     rig.service.flaws = (
-        DecodeError("text where a number is due", path="offers.0.offer.0.offerAmount", raw={"index": 1}),
+        DecodeError("text where a number is expected", path="offers.0.offer.0.offerAmount", raw={"index": 1}),
     )
     await rig.scan(4)
     assert rig.event_keys[2:] == [("unreadable", 1, None)]

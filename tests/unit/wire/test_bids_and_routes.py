@@ -84,7 +84,7 @@ class TestBids:
         ],
     )
     def test_an_error_beside_the_bid_is_no_bid(self, beside: dict[str, object]) -> None:
-        with pytest.raises(DecodeError, match="an error where 'bid' is due"):
+        with pytest.raises(DecodeError, match="an error where 'bid' is expected"):
             wire.bid({**beside, "bid": self.SUBMITTED})
 
     def test_an_offer_that_cannot_be_read_does_not_fail_the_submission(self) -> None:

@@ -57,9 +57,9 @@ class TestBrokenRecords:
         assert [error.path for error in found.broken] == ["raterequests.0"]
 
     def test_one_needs_exactly_one(self) -> None:
-        with pytest.raises(DecodeError, match="0 records where one is due"):
+        with pytest.raises(DecodeError, match="0 records where one is expected"):
             wire.one({"raterequests": {}}, wire.REQUESTS)
-        with pytest.raises(DecodeError, match="2 records where one is due"):
+        with pytest.raises(DecodeError, match="2 records where one is expected"):
             wire.one({"raterequests": [REQUEST, REQUEST]}, wire.REQUESTS)
         with pytest.raises(DecodeError) as caught:
             wire.one({"raterequests": [{**REQUEST, "weight": "heavy"}]}, wire.REQUESTS)

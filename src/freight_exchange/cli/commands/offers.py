@@ -113,7 +113,7 @@ async def get(exchange: FreightExchange, /, request: int, as_json: bool) -> None
 @json_option
 @click.pass_obj
 def approve(options: GlobalOptions, /, offer: int, yes: bool, as_json: bool) -> None:
-    """Accept OFFER, and see whose it is.
+    """Approve OFFER, and show who made it.
 
     OFFER is the number of the offer. The service gives you and the forwarder each other's contact.
 

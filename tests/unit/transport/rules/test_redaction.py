@@ -161,26 +161,26 @@ class TestClean:
 
     @pytest.mark.parametrize("secret", ["t", "we", "e", "request", "a number", "weight", "0", "'", "."])
     def test_short_secrets_leave_names_and_words_alone(self, secret: str) -> None:
-        error = DecodeError("a list where a number is due", path="raterequests.0.weight", raw={"weight": {}})
+        error = DecodeError("a list where a number is expected", path="raterequests.0.weight", raw={"weight": {}})
         redact_decode_error(error, knowing(secret))
-        assert str(error) == "a list where a number is due at raterequests.0.weight"
+        assert str(error) == "a list where a number is expected at raterequests.0.weight"
         assert error.raw == {"weight": {}}
 
     def test_quoted_names_of_fields_are_not_masked(self) -> None:
-        error = DecodeError("an object without 'raterequests' where 'raterequests' is due")
+        error = DecodeError("an object without 'raterequests' where 'raterequests' is expected")
         redact_decode_error(error, knowing("t", "quest"))
-        assert error.message == "an object without 'raterequests' where 'raterequests' is due"
+        assert error.message == "an object without 'raterequests' where 'raterequests' is expected"
 
     @pytest.mark.parametrize(
         "secret", ["t", CANARY, 'p"q\\é', "it's", "it's\x01", 'it\'s "so"', "tab\there", "\x01\u2028"]
     )
     def test_quotation_in_a_decode_error_is_masked(self, secret: str) -> None:
         error = DecodeError(
-            f"{secret!r} where a number is due", path=f"raterequests.{secret}.weight", raw={secret: secret}
+            f"{secret!r} where a number is expected", path=f"raterequests.{secret}.weight", raw={secret: secret}
         )
         redact_decode_error(error, knowing(secret))
         mark = error.message[0]
-        assert error.message == f"{mark}{MASK}{mark} where a number is due"
+        assert error.message == f"{mark}{MASK}{mark} where a number is expected"
         assert error.path == f"raterequests.{MASK}.weight"
         assert error.raw == {MASK: MASK}
 
@@ -188,7 +188,7 @@ class TestClean:
     @pytest.mark.parametrize("behind", ["", "it's "])
     def test_a_secret_that_a_quotation_cuts_leaves_no_half(self, length: int, behind: str) -> None:
         quoted = repr(f"{behind}{CANARY[:length]}...")
-        error = DecodeError(f"{quoted} where a number is due")
+        error = DecodeError(f"{quoted} where a number is expected")
         redact_decode_error(error, knowing(CANARY))
         assert CANARY[:3] not in error.message
         assert f"{behind}{MASK}" in error.message
@@ -212,15 +212,15 @@ class TestClean:
 
     @pytest.mark.parametrize("secret", ["0", "no", "false", "failed"])
     def test_a_secret_that_is_a_word_of_replies_and_no_key_is_masked(self, secret: str) -> None:
-        error = DecodeError(f"{secret!r} where a number is due")
+        error = DecodeError(f"{secret!r} where a number is expected")
         redact_decode_error(error, knowing(secret))
-        assert error.message == f"'{MASK}' where a number is due"
+        assert error.message == f"'{MASK}' where a number is expected"
 
     @given(st.text(min_size=1, max_size=8).filter(lambda secret: "*" not in secret), st.text(max_size=20))
     def test_no_quotation_carries_it_through(self, secret: str, around: str) -> None:
-        error = DecodeError(f"{around + secret + around!r} where a number is due")
+        error = DecodeError(f"{around + secret + around!r} where a number is expected")
         redact_decode_error(error, knowing(secret))
-        quoted = error.message.removesuffix(" where a number is due").replace(MASK, "\n")
+        quoted = error.message.removesuffix(" where a number is expected").replace(MASK, "\n")
         assert repr(secret)[1:-1] not in quoted[1:-1]
 
 
