@@ -37,6 +37,7 @@ def scan(began: Reading, window: int = 21_600) -> ActiveScan:
         is_silent=False,
         is_first=False,
         watermark=STATE.watermark,
+        gap_until=STATE.gap_until,
         began=began,
         started=0.0,
         scanner=Scanner(PageSizes()),

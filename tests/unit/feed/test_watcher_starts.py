@@ -168,6 +168,25 @@ async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_reported_to_its_e
     assert timedelta(days=2) < second.until - first.since < timedelta(days=2, hours=1)
 
 
+async def test_rule_10_a_gap_that_opens_within_a_scan_is_reported_once(store: Store) -> None:
+    """The watermark is then at the beginning of that scan, before the time that the service lists no longer."""
+    service = Service(clamp=2)
+    rig = await live(service, store)
+    await anyio.sleep(2 * DAY)
+    service.publish(*range(5))
+
+    def sleep_once(page: int) -> None:
+        if page == 1:
+            service.on_page = lambda _: None
+            rig.clock.wall += 6 * DAY
+
+    service.on_page = sleep_once
+    await rig.scan(3)
+    assert service.windows[0] == WIDEST
+    (gap,) = [event for event in rig.events if isinstance(event, Gap)]
+    assert timedelta(days=3) < gap.until - gap.since < timedelta(days=3, minutes=30)
+
+
 async def test_wall_clock_that_is_set_back_after_a_restart_of_the_machine_makes_no_gap(store: Store) -> None:
     """Once a run has begun, steady clocks count, though no scan is complete yet."""
     service = Service(clamp=2)

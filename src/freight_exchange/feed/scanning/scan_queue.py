@@ -153,6 +153,7 @@ class ScanQueue:
             is_silent=plan.is_silent,
             is_first=plan.is_first,
             watermark=state.watermark,
+            gap_until=state.gap_until,
             began=self._clock.read(),
             started=anyio.current_time(),
             scanner=Scanner(

@@ -35,6 +35,7 @@ class ActiveScan:
         is_silent: Whether requests that it sees for the first time make no events.
         is_first: Whether it belongs to the first scan.
         watermark: The watermark at its start.
+        gap_until: End of the last reported gap at its start, if no scan had covered the time after it.
         began: When its first page was sent.
         started: Time of its first attempt on the loop's clock.
         scanner: Its place in the listing.
@@ -61,6 +62,7 @@ class ActiveScan:
     is_silent: bool
     is_first: bool
     watermark: Watermark
+    gap_until: float | None
     began: Reading
     started: float
     scanner: Scanner[RateRequest]
