@@ -152,7 +152,7 @@ class Trial:
 
     def _delay_offer(self, replica: FaultedReplica) -> None:
         self._armed_until = time.monotonic() + ARMED
-        replica.delay_offer(self._count_delayed)
+        replica.delay_offer(self._count_delayed, self._armed_until)
 
     def _aim(self) -> None:
         """Freeze all replicas but one at a moment of their next offers, until that one has made all offers."""

@@ -140,8 +140,8 @@ class FaultedReplica:
         fault()
         self._service_flows_at = now + self._random.uniform(*_DISTURBANCE)
 
-    def delay_offer(self, on_caught: Callable[[], None]) -> None:
-        """Kill or freeze it as soon as its next offer has left, and deliver the offer some seconds later."""
+    def delay_offer(self, on_caught: Callable[[], None], ends: float) -> None:
+        """Kill or freeze it as soon as its next offer has left, if it comes in time, and deliver that seconds later."""
         end, delay = self._random.choice((self.kill, self.freeze)), self._random.uniform(*_DELAY)
 
         def caught() -> None:
@@ -149,7 +149,7 @@ class FaultedReplica:
             self.critical_until = time.monotonic() + delay
             on_caught()
 
-        self.service.delay(_SUBMIT, delay, caught)
+        self.service.delay(_SUBMIT, delay, caught, until=ends)
 
     def freeze_at(self, point: str, may_wake: Callable[[], bool], ends: float) -> None:
         """Freeze it at its next visit of a point of an offer, if that comes in time, until it may wake."""

@@ -35,6 +35,7 @@ class TcpProxy:
         self._flows.set()
         self._drips = False
         self._delay: tuple[bytes, float, Callable[[], None]] | None = None
+        self._delay_until = 0.0
         self._sockets: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
@@ -58,9 +59,16 @@ class TcpProxy:
         for one in [*self._sockets]:
             _abort(one)
 
-    def delay(self, pattern: bytes, seconds: float, on_caught: Callable[[], None]) -> None:
-        """Delay the next bytes of a client that have a pattern, as a slow gateway does, even if the client dies."""
-        self._delay = (pattern, seconds, on_caught)
+    def delay(self, pattern: bytes, seconds: float, on_caught: Callable[[], None], *, until: float) -> None:
+        """Delay the next bytes of a client that have a pattern, as a slow gateway does, even if the client dies.
+
+        Args:
+            pattern: What the bytes have.
+            seconds: The delay.
+            on_caught: Called when they came.
+            until: Time until which they may come: later ones may have been held elsewhere already.
+        """
+        self._delay, self._delay_until = (pattern, seconds, on_caught), until
 
     def close(self) -> None:
         """End the proxy and its connections."""
@@ -93,7 +101,8 @@ class TcpProxy:
                     self._flows.wait()
                     if from_client and _has_left(source):
                         break
-                if from_client and self._delay is not None and self._delay[0] in data:
+                is_in_time = time.monotonic() <= self._delay_until
+                if from_client and is_in_time and self._delay is not None and self._delay[0] in data:
                     _, seconds, on_caught = self._delay
                     self._delay = None
                     data += _rest(source)
