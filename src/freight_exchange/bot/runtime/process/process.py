@@ -205,32 +205,35 @@ async def _main(
         await stop.wait()
         limit_end(HUNG_STATUS)
 
-    def on_signal(number: int) -> bool:
+    def on_signal(number: int) -> None:
         nonlocal last_received
-        previous, last_received = last_received, Received(number, time.monotonic())
-        if last_received.repeats(previous):
-            return False
+        latest = Received(number, time.monotonic())
+        if latest.repeats(last_received):
+            return
+        last_received = latest
         if received:
             # A thread, for example, ignores cancellation.
             watchdog.set_deadline(_GRACE, 128 + number)
         else:
             limit_end(HUNG_STATUS)
         received.append(number)
-        return True
 
     async def handle_signals() -> None:
         with receive_signals(*_SIGNALS) as signals:
             for number in _SIGNALS:
                 _handle_at_once(number, on_signal)
             is_handling.set()
+            is_draining = False
             async for number in signals:
                 if len(received) > 1:
                     _logger.warning("second signal: the process ends at once")
                     ended_by.append(received[1])
                     tasks.cancel_scope.cancel()
                     return
-                _logger.info("received %s: draining", signal.Signals(number).name)
-                program.stop()
+                if not is_draining:
+                    _logger.info("received %s: draining", signal.Signals(number).name)
+                    program.stop()
+                    is_draining = True
 
     is_handling = anyio.Event()
     with unwrap_errors():
@@ -244,15 +247,13 @@ async def _main(
     return ended_by[0] if ended_by else None
 
 
-def _handle_at_once(number: signal.Signals, on_signal: Callable[[int], bool]) -> None:
-    """Handle a signal also while a handler blocks the event loop, which then receives none.
-
-    `on_signal` returns whether the loop receives it.
-    """
+def _handle_at_once(number: signal.Signals, on_signal: Callable[[int], None]) -> None:
+    """Handle a signal also while a handler blocks the event loop, which then receives none."""
     loop_handler = signal.getsignal(number)
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if on_signal(number) and callable(loop_handler):
+        on_signal(number)
+        if callable(loop_handler):
             loop_handler(number, frame)
 
     signal.signal(number, handle)
