@@ -133,6 +133,10 @@ class WindowWalk(Generic[T]):
         if self._probe is not None:
             self._continue_probe(self._probe, keys)
             return
+        if self._is_rest_of_first(keys):
+            # The first page lists rows twice: the next one begins behind all of its rows.
+            self.size = len(now.first)
+            return
         page = frozenset(keys)
         if page == now.page_before and page and not now.descending:
             self._see_again()
@@ -179,7 +183,19 @@ class WindowWalk(Generic[T]):
     def _start_climb(self) -> None:
         self._rounds += 1
         self.number, self.size = 0, self._first_size
-        self._round = _Round(full=self.size)
+        self._round: _Round = _Round(full=self.size)
+
+    @property
+    def _has_twins(self) -> bool:
+        """`True` if the first page lists a row twice, and is shorter than requested."""
+        first = self._round.first
+        return len({*first}) < len(first) < self._first_size
+
+    def _is_rest_of_first(self, keys: list[Hashable]) -> bool:
+        """Return whether this second page holds rows of the first only, because its size counts equal rows once."""
+        now = self._round
+        is_small_second = self.number == 1 and not now.descending and self.size < len(now.first)
+        return is_small_second and self._has_twins and bool(keys) and {*keys} <= {*now.first}
 
     def _step_up(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
         # A row that comes twice in a page counts once, and does not show the end.
@@ -256,6 +272,9 @@ class WindowWalk(Generic[T]):
             self.ended = True
             return
         now = self._round
+        if self.number == 1 and not last_page and self._has_twins:
+            # A row that comes twice counts once, and the page was not cut.
+            now.full = len({*now.first})
         now.descending = True
         now.seen = {*last_page}
         now.moved = False

@@ -65,3 +65,31 @@ def test_a_row_that_is_listed_on_two_pages_does_not_keep_a_walk_from_its_end() -
         reading.take(Rows(tuple(page)))
     assert found == {*listing}
     assert not reading.is_unstable
+
+
+@pytest.mark.parametrize("longest", [0, 40])
+@pytest.mark.parametrize("listing", [[0, 0], [0, 0, 1], [0, 1, 1, 2], [0, 0, 1, 1, 2, 2], [*range(5), *range(5)]])
+def test_a_listing_of_one_page_that_holds_rows_twice_costs_no_round_more(listing: list[int], longest: int) -> None:
+    sizes = PageSizes()
+    sizes.saw("operation", longest)
+    reading: WindowWalk[int] = WindowWalk("operation", sizes, 1000, lambda row: row)
+    requests = 0
+    while not reading.ended:
+        page = listing[reading.number * reading.size :][: reading.size]
+        reading.take(Rows(tuple(page)))
+        requests += 1
+    assert requests <= 4
+
+
+@pytest.mark.parametrize("stride", ["clamped", "asked"])
+def test_a_page_that_was_cut_among_rows_that_come_twice_is_followed_by_the_next(stride: str) -> None:
+    listing = [row for row in range(12) for _ in (0, 1)]
+    reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
+    found: set[int] = set()
+    while not reading.ended:
+        size = min(reading.size, 10)
+        start = reading.number * (size if stride == "clamped" else reading.size)
+        page = listing[start:][:size]
+        found.update(page)
+        reading.take(Rows(tuple(page)))
+    assert found == {*listing}
