@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from tests.model.servers.drawing import Session
 from tests.model.servers.hand_made import FIRST, SECOND, THIRD, WIDEST, HandMadeRun
 from tests.model.servers.quirks import Quirks
+from tests.model.servers.run import EPOCH
 
 TURN = ("carbonFootprint",)
 RELEASES = Quirks(releases=True)
@@ -83,22 +85,35 @@ def test_update_is_repeated_unless_that_field_and_nothing_else_turned() -> None:
     assert turns(TURN, changed=()) == [""]
 
 
-def test_field_may_have_turned_back_with_a_change_of_the_schema() -> None:
-    run = listed(RELEASES)
-    run.report(600.0, "SchemaChanged", None, None)
+def turned_back(*between: float, newer: bool = True, index: int = 1, found: float = 300.0, **changes: Any) -> list[str]:
+    """Return the excuses for an update of request 1 with the fields of its last event, and listings between them.
+
+    That event is handed out at 600; with `found`, it was found before.
+    """
+    run = HandMadeRun(RELEASES, **changes)
+    run.market.publish(100.0, FIRST)
+    run.market.publish(100.0, FIRST)
+    run.listing(300.0, 345, 1)
+    moment = datetime.fromtimestamp(EPOCH + found, UTC)
+    run.report(600.0, "new", 1, observed=(moment, moment))
+    for at in between:
+        run.listing(at, 345, index, newer=newer)
     run.listing(900.0, 345, 1)
-    run.report(900.0, "updated", 1, changed=TURN)
-    assert run.finds == [("repeated", FIELD)]
-
-
-def test_run_after_one_that_no_longer_reported_the_field_may_report_it() -> None:
-    run = listed(RELEASES)
-    run.report(600.0, "updated", 1, changed=TURN, session=1)
     run.report(900.0, "updated", 1, changed=TURN, session=1)
-    assert excuses(run, "repeated") == [FIELD, ""]
-    run = listed(RELEASES)
-    run.report(600.0, "updated", 1, changed=TURN, session=1, observed=run.log.reported[0].observed)
-    assert excuses(run, "repeated") == [""]
+    return excuses(run, "repeated")
+
+
+def test_field_turned_back_if_a_listing_between_two_events_showed_the_request_the_other_way() -> None:
+    assert turned_back(700.0) == [FIELD]
+    assert turned_back() == [""]
+    assert turned_back(700.0, newer=False) == [""]
+    assert turned_back(700.0, index=2) == [""]
+
+
+def test_event_that_is_handed_out_late_was_found_before_the_field_turned() -> None:
+    assert turned_back(400.0) == [FIELD]
+    assert turned_back(400.0, found=500.0) == [""]
+    assert turned_back(700.0, found=500.0, wall_jumps=((650.0, -3600.0),)) == [FIELD]
 
 
 def test_schema_changes_five_times_in_a_run_at_most() -> None:

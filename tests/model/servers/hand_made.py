@@ -11,7 +11,7 @@ from tests.model.servers.drawing import Session, draw
 from tests.model.servers.judge import judge
 from tests.model.servers.market import Content, Market
 from tests.model.servers.quirks import Quirks
-from tests.model.servers.run import Claim, Log, Reported
+from tests.model.servers.run import EPOCH, Claim, Log, Reported
 from tests.model.servers.server import Served, StrangeServer
 
 __all__ = ["FIRST", "SECOND", "THIRD", "HandMadeRun"]
@@ -41,9 +41,17 @@ class HandMadeRun:
         self.server = StrangeServer(self.market, self.quirks, 1)
         self._changes: dict[str, Any] = {"names": (), "start": start, "end": 30_000.0, "pauses": 0.0, **changes}
 
-    def listing(self, at: float, window: int, *indexes: int, as_of: float | None = None, offset: int = 0) -> None:
+    def listing(
+        self,
+        at: float,
+        window: int,
+        *indexes: int,
+        as_of: float | None = None,
+        offset: int = 0,
+        newer: bool = False,
+    ) -> None:
         """Add a listing that shows these requests, as they were then, or at `as_of`."""
-        self._serve(at, "listing", {"secondsSinceUpdate": window, "offset": offset}, indexes, as_of)
+        self._serve(at, "listing", {"secondsSinceUpdate": window, "offset": offset}, indexes, as_of, newer=newer)
 
     def look_up(self, at: float, index: int, *, finds: bool = False, as_of: float | None = None) -> None:
         """Add a look-up of one request, in the widest window."""
@@ -56,7 +64,7 @@ class HandMadeRun:
 
     def report(self, at: float, kind: str, index: int | None, content: Content | None = FIRST, **more: Any) -> None:
         """Add an event of the watcher."""
-        moment = datetime.fromtimestamp(at, UTC)
+        moment = datetime.fromtimestamp(EPOCH + at, UTC)
         self.log.reported.append(Reported(at, kind, index, content, False, (moment, moment), False, ""))
         self.log.reported[-1] = attrs.evolve(self.log.reported[-1], **more)
 
@@ -80,7 +88,16 @@ class HandMadeRun:
         schedule = attrs.evolve(draw(1, ("texts",)), **whole)
         return [(find.kind, find.excuse) for find in judge(schedule, self.log, self.server)]
 
-    def _serve(self, at: float, call: str, body: dict[str, Any], indexes: tuple[int, ...], as_of: float | None) -> None:
+    def _serve(
+        self,
+        at: float,
+        call: str,
+        body: dict[str, Any],
+        indexes: tuple[int, ...],
+        as_of: float | None,
+        *,
+        newer: bool = False,
+    ) -> None:
         moment = at if as_of is None else as_of
         rows = {index: self.market.rows(moment)[index].content for index in indexes}
-        self.server.served.append(Served(at, call, body, False, rows, as_of=moment))
+        self.server.served.append(Served(at, call, body, False, rows, as_of=moment, newer=newer))

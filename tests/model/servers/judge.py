@@ -15,7 +15,7 @@ from tests.model.servers.find import Find
 from tests.model.servers.history import History
 from tests.model.servers.market import Version
 from tests.model.servers.replies import SLACK, loudest_hour
-from tests.model.servers.run import Log, Reported
+from tests.model.servers.run import EPOCH, Log, Reported
 from tests.model.servers.server import StrangeServer
 from tests.model.servers.unseen import Unseen
 
@@ -128,13 +128,16 @@ class _Judge(History):
         return self.turns[index, run] <= _TURNS and (before is None or self._has_turned(event, before))
 
     def _has_turned(self, event: Reported, before: Reported) -> bool:
-        """Return whether the field came or went between two events, with a change of the schema or in an earlier run.
+        """Return whether the field came or went in a request between two events: what it had, or a listing in between.
 
-        A run does not report a field that has come and gone often enough.
+        A turn with a change of the schema, or of a field that has turned often enough, is no event of the request: the
+        turn back may be the first one that is. Events that are handed out together were found one by one, by the wall
+        clock.
         """
-        is_silent = any(t.kind == "SchemaChanged" and before.at <= t.at <= event.at for t in self.log.reported)
-        is_later_run = before.session != event.session and before.observed != event.observed
-        return event.fields != before.fields or is_silent or is_later_run
+        found = math.inf if before.observed is None else before.observed[1].timestamp() - EPOCH
+        later = (s for s in self.listings(event.at) if s.at > before.at or self.schedule.wall(s.at) > found)
+        is_turned = any(event.index in s.rows and s.newer != (_RELEASE in before.fields) for s in later)
+        return event.fields != before.fields or is_turned
 
     def _run_that_found(self, event: Reported) -> int:
         """The run of the watcher that found an event: the last one that had read a listing when it was handed out."""

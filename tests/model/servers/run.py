@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 import anyio
@@ -21,9 +21,10 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import virtual_time_options
 
-__all__ = ["Claim", "Log", "Reported", "watch"]
+__all__ = ["EPOCH", "Claim", "Log", "Reported", "watch"]
 
-_EPOCH = 1_800_000_000.0
+EPOCH: Final = 1_800_000_000.0
+"""Beginning of a schedule by the watcher's wall clock."""
 
 
 @attrs.frozen
@@ -88,7 +89,7 @@ class _Clock:
 
     def read(self) -> Reading:
         now = anyio.current_time()
-        wall = _EPOCH + self._schedule.wall(now)
+        wall = EPOCH + self._schedule.wall(now)
         return Reading(run=self._run, loop=now, boot_id=self._boot, boot=now + 1000, wall=wall)
 
 

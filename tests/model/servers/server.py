@@ -32,6 +32,7 @@ class Served:
         failed: Whether the reply was no success.
         rows: What it showed.
         as_of: The moment of the data that it showed.
+        newer: Whether its records had the field of a newer release.
     """
 
     at: float
@@ -41,6 +42,7 @@ class Served:
     rows: dict[int, Content]
     note: str = ""
     as_of: float = 0.0
+    newer: bool = False
 
 
 class StrangeServer:
@@ -55,9 +57,10 @@ class StrangeServer:
         self.quirks = quirks
         self.served: list[Served] = []
         self._draw = random.Random(f"server {seed}")
-        self._cache: dict[str, tuple[float, float, str, dict[int, Content]]] = {}
+        self._cache: dict[str, tuple[float, float, bool, str, dict[int, Content]]] = {}
         self._tokens = 0
         self._as_of = 0.0
+        self._newer = False
 
     def transport(self) -> httpx.AsyncBaseTransport:
         return httpx.MockTransport(self._handle)
@@ -81,7 +84,7 @@ class StrangeServer:
             return await self._fail(request, kind)
         self._as_of = now
         text, rows = self._answer(now, call, path, body, request)
-        self.served.append(Served(now, call, body, False, rows, as_of=self._as_of))
+        self.served.append(Served(now, call, body, False, rows, as_of=self._as_of, newer=self._newer))
         await anyio.sleep(latency / 2)
         status = 401 if text.startswith('{"Unauthorized"') else 400 if text.startswith('{"message"') else 200
         return httpx.Response(status, text=text, headers={"Content-Type": "application/json"})
@@ -132,10 +135,10 @@ class StrangeServer:
         relevant = body if cache.key == "body" else {key: body[key] for key in body if key != "secondsSinceUpdate"}
         key = path + json.dumps(relevant, sort_keys=True)
         if key in self._cache and now - self._cache[key][0] < cache.ttl:
-            _, self._as_of, text, rows = self._cache[key]
+            _, self._as_of, self._newer, text, rows = self._cache[key]
             return text, rows
         text, rows = self._compute(now, call, body)
-        self._cache[key] = now, self._as_of, text, rows
+        self._cache[key] = now, self._as_of, self._newer, text, rows
         return text, rows
 
     def _compute(self, now: float, call: str, body: dict[str, Any]) -> tuple[str, dict[int, Content]]:
@@ -216,8 +219,8 @@ class StrangeServer:
     def _render(self, rows: list[Row], form: str) -> str:
         text = self.quirks.texts == "always" or (self.quirks.texts == "at times" and self._draw.random() < 0.5)
         upper = self.quirks.cases == "always" or (self.quirks.cases == "at times" and self._draw.random() < 0.5)
-        newer = self.quirks.releases and self._draw.random() < 0.5
-        records = [_record(row, text=text, upper=upper, newer=newer) for row in rows]
+        self._newer = self.quirks.releases and self._draw.random() < 0.5
+        records = [_record(row, text=text, upper=upper, newer=self._newer) for row in rows]
         if form == "null" and not records:
             return '{"raterequests": null}'
         if form == "list":
