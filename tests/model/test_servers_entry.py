@@ -50,6 +50,25 @@ def test_reply_that_a_cache_kept_for_another_window_lists_a_request_as_if_it_was
     assert reported(standing(), 300.0, 250, as_of=0.5) == [""]
 
 
+def cut_short(
+    quirks: Quirks = PAGES, *, window: int = 66, page: int = 1, kept: bool = True, lists: int = 0
+) -> list[str]:
+    """Return the excuses for request 1, which the first scan may have lacked for a second page kept from a window."""
+    run = standing(quirks, listed=4.0)
+    run.listing(1.5, window, offset=1)
+    run.listing(3.0, WIDEST, *(1,) * lists, offset=page, as_of=1.5 if kept else None)
+    return reported(run, 300.0, WIDEST)
+
+
+def test_page_that_a_cache_kept_for_a_later_window_may_end_the_first_scan_before_a_request() -> None:
+    assert cut_short() == ["a cache that answers every window alike"]
+    assert cut_short(Quirks()) == [""]
+    assert cut_short(window=1800) == [""]
+    assert cut_short(page=2) == [""]
+    assert cut_short(kept=False) == [""]
+    assert cut_short(lists=1) == [""]
+
+
 def test_request_that_the_first_scan_listed_is_not_new_in_a_kept_reply() -> None:
     run = HandMadeRun(PAGES)
     run.market.publish(-2000.0, FIRST)

@@ -10,7 +10,7 @@ from tests.model.servers.history import History
 from tests.model.servers.market import Content, Row
 from tests.model.servers.replies import SLACK, begins, first_alike
 from tests.model.servers.run import Log
-from tests.model.servers.server import StrangeServer
+from tests.model.servers.server import Served, StrangeServer
 from tests.model.servers.unseen import Unseen
 
 __all__ = ["Entry"]
@@ -53,7 +53,7 @@ class Entry(History):
 
     def excuse_for_new(self, index: int, at: float) -> str:
         """Return why replies showed a request that stood before as if it was published later, or nothing."""
-        if self.was_kept_for_a_later_window(index):
+        if self.was_kept_for_a_later_window(index) or self.was_kept_from_a_later_window(index):
             return "a cache that answers every window alike"
         if self.clocks.may_have_slept(index):
             return "a wall clock that was set: all of a window may be later than the entry"
@@ -69,6 +69,29 @@ class Entry(History):
         if first is None or not self.schedule.quirks.has_cache_of_pages:
             return False
         return first.as_of < first.at and begins(first) >= self.began - SLACK
+
+    def was_kept_from_a_later_window(self, index: int) -> bool:
+        """Return whether the whole first scan lacked a request, with a page kept for a window without the request.
+
+        Such a page may be empty, or short, and so end the scan before the pages that list the request.
+        """
+        row = self.row(index)
+        pages = self.listings(self.began if self.log.listed is None else self.log.listed)
+        if not self.schedule.quirks.has_cache_of_pages or row is None or any(index in s.rows for s in pages):
+            return False
+        return any(
+            kept.as_of == page.as_of < page.at
+            and kept.body == page.body | {"secondsSinceUpdate": kept.body["secondsSinceUpdate"]}
+            and self._reaches(page, row)
+            and not self._reaches(kept, row)
+            for page in pages
+            for kept in pages
+        )
+
+    def _reaches(self, listing: Served, row: Row) -> bool:
+        """Return whether the window of a listing, as the service counts it, contains the last update of a request."""
+        window = self.server.counted_window(int(listing.body["secondsSinceUpdate"]))
+        return row.stamp >= self.schedule.quirks.service_clock(listing.at) - window
 
     def was_hidden(self, index: int) -> bool:
         """Return whether a failure, or a cache of shuffled pages, hid a request from the whole first scan."""
