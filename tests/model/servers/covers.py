@@ -9,8 +9,8 @@ from tests.model.servers.drawing import Schedule
 from tests.model.servers.entry import Entry
 from tests.model.servers.find import Find
 from tests.model.servers.history import History
-from tests.model.servers.market import Content
-from tests.model.servers.replies import ALLOWANCE, SLACK, TURN
+from tests.model.servers.market import Content, Version
+from tests.model.servers.replies import ALLOWANCE, SLACK, TURN, begins
 from tests.model.servers.run import Claim, Log
 from tests.model.servers.server import StrangeServer
 
@@ -50,9 +50,34 @@ class Covers(History):
             handed_out = self._handed_out(claim.at)
             if version.until > handed_out and self._known(index, handed_out) != version.content:
                 text = f"covered {claim.since:.0f} at {claim.at:.0f} ({claim.tier}): {version}"
-                excuse = "fewer rows in a page than there were" if self._is_cut(index, version.since, claim) else ""
+                excuse = self._excuse(index, version, claim)
                 found.append(Find("claim", index, claim.at, text, excuse))
         return found
+
+    def _excuse(self, index: int, version: Version, claim: Claim) -> str:
+        if self._is_cut(index, version.since, claim):
+            return "fewer rows in a page than there were"
+        if self._is_kept_in_another_order(index, version, claim):
+            return "a cache of pages in different orders"
+        return ""
+
+    def _is_kept_in_another_order(self, index: int, version: Version, claim: Claim) -> bool:
+        """Return whether no listing up to a claim shows a state, and its pages were kept, each in another order.
+
+        Each round through such pages reads the same replies. They may hold a row twice and another one never, as those
+        of a service that lists a row twice do.
+        """
+        if not self.schedule.quirks.shuffled:
+            return False
+        listings = [s for s in self.listings(claim.at) if s.at >= version.since]
+        if any(s.rows.get(index) == version.content for s in listings):
+            return False
+        scan = [s for s in listings if s.at >= claim.at - SLACK and begins(s) <= version.since]
+        is_kept = any(s.body == t.body and s.as_of == t.as_of < s.at for t in scan for s in scan)
+        has_twice = any(
+            s.body["offset"] != t.body["offset"] and s.rows.keys() & t.rows.keys() for t in scan for s in scan
+        )
+        return is_kept and has_twice
 
     def _is_cut(self, index: int, since: float, claim: Claim) -> bool:
         """Return whether a listing ended without a request, with a page as long as the server's pages are since lately.
