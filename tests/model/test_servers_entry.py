@@ -169,3 +169,26 @@ def test_failure_that_hides_the_update_from_the_scan_that_decides() -> None:
     assert published(failing, 300, 690) == [""]
     later = Quirks(empties=(attrs.evolve(FAILURE, span=Span(450.0, 650.0)),))
     assert published(later, 410, hides=True) == [""]
+
+
+def returned(*, gone: float = 200.0, window: int = 410, late: bool = False, start: str = "now") -> list[str]:
+    """Return the excuses for request 1 of the first scan, which is gone for a time and comes back as it was."""
+    run = HandMadeRun(start=start, listed=100.0)
+    run.listing(0.5, WIDEST)
+    run.market.publish(50.0, FIRST)
+    row = run.market.rows(50.0)[1]
+    run.listing(60.0, WIDEST, 1)
+    run.market.remove(gone, 1)
+    run.listing(400.0, window, *(1,) * (gone > 400.0))
+    run.market.put_back(500.0, row)
+    run.listing(700.0, WIDEST, 1)
+    run.listing(8000.0, 345, *(1,) * late)
+    return excuses(run, "missed")
+
+
+def test_update_during_the_first_scan_that_is_gone_by_the_scan_that_decides() -> None:
+    assert returned() == [UNDECIDED]
+    assert returned(gone=450.0) == [""]
+    assert returned(window=345) == [""]
+    assert returned(late=True) == [""]
+    assert returned(start="backfill") == [""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from tests.model.servers.clocks import Clocks
@@ -130,18 +131,35 @@ class Entry(History):
         if self.log.listed is None or updated <= self.began:
             return False
         first = first_alike([v for v in self.versions(index) if self.began < v.since <= updated], index, listings)
-        if first.until < updated and all(index not in s.rows or begins(s) <= self.began + _HOUR for s in listings):
+        is_undone = first.until < updated and all(
+            index not in s.rows or begins(s) <= self.began + _HOUR for s in listings
+        )
+        if is_undone:
             listings, updated = [s for s in listings if s.at < first.until], first.since
         if updated > self.log.listed or any(index in s.rows for s in listings if s.at < updated):
             return False
         if any(index in s.rows and begins(s) > self.began for s in listings):
             return False
         stamp = self.market.rows(updated)[index].stamp
-        if self.was_hidden_when_decided(index, updated):
+        if self.was_hidden_when_decided(index, updated) or (is_undone and self._was_gone_when_decided(index)):
             return True
         scans = (s.at for s in listings if s.at >= updated)
         least = (quirks.service_clock(at) - self.server.counted_window(int(at - self.began)) for at in scans)
         return all(stamp < since for since in least)
+
+    def _was_gone_when_decided(self, index: int) -> bool:
+        """Return whether a request that the first scan listed was gone by the scan after it.
+
+        That one looks back to the entry: as it lacks the request, the request may have stood before.
+        """
+        first = self._deciding_scan()
+        return bool(first) and all(self.is_true(index, None, s.as_of) and index not in s.rows for s in first)
+
+    def _deciding_scan(self) -> list[Served]:
+        """Return the pages of the first scan since the entry was complete that looks back to it."""
+        listed = math.inf if self.log.listed is None else self.log.listed
+        after = [s for s in self.listings() if s.at > listed and begins(s) <= self.began]
+        return [s for s in after if s.at < after[0].at + _SCAN]
 
     def was_hidden_when_decided(self, index: int, updated: float) -> bool:
         """Return whether a failure hid an update during the first scan from the scan after it.
@@ -151,8 +169,7 @@ class Entry(History):
         listed = self.log.listed
         if listed is None or not self.began < updated <= listed:
             return False
-        after = [s for s in self.listings() if s.at > listed and begins(s) <= self.began]
-        first = [s for s in after if s.at < after[0].at + _SCAN]
+        first = self._deciding_scan()
         later = (s for s in self.listings() if s.at > listed and begins(s) > self.began)
         is_hidden = bool(first) and all(self.unseen.is_hidden(index, s.at) for s in first)
         return is_hidden and not any(index in s.rows for s in later)
