@@ -146,7 +146,7 @@ def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], Stat
     The clock that advanced most counts: steady clocks stop in a machine that is suspended. A false gap costs an
     acknowledgement; a gap that is not reported costs the updates in it.
     """
-    since = state.watermark.time - state.allowance if state.gap_until is None else state.gap_until
+    since = max(state.watermark.time - state.allowance, -math.inf if state.gap_until is None else state.gap_until)
     now, furthest = state.watermark.time_at(reading), state.watermark.time + state.watermark.most(reading)
     now = max(now, furthest) if math.isfinite(furthest) else now
     lost = now - WIDEST
