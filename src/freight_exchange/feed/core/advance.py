@@ -118,7 +118,7 @@ def with_watermark(state: State, scan: ActiveScan) -> State:
     if scan.began.run == reading.run and scan.began.loop < reading.loop:
         return state
     watermark = Watermark(state.watermark.time_at(scan.began), scan.began)
-    # A gap that opened since lies after the new watermark, and is reported already.
+    # A gap that was reported since the scan began may end after the new watermark.
     gap_until = None if state.gap_until == scan.gap_until else state.gap_until
     return attrs.evolve(state, watermark=watermark, clock_lags=clock_lags(state, scan.began), gap_until=gap_until)
 

@@ -38,7 +38,7 @@ class Pacer:
         extra: Returns how many requests successful calls have sent beyond one each, since it was last called.
 
     Attributes:
-        interval: The same.
+        interval: Seconds from one scan to the next.
         due: When the next scan is due, by the loop's clock.
         quiet_until: Time on the loop's clock until which nothing at all is sent.
         failures: Requests that failed in a row, less those that were repeated at once.
