@@ -473,7 +473,7 @@ MUTATIONS: Final = (
     one(
         "3 what an ignored offset hides is taken to be absent",
         "feed/scanning/journal.py",
-        "if is_complete and state.is_primed and not scan.scanner.offset_ignored:",
+        "if is_complete and state.is_listed and not scan.scanner.offset_ignored:",
         "if is_complete and state.is_primed:",
         "tests/unit/feed/test_watcher_honesty.py",
     ),

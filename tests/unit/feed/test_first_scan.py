@@ -240,6 +240,35 @@ async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: 
     assert sorted(rig.event_keys) == [("new", index) for index in range(101, 107)]
 
 
+async def test_scan_that_lacks_much_decides_nothing(store: Store) -> None:
+    service = Service(clamp=10, latency=5.0)
+    service.publish(*range(1, 61), age=DAY)
+    rig = Rig(service, store=store)
+
+    def publish_at_the_end(number: int) -> None:
+        # The first scan reads the pages forward and then back: only its last one lists these.
+        if number == 1 and any(page == 5 for page, _, _ in service.pages):
+            service.publish(*range(101, 107))
+
+    service.on_page = publish_at_the_end
+    await rig.poller.prime()
+    while rig.journal.state.stage != "settling":
+        assert not rig.journal.state.is_primed
+        service.publish(*range(201, 211), notes=str(anyio.current_time()))
+        await rig.scan()
+    service.on_page = lambda number: None
+    # A failure hides most of what was updated recently.
+    hidden = {index: service.requests.pop(index) for index in (*range(101, 107), *range(201, 209))}
+    await rig.scan_for(HOUR / 2)
+    assert rig.journal.state.stage == "settling"
+    service.requests |= hidden
+    await rig.scan_for(HOUR)
+    assert rig.journal.state.is_primed
+    kinds = Counter(rig.event_keys)
+    assert all(kinds["new", index] == 1 for index in (*range(101, 107), *range(201, 211)))
+    assert not any(kind == "withdrawn" for kind, _ in kinds)
+
+
 async def test_request_that_only_the_first_scan_saw_updated_is_reported_as_withdrawn(store: Store) -> None:
     service = Service(clamp=10)
     service.publish(*range(1, 31), age=DAY)

@@ -7,7 +7,8 @@ A feed delivers events before its first scan is complete. Until then these scans
 
 What the first scan of `start="now"` sees for the first time may have been there before the feed was entered, or may
 have been published since. It stays `UNDECIDED` until a narrow scan that begins an allowance later: listed there, it was
-updated after the feed was entered and is reported as new; otherwise it belongs to the baseline.
+updated after the feed was entered and is reported as new; otherwise it belongs to the baseline. A scan that lacks much
+of what it should list decides nothing.
 """
 
 from __future__ import annotations

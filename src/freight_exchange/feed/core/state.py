@@ -75,6 +75,11 @@ class State:
         return self.stage == "primed"
 
     @property
+    def is_listed(self) -> bool:
+        """Completeness of the listing: from now on, a scan may show that a request is missing."""
+        return self.stage in ("settling", "primed")
+
+    @property
     def is_entered(self) -> bool:
         """Progress of the first scan to the point from which updates are reported."""
         return self.stage != "entering"

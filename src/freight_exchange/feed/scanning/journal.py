@@ -115,7 +115,7 @@ class Journal:
         tracked, known = list[TrackedRequest](), dict[int, TrackedRequest]()
         gap, after = find_gap(after, received)
         query = None
-        if is_complete and state.is_primed and not scan.scanner.offset_ignored:
+        if is_complete and state.is_listed and not scan.scanner.offset_ignored:
             query = absence_query(state, scan, received)
 
         def decide(found: ReadSet) -> Commit:
