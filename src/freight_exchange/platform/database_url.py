@@ -9,8 +9,10 @@ __all__ = ["DatabaseAddress", "is_database", "masked"]
 
 T = TypeVar("T")
 
-_URL: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-"""Beginning of a URL. One that is misspelled or of another database is refused as such, without its password."""
+_URL: Final = re.compile(
+    r"(?!\s*file:)(.*?[a-z][a-z0-9+.-]+://|[\s\"']*postgres(ql)?(:|//))", re.IGNORECASE | re.DOTALL
+)
+"""URL. One that is misspelled, quoted or of another database is refused as such, without its password."""
 _KEYWORDS: Final = re.compile(
     r"\s*(\w+\s*=.*\s)?(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=", re.DOTALL
 )

@@ -21,6 +21,12 @@ from freight_exchange.platform.database_url import is_database
         "application_name = 'a b'\tpassword = secret",
         "POSTGRESQL://bots:secret@db.internal/freight",
         "postgresql+psycopg://bots:secret@db.internal/freight",
+        " postgresql://bots:secret@db.internal/freight",
+        '"postgresql://bots:secret@db.internal/freight"',
+        "jdbc:postgresql://bots:secret@db.internal/freight",
+        "psql postgresql://bots:secret@db.internal/freight",
+        "postgresql:/bots:secret@db.internal/freight",
+        "postgresql//bots:secret@db.internal/freight",
     ],
 )
 def test_address_of_a_database_is_recognised(address: str) -> None:
@@ -34,6 +40,9 @@ def test_address_of_a_database_is_recognised(address: str) -> None:
         "/srv/bots/host.db",
         "./host=1.db",
         "a=b.db",
+        "postgres.db",
+        "C://bots/bot.db",
+        " file:///srv/bot.db",
         "file:///srv/bot.db",
         "C:\\bots\\bot.db",
         Path("host=1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,9 @@ _BEGIN: Final = f"""
     SET LOCAL lock_timeout = '5s';
     SET LOCAL synchronous_commit = on
 """
+
+_NO_NAME: Final = re.compile("@|=|://")
+"""Parts of an address, which no name of a database has."""
 
 
 class DatabaseConnection:
@@ -212,9 +216,10 @@ def _parts(address: str) -> dict[str, Any] | None:
     """Return the parts of an address, or `None` if they cannot be read."""
     try:
         parts = conninfo.conninfo_to_dict(address)
-    except psycopg.Error:
+    except (psycopg.Error, UnicodeError):
         return None
-    # A password with characters that are not encoded ends up in the host or the port.
+    # A password with characters that are not encoded ends up in the host, the port or the name of the database. So does
+    # a whole address that was given as the name.
     ports = str(parts.get("port", "")).split(",")
     is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
-    return parts if is_sound else None
+    return parts if is_sound and not _NO_NAME.search(str(parts.get("dbname", ""))) else None

@@ -59,7 +59,8 @@ class PostgresStore:
         self._is_closed = self._has_warned = False
 
     def __repr__(self) -> str:
-        return f"<PostgresStore of {self.address}>"
+        # A traceback with locals shows one whose address could not be read, too.
+        return f"<PostgresStore of {getattr(self, 'address', 'no database')}>"
 
     def open(self, binding: Binding, *, lease: float) -> PostgresTerm:
         connection, replica = self._join(binding, handlers=(), version="", lease=lease)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -48,14 +50,23 @@ def test_url_of_several_hosts() -> None:
         f"postgresql://u:{CANARY}@h:x/d",
         f"postgresql+psycopg://u:{CANARY}@h/d",
         f"postgresql://u:p@{CANARY}@h/d",
-        f"{CANARY}",
         f"postgresql://u:{CANARY}@h/d?x=y",
+        f"postgresql://u:2024/{CANARY}@h/d",
+        f"postgresql://u:,{CANARY}/p@h/d",
+        f"postgresql://u:{CANARY}%ff@h/d",
+        f"postgresql://u:{CANARY}\ud800@h/d",
+        f"dbname=postgresql://u:{CANARY}@h/d",
+        f"dbname='password={CANARY}'",
+        f'"postgresql://u:{CANARY}@h/d"',
     ],
 )
 def test_unreadable_address_is_refused_without_the_password(address: str) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read") as caught:
         PostgresStore(address)
-    assert CANARY not in str(caught.value)
+    trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    # Of the package alone: the test has the address itself.
+    frames = [frame for frame in trace.stack if __file__ != frame.filename]
+    assert CANARY not in f"{caught.value!r} {[frame.locals for frame in frames]}"
 
 
 @pytest.mark.parametrize(
