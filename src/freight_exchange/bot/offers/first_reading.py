@@ -34,7 +34,7 @@ class FirstReading:
         bids: The own bids.
         repository: Has whether an earlier run has read them.
         memory: Memory of the store.
-        settle: Seconds that the service may take to list an offer.
+        settle: Seconds until an offer that left before is listed.
     """
 
     def __init__(self, bids: ExistingBids, repository: OfferRepository, memory: Memory, *, settle: float) -> None:

@@ -90,7 +90,8 @@ class Ledger:
     async def start(self, adoption: Adoption, memory: Memory) -> None:
         """Resolve the offers that earlier runs left in doubt, and read the existing bids."""
         await self.adopt(adoption)
-        settle = self._settle.total_seconds()
+        # What the store has forgotten may still be on its way, as an offer that is adopted may.
+        settle = self._settle.total_seconds() + adoption.wait
         self._tasks.start_soon(FirstReading(self._existing_bids, self._repository, memory, settle=settle))
 
     async def adopt(self, adoption: Adoption) -> None:
