@@ -28,17 +28,19 @@ from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, now, request_state
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME, offer_feed_name
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.platform.database_url import is_database, masked
 from freight_exchange.store.factory import make_store
+from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
 if TYPE_CHECKING:
     from freight_exchange.store.seat import BotStore, Seat
     from freight_exchange.store.snapshot import Snapshot
+    from freight_exchange.store.work import Effect
 
 __all__ = ["BotFile"]
 
@@ -154,11 +156,13 @@ class BotFile:
 
         Raises:
             HeldError: The bot, or another process, holds the file.
-            ValidationError: The offer is neither in doubt nor refused, or an argument is invalid.
+            ValidationError: The offer is neither in doubt nor refused, or a replica is sending it, or an argument is
+                invalid.
+            StoreError: A replica has changed it meanwhile.
         """
         if offer is not None:
             return self._resolve_answer(request, offer, taken=taken)
-        with self._open_for_change() as (seat, time):
+        with self._open_for_change() as (seat, time), seat.work.transaction():
             work = seat.work
             effect = work.effect(checked_offer_key(request, revision))
             record = None if effect is None else OfferRecord.from_effect(effect)
@@ -167,20 +171,20 @@ class BotFile:
             changed = attrs.evolve(record, at=time, **changes)
             # Redelivered first, as in the bot.
             is_sent_again = taken or (record.state in UNSETTLED and redeliver(work, changed, at=time))
-            work.put_effect(changed.to_effect(), expected_state=record.state)
+            _replace(seat, record.to_effect(), changed.to_effect(), str(record))
         if record.state in UNSETTLED and not taken:
             _log_absent(record, is_sent_again=is_sent_again)
         return bool(is_sent_again)
 
     def _resolve_answer(self, request: int, offer: int, *, taken: bool) -> bool:
-        with self._open_for_change() as (seat, time):
+        with self._open_for_change() as (seat, time), seat.work.transaction():
             work = seat.work
             effects = [work.effect(key) for key in answer_keys(request, offer)]
             records = [AnswerRecord.from_effect(effect) for effect in effects if effect is not None]
             record, changes = manual_answer(records, offer, taken=taken)
             changed = attrs.evolve(record, at=time, **changes)
             is_sent_again = taken or (record.state in UNSETTLED and redeliver_answer(work, changed, at=time))
-            work.put_effect(changed.to_effect(), expected_state=record.state)
+            _replace(seat, record.to_effect(), changed.to_effect(), str(record))
         if record.state in UNSETTLED and not taken:
             log_absent(record, is_sent_again=is_sent_again)
         return is_sent_again
@@ -237,6 +241,20 @@ class BotFile:
             return chosen[0]
         names = ", ".join(repr(feed.binding.feed) for feed in rows) or "none at all"
         raise ConfigurationError(f"the name of a bot is needed: pass name=; the file has {names}")
+
+
+def _replace(seat: Seat, before: Effect, after: Effect, subject: str) -> None:
+    """Write what a person decided.
+
+    Raises:
+        ValidationError: A replica is sending it.
+        ConflictError: Another process has changed it meanwhile.
+    """
+    # One that was being sent when its process ended is adopted, and only looked for: it counts as in doubt.
+    if before.state == "sending" and before.key not in [effect.key for effect in seat.adopt().effects]:
+        raise ValidationError(f"{subject} is being sent: wait for its result", field="request")
+    if not seat.work.put_effect(after, expected_state=before.state):
+        raise ConflictError(f"{subject} has changed meanwhile: nothing was written; look at it again")
 
 
 def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:
