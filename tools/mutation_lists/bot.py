@@ -24,10 +24,8 @@ MUTATIONS: Final = (
     one(
         "ledger: what was being sent at a crash is sent again",
         "bot/offers/sender.py",
-        'record = await self._repository.advance(record, "unknown", unknown_since=record.at)\n'
-        "            self.start_resolving(record, wait=wait)\n",
-        'record = await self._repository.advance(record, "intent")\n                continue\n'
-        "            self.start_resolving(record, wait=wait)\n",
+        'record = await self._repository.advance(record, "unknown", unknown_since=record.at)\n',
+        'record = await self._repository.advance(record, "intent")\n                    continue\n',
         "tests/unit/bot/offers/test_in_doubt.py::TestDoubt::test_offer_sent_before_crash_is_found_late",
     ),
     one(

@@ -88,7 +88,12 @@ class AnswerLedger:
                 "%s may have been sent before the last run ended; checking", record, extra=log_fields(record)
             )
             if record.state == "sending":
-                record = await self._repository.advance(record, "unknown", unknown_since=record.at)
+                try:
+                    record = await self._repository.advance(record, "unknown", unknown_since=record.at)
+                except ChangedElsewhereError as error:
+                    # Its replica still ran, and recorded the reply.
+                    _logger.warning("%s is no longer checked: %s", record, error, extra=log_fields(record))
+                    continue
             self._start_resolving(record, wait=adoption.wait)
 
     async def answer(self, draft: AnswerRecord, *, seen: Offer | None, check: Callable[[], None]) -> Listing | None:

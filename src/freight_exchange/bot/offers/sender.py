@@ -120,7 +120,12 @@ class OfferSender:
                     record,
                     extra={"request": record.request},
                 )
-                record = await self._repository.advance(record, "unknown", unknown_since=record.at)
+                try:
+                    record = await self._repository.advance(record, "unknown", unknown_since=record.at)
+                except ChangedElsewhereError as error:
+                    # Its replica still ran, and recorded the reply.
+                    _logger.warning("%s is no longer checked: %s", record, error, extra={"request": record.request})
+                    continue
             self.start_resolving(record, wait=wait)
 
     async def send(self, record: OfferRecord) -> Bid:

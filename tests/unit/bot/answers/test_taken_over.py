@@ -107,6 +107,16 @@ async def test_answer_of_an_ended_replica_is_checked_once_it_cannot_arrive_any_m
         assert (replica.state, replica.sent) == ("confirmed", 1)
 
 
+async def test_answer_that_is_confirmed_during_its_adoption_is_not_checked() -> None:
+    async with running() as replica:
+        adoption = Adoption(effects=(replica.record("sending").to_effect(),), wait=20.0)
+        replica.record("confirmed")
+        calls = replica.calls
+        await replica.ledger.adopt(adoption)
+        await anyio.sleep(30)
+        assert (replica.state, replica.calls) == ("confirmed", calls)
+
+
 async def test_late_answer_of_an_ended_replica_is_found() -> None:
     async with running() as replica:
         record = replica.record("sending")

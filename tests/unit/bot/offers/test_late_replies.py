@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
@@ -111,3 +112,32 @@ async def test_reply_is_recorded_once_the_store_is_back(sandbox: Sandbox) -> Non
     index, store = sandbox.publish(), TakenOver({}, StoreAwayError("the database is away"))
     await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
     assert len(amounts_on(sandbox, index)) == 1
+
+
+class BetweenTwoWrites(MemoryStore):
+    """Store with an offer that an ended replica was sending, whose reply comes during the adoption."""
+
+    def join(self, binding: Any, **options: Any) -> Any:
+        self.seat: Any = super().join(binding, **options)
+        record = OfferRecord(request=1, state="sending", handler="quote", amount=Decimal(1), currency=840)
+        self.seat.work.put_effect(record.to_effect(), expected_state=None)
+        return self.seat
+
+    def visit(self, point: str) -> None:
+        # Behind the adoption, and before the offer is marked as in doubt.
+        if point == "before recover":
+            (effect,) = self.seat.work.effects_under("offer:")
+            self.seat.work.put_effect(attrs.evolve(effect, state="confirmed"), expected_state="sending")
+
+
+async def test_reply_that_comes_during_an_adoption_ends_no_bot(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = BetweenTwoWrites()
+    bot = offering_bot(store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(bot.serve, exchange=sandbox.client(), failpoints=store.visit))
+        await eventually(lambda: bot.status().state == "running")
+        assert [effect.state for effect in store.seat.work.effects_under("offer:")] == ["confirmed"]
+        bot.stop()
+    assert "the offer on request 1 is no longer checked" in caplog.text
