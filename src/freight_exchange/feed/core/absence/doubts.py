@@ -1,4 +1,7 @@
-"""Listings that lack a third or more of the known requests: a doubt first, withdrawals if it lasts. Pure."""
+"""Doubts about listings that lack a third or more of the known requests. Pure.
+
+Such a listing may be a failure of the service. Its requests count as withdrawn only if the doubt lasts.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ LASTING: Final = 3600.0
 _FORGOTTEN: Final = 2 * LASTING
 _FEW: Final = 3
 _DEPTH: Final = 2
-"""A scan that looks back half as far as others did in a doubt checks it; any other is of a less deep tier."""
+"""A scan checks a doubt if it looks back at least half as far as the deepest scan of that doubt."""
 
 
 def next_doubt(
@@ -36,7 +39,8 @@ def next_doubt(
 ) -> AbsenceDoubt | None:
     """Return the doubt after a complete scan.
 
-    After a lasting doubt, a new one begins once a scan lacks much that one scan since then has listed.
+    A doubt that has lasted does not stop the next one: a new one begins when one scan has listed many requests again
+    and a later scan lacks them.
 
     Args:
         before: The doubt before it.
@@ -44,7 +48,7 @@ def next_doubt(
         at: When it ended, on the feed's clock.
         listed, absent: How many known requests it listed, and how many it should have listed and did not.
         scan: Its number.
-        relisted: How many of the absent ones one scan has listed since the last one that lacked much.
+        relisted: The most absent requests that a single scan has listed since the last scan that lacked much.
     """
     if _is_much(absent, listed, window):
         if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
@@ -58,9 +62,9 @@ def next_doubt(
 
 
 def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> int:
-    """Return how many absent requests were last listed together since the last scan that lacked much.
+    """Return the most absent requests that a single scan has listed since the last scan that lacked much.
 
-    Others have vanished one after the other.
+    Requests that different scans listed last have vanished one after the other.
     """
     return max(Counter(row.last_scan for row in absent if row.last_scan > doubt.scan).values(), default=0)
 
@@ -70,12 +74,12 @@ def _is_much(absent: int, listed: int, window: int) -> bool:
 
 
 def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
-    """Return whether scans prove nothing yet."""
+    """Return whether a doubt has begun less than `LASTING` ago: until then, no scan proves an absence."""
     return doubt is not None and at - doubt.since < LASTING
 
 
 def is_checked(doubt: AbsenceDoubt) -> bool:
-    """Return whether a scan about as deep as those that lacked much has lacked as much after the doubt had lasted."""
+    """Return whether a scan of about the same depth still lacked much after the doubt had lasted."""
     return doubt.last - doubt.since >= LASTING
 
 
