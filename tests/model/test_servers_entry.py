@@ -171,6 +171,26 @@ def test_failure_that_hides_the_update_from_the_scan_that_decides() -> None:
     assert published(later, 410, hides=True) == [""]
 
 
+def touched(quirks: Quirks, *, at: float | None = 500.0) -> list[str]:
+    """Return the excuses for request 1, published during the first scan, touched, and listed by a late window."""
+    run = HandMadeRun(quirks, listed=100.0)
+    run.listing(0.5, WIDEST)
+    run.market.publish(50.0, FIRST)
+    run.listing(60.0, WIDEST, 1)
+    run.listing(400.0, 410)
+    if at is not None:
+        run.market.update(at, 1, FIRST)
+    run.listing(700.0, 345, 1)
+    return excuses(run, "missed")
+
+
+def test_touch_after_the_scan_that_decides_does_not_date_an_update_before_it() -> None:
+    forward = Quirks(jumps=((55.0, 3600.0),))
+    assert touched(forward) == [UNDECIDED]
+    assert touched(forward, at=None) == [""]
+    assert touched(Quirks()) == [""]
+
+
 def returned(*, gone: float = 200.0, window: int = 410, late: bool = False, start: str = "now") -> list[str]:
     """Return the excuses for request 1 of the first scan, which is gone for a time and comes back as it was."""
     run = HandMadeRun(start=start, listed=100.0)

@@ -138,9 +138,9 @@ class Entry(History):
             listings, updated = [s for s in listings if s.at < first.until], first.since
         if updated > self.log.listed or any(index in s.rows for s in listings if s.at < updated):
             return False
-        if any(index in s.rows and begins(s) > self.began for s in listings):
-            return False
         stamp = self.market.rows(updated)[index].stamp
+        if any(begins(s) > self.began and self._lists(s, index, stamp) for s in listings):
+            return False
         if self.was_hidden_when_decided(index, updated) or (is_undone and self._was_gone_when_decided(index)):
             return True
         scans = (s.at for s in listings if s.at >= updated)
@@ -170,6 +170,12 @@ class Entry(History):
         if listed is None or not self.began < updated <= listed:
             return False
         first = self._deciding_scan()
+        stamp = self.market.rows(updated)[index].stamp
         later = (s for s in self.listings() if s.at > listed and begins(s) > self.began)
         is_hidden = bool(first) and all(self.unseen.is_hidden(index, s.at) for s in first)
-        return is_hidden and not any(index in s.rows for s in later)
+        return is_hidden and not any(self._lists(s, index, stamp) for s in later)
+
+    def _lists(self, listing: Served, index: int, stamp: float) -> bool:
+        """Return whether a listing shows a request that was last updated then: a later touch proves nothing before."""
+        row = self.market.rows(listing.as_of).get(index)
+        return index in listing.rows and row is not None and row.stamp == stamp
