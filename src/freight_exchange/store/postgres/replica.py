@@ -89,6 +89,10 @@ _TAKE_TERM: Final = f"""
     ) AND NOT {_HAS_NEWER}
     RETURNING term_epoch, state
 """
+# A term of this replica that it could not give back, for its connection was cut.
+_DROP_TERM: Final = """
+    UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s AND term_replica = %(replica)s
+"""
 _FENCE_TERM: Final = """
     SELECT FROM freight_exchange.binding WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE
 """
@@ -218,11 +222,14 @@ class Replica:
         connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, str(self.binding_id)))
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
-        """Take the term if no living replica has it, and return its epoch and the feed's state."""
+        """Take the term if no other living replica has it, and return its epoch and the feed's state."""
         try:
             with connection.transaction():
                 self.fence(connection)
+                has_dropped = connection.execute(_DROP_TERM, self._values).rowcount == 1
                 row = connection.row(_TAKE_TERM, self._values)
+                if has_dropped and row is None:
+                    self.notify(connection)
         except ConflictError:
             # The replica with the term is late, but inside a transaction, which ends soon.
             return None

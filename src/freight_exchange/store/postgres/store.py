@@ -53,7 +53,7 @@ class PostgresStore:
         self._connect: Final = partial(DatabaseConnection, address)
         self.address: Final = self._connect().address
         self._lease: Final = lease.total_seconds()
-        self._history: Final = History()
+        self._histories: Final[dict[Binding, History]] = {}
         self._access: Final = threading.Lock()
         self._seats: Final[dict[int, PostgresSeat | PostgresTerm]] = {}
         self._is_closed = self._has_warned = False
@@ -108,9 +108,11 @@ class PostgresStore:
         if self._is_closed:
             raise StoreError(f"the store {self.address} is closed: make another object for it")
         connection = self._connect()
+        # One of each bot: each of them makes up for what the database has lost.
+        history = self._histories.setdefault(binding, History())
         try:
             schema.prepare(connection)
-            replica = Replica.join(connection, binding, self._history, handlers=handlers, version=version, lease=lease)
+            replica = Replica.join(connection, binding, history, handlers=handlers, version=version, lease=lease)
             self._check_clock(connection)
         except BaseException:
             connection.close()

@@ -240,6 +240,19 @@ class TestTerm:
         first.leave()
         assert second.take_term() is not None
 
+    def test_that_could_not_be_given_back_goes_to_the_newer_version(self, store: PostgresStore) -> None:
+        old = join(store)
+        term = take_term(old)
+        new = join(store, version="2")
+        new.wait(0.0)
+        (process,) = term._connection.row("SELECT pg_backend_pid()")  # type: ignore[attr-defined]  # of PostgreSQL
+        execute("SELECT pg_terminate_backend(%s, 5000)", process)
+        term.release()
+        assert new.take_term() is None
+        assert old.take_term() is None, "it is for the newer version"
+        assert new.wait(5.0)
+        assert new.take_term() is not None
+
     def test_is_not_taken_from_a_late_replica_inside_a_transaction(
         self, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -290,26 +303,6 @@ class TestNewerVersion:
         old = join(store)
         store.join(BINDING, handlers=(), version="", lease=60.0)
         assert not old.has_newer()
-
-
-class TestRestoredDatabase:
-    def test_is_recognised_by_its_cluster(self, store: PostgresStore) -> None:
-        assert not join(store).is_restored
-        assert not join(store).is_restored
-        execute("UPDATE freight_exchange.binding SET cluster = 'another/00000001'")
-        seat = join(store)
-        assert seat.is_restored
-        assert join(store).is_restored, "until its offers were looked for"
-        seat.trust()
-        assert not join(store).is_restored
-
-    def test_is_recognised_by_a_process_that_has_seen_later_commits(self, store: PostgresStore) -> None:
-        seat = join(store)
-        seat.beat()
-        assert not join(store).is_restored
-        seat.beat()
-        store._history.flushed = "FFFFFFFF/0"
-        assert join(store).is_restored
 
 
 def test_notification_wakes_other_replicas(store: PostgresStore) -> None:

@@ -1,0 +1,59 @@
+"""Databases that lost commits, and are recognised by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.rows import BINDING
+
+from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.store import PostgresStore
+from freight_exchange.store.protocol import Binding
+
+OTHER = attrs.evolve(BINDING, feed="another bot")
+
+
+@pytest.fixture
+def store() -> Iterator[PostgresStore]:
+    store = empty_store()
+    yield store
+    store.close()
+
+
+def join(store: PostgresStore, binding: Binding = BINDING) -> PostgresSeat:
+    return store.join(binding, handlers=["quote"], version="1", lease=60.0)
+
+
+def step_back(seat: PostgresSeat) -> None:
+    """Let a replica have seen commits that the database does not have."""
+    seat.replica._history.flushed = "FFFFFFFF/0"
+
+
+def test_restored_database_is_recognised_by_its_cluster(store: PostgresStore) -> None:
+    assert not join(store).is_restored
+    assert not join(store).is_restored
+    execute("UPDATE freight_exchange.binding SET cluster = 'another/00000001'")
+    seat = join(store)
+    assert seat.is_restored
+    assert join(store).is_restored, "until its offers were looked for"
+    seat.trust()
+    assert not join(store).is_restored
+
+
+def test_restored_database_is_recognised_by_a_process_that_has_seen_later_commits(store: PostgresStore) -> None:
+    seat = join(store)
+    seat.beat()
+    assert not join(store).is_restored
+    seat.beat()
+    step_back(seat)
+    assert join(store).is_restored
+
+
+def test_each_bot_of_a_process_recognises_a_restored_database(store: PostgresStore) -> None:
+    for seat in [join(store, binding) for binding in (BINDING, OTHER)]:
+        seat.beat()
+        step_back(seat)
+    assert [join(store, binding).is_restored for binding in (BINDING, OTHER)] == [True, True]
