@@ -17,6 +17,7 @@ from freight_exchange import Bot
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.fleet import term
 from freight_exchange.store import PostgresStore
+from freight_exchange.store.postgres import seat
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.history import History
 from freight_exchange.store.postgres.work import PostgresWork
@@ -137,6 +138,7 @@ async def test_replica_recognises_a_database_that_stepped_back_though_its_store_
         return check(history, connection, binding)
 
     monkeypatch.setattr(History, "check", record)
+    monkeypatch.setattr(seat, "_ADOPTION_WAIT", 0.0)
     async with replicas(sandbox, database_url(), 1, settle=timedelta(0)) as (bot,):
         execute("UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true")
         histories[0].flushed = "FFFFFFFF/0"
