@@ -195,8 +195,8 @@ class Replica:
         if connection.row(CHECK, self._values) is None:
             raise self._fenced(connection)
 
-    def beat(self, connection: DatabaseConnection) -> bool:
-        """Renew the lease, and return whether other replicas have left work behind.
+    def renew(self, connection: DatabaseConnection) -> None:
+        """Renew the lease.
 
         Raises:
             FencedError: The work was taken over.
@@ -205,6 +205,10 @@ class Replica:
         if row is None:
             raise self._fenced(connection)
         (self._history.flushed,) = row
+
+    def beat(self, connection: DatabaseConnection) -> bool:
+        """Renew the lease, and return whether other replicas have left work behind; raise as `renew` does."""
+        self.renew(connection)
         return bool(connection.row(_HAS_LEFTOVERS, self._values)[0])
 
     def end_lapsed(self, connection: DatabaseConnection) -> None:

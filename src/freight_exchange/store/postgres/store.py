@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -17,7 +18,7 @@ from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.history import History
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.postgres.seat import PostgresSeat
-from freight_exchange.store.postgres.term import PostgresTerm
+from freight_exchange.store.postgres.term import LeasedTerm, PostgresTerm
 from freight_exchange.store.protocol import Binding, HeldHereError
 
 __all__ = ["PostgresStore"]
@@ -64,27 +65,34 @@ class PostgresStore:
 
     def open(self, binding: Binding, *, lease: float) -> PostgresTerm:
         connection, replica = self._join(binding, handlers=(), version="", lease=lease)
-        epoch_and_state = replica.take_term(connection)
-        if epoch_and_state is None:
-            holder, holder_id = replica.holder(connection)
-            replica.leave(connection)
-            connection.close()
-            if holder_id in self._seats:
-                raise HeldHereError.for_feed(binding.feed)
-            raise HeldError(
-                f"the feed {binding.feed!r} in {self.address} is held by {holder}: stop that one, or wait",
-                holder=holder,
-            )
 
         def leave() -> None:
             with self._access:
                 self._seats.pop(replica.id, None)
-            replica.leave(connection)
+            with suppress(StoreError):
+                replica.leave(connection)
             connection.close()
 
-        term = PostgresTerm(connection, replica, *epoch_and_state, on_release=leave)
+        try:
+            term = self._take_term(binding, connection, replica, leave)
+        except BaseException:
+            leave()
+            raise
         self._seats[replica.id] = term
         return term
+
+    def _take_term(
+        self, binding: Binding, connection: DatabaseConnection, replica: Replica, on_release: Callable[[], None]
+    ) -> PostgresTerm:
+        epoch_and_state = replica.take_term(connection)
+        if epoch_and_state is not None:
+            return LeasedTerm(connection, replica, *epoch_and_state, on_release=on_release)
+        holder, holder_id = replica.holder(connection)
+        if holder_id in self._seats:
+            raise HeldHereError.for_feed(binding.feed)
+        raise HeldError(
+            f"the feed {binding.feed!r} in {self.address} is held by {holder}: stop that one, or wait", holder=holder
+        )
 
     def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> PostgresSeat:
         connection, replica = self._join(binding, handlers=handlers, version=version, lease=self._lease)

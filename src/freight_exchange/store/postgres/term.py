@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from freight_exchange.store.protocol import AbsenceQuery, NewEvent
     from freight_exchange.store.work import Delivery
 
-__all__ = ["PostgresTerm"]
+__all__ = ["LeasedTerm", "PostgresTerm"]
 
 
 class PostgresTerm(PostgresWork):
@@ -179,6 +179,14 @@ class PostgresTerm(PostgresWork):
     ) -> None:
         values = self._values(ids=[*ids], at=at, is_filtered=is_filtered)
         self.unacknowledged -= connection.execute(feed_sql.ACKNOWLEDGE, values).rowcount
+
+
+class LeasedTerm(PostgresTerm):
+    """The state of one feed whose process has no heartbeat: each commit renews the lease."""
+
+    def _fence(self, connection: DatabaseConnection) -> None:
+        super()._fence(connection)
+        self._replica.renew(connection)
 
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:

@@ -15,7 +15,7 @@ from freight_exchange.platform.version import __version__
 from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
-    from freight_exchange.store.protocol import Binding, Store
+    from freight_exchange.store.protocol import Binding, FeedStore, Store
     from freight_exchange.store.seat import Adoption, BotStore, Seat
     from freight_exchange.store.work import Work, WorkStore
 
@@ -71,9 +71,14 @@ class Membership:
         self._pulse_thread: anyio.CapacityLimiter | None = None
 
     @property
-    def store(self) -> BotStore:
-        """The store itself, for further feeds of the bot."""
-        return self._store
+    def further_feeds(self) -> Store:
+        """The store, for further feeds of the bot."""
+        return _FurtherFeeds(self._store, self)
+
+    @property
+    def lease(self) -> float | None:
+        """Seconds of the lease, while there is a seat that needs one."""
+        return None if self._seat is None else self._seat.lease
 
     @property
     def is_joined(self) -> bool:
@@ -215,3 +220,21 @@ class Membership:
             seat.leave()
         if self._closes_store:
             self._store.close()
+
+
+class _FurtherFeeds:
+    """Store of a bot's further feeds. Their lease ends with that of the bot, which alone may take them over."""
+
+    def __init__(self, store: Store, membership: Membership) -> None:
+        self._store = store
+        self._membership = membership
+
+    @property
+    def inline(self) -> bool:
+        return self._store.inline
+
+    def open(self, binding: Binding, *, lease: float) -> FeedStore:
+        return self._store.open(binding, lease=self._membership.lease or lease)
+
+    def close(self) -> None:
+        pass

@@ -39,7 +39,7 @@ def make_feeds(
         return feed, None
     offers = exchange._offer_feed(
         WatchOffersOptions(
-            store=membership.store,
+            store=membership.further_feeds,
             interval=options.interval,
             name=offer_feed_name(options.name),
             # The replica that scanned before may be about to leave it.

@@ -9,13 +9,16 @@ from functools import partial
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.bot.rig import amounts_on, blind, eventually, messages, offering_bot
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
+from tests.unit.store.rows import BINDING
 
 from freight_exchange import Bot
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.fleet import term
+from freight_exchange.bot.runtime.fleet.membership import Membership
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import seat
 from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -206,3 +209,11 @@ async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> No
         await idle(sandbox, index)
         newer.stop()
     assert (called, len(amounts_on(sandbox, index))) == ([index], 1)
+
+
+def test_further_feed_of_a_bot_is_free_as_soon_as_its_term(store: PostgresStore) -> None:
+    membership = Membership(store, handlers=["quote"], closes_store=False)
+    membership.open(BINDING, lease=90.0)
+    membership.further_feeds.open(attrs.evolve(BINDING, feed="offers"), lease=90.0)
+    ((count, latest),) = execute("SELECT count(*), max(lease_until) - clock_timestamp() FROM freight_exchange.replica")
+    assert (count, latest <= timedelta(seconds=6)) == (2, True)
