@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
+from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT
 from freight_exchange.bot.runtime.process.signals import Received, receive_signals
 from freight_exchange.bot.runtime.process.watchdog import Watchdog
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
@@ -43,6 +44,10 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _GRACE: Final = 1.0
 """Seconds after its deadline in which a handler, or a second signal, may still end the process in an orderly way."""
+
+_LEAVE_TIMEOUT: Final = 120.0
+"""Seconds after its drain in which a bot that has lost its seat ends a session. Each of several calls takes some ten
+seconds if the database does not answer."""
 
 HUNG_STATUS: Final = 70
 """Exit status of a process whose drain ended with something still running."""
@@ -193,13 +198,15 @@ async def _main(
     received: list[int] = []
     last_received = Received(0, -math.inf)
 
-    def limit_end(status: int, has_ended: Callable[[], bool] = lambda: False) -> None:
+    def limit_end(
+        status: int, has_ended: Callable[[], bool] = lambda: False, close_timeout: float = CLOSE_TIMEOUT
+    ) -> None:
         watchdog.set_deadline(drain + _GRACE, status, unless=lambda: not in_flight or has_ended())
         # Without handlers only the bot's own work remains: a slow disk may take longer.
-        watchdog.set_deadline(drain + CLOSE_TIMEOUT, status, unless=has_ended)
+        watchdog.set_deadline(drain + close_timeout, status, unless=has_ended)
 
     def on_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:
-        limit_end(_exit_status(error), has_ended)
+        limit_end(_exit_status(error), has_ended, _LEAVE_TIMEOUT if isinstance(error, LOST_SEAT) else CLOSE_TIMEOUT)
 
     async def limit_drain() -> None:
         await stop.wait()

@@ -1,0 +1,65 @@
+"""A process whose bot loses its seat in the store, and may take long to leave it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from freight_exchange import StoreError
+from freight_exchange.bot.metrics.metrics import Metrics
+from freight_exchange.bot.runtime.process import process
+from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
+from freight_exchange.errors import FencedError, StoreAwayError
+from freight_exchange.store.postgres import connection
+from freight_exchange.store.protocol import ConflictError
+
+
+class Deadlines:
+    """Watchdog that only keeps its deadlines."""
+
+    def __init__(self, *_: object) -> None:
+        self.seconds: list[float] = []
+
+    def set_deadline(self, seconds: float, status: int, *, unless: Callable[[], bool]) -> None:
+        self.seconds.append(seconds)
+
+    def dismiss(self, status: int) -> None:
+        pass
+
+
+class Failing:
+    """Program with a session that fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def begin(self, on_failure: Any, log_failure: Any) -> anyio.Event:
+        on_failure(self._error, lambda: True)
+        return anyio.Event()
+
+    async def serve(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("error", [StoreAwayError("away"), FencedError("over"), ConflictError("met another")])
+def test_database_that_does_not_answer_ends_no_process(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that ended because its database was away would not join again."""
+    assert limit(error, monkeypatch) > 8 * connection._REPLY_TIMEOUT
+
+
+def test_other_trouble_of_a_store_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limit(StoreError("full"), monkeypatch) == 1.0 + CLOSE_TIMEOUT
+
+
+def limit(error: Exception, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Return the seconds after which a process is ended whose bot has failed so, with a drain of one second."""
+    watchdog = Deadlines()
+    monkeypatch.setattr(process, "Watchdog", lambda *_: watchdog)
+    process.run(Failing(error), Metrics().in_flight, 1.0, "asyncio")
+    return max(watchdog.seconds)
