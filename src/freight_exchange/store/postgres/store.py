@@ -19,13 +19,14 @@ from freight_exchange.store.postgres.history import History
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.term import LeasedTerm, PostgresTerm
-from freight_exchange.store.protocol import Binding, HeldHereError
+from freight_exchange.store.protocol import Binding, ConflictError, HeldHereError
 
 __all__ = ["PostgresStore"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _CLOCK_TOLERANCE: Final = 60.0
+_CONFLICT_RETRIES: Final = 4
 _SHORTEST_LEASE: Final = timedelta(seconds=1)
 _LONGEST_LEASE: Final = timedelta(hours=1)
 
@@ -118,9 +119,13 @@ class PostgresStore:
         connection = self._connect()
         # One of each bot: each of them makes up for what the database has lost.
         history = self._histories.setdefault(binding, History())
-        try:
+
+        def join() -> Replica:
             schema.prepare(connection)
-            replica = Replica.join(connection, binding, history, handlers=handlers, version=version, lease=lease)
+            return Replica.join(connection, binding, history, handlers=handlers, version=version, lease=lease)
+
+        try:
+            replica = _repeated(join)
             self._check_clock(connection)
         except BaseException:
             connection.close()
@@ -143,3 +148,11 @@ class PostgresStore:
     def _forget(self, seat: PostgresSeat) -> None:
         with self._access:
             self._seats.pop(seat.replica.id, None)
+
+
+def _repeated(join: Callable[[], Replica]) -> Replica:
+    """Join, again if that meets a lock, such as that of a long commit or of a migration."""
+    for _ in range(_CONFLICT_RETRIES):
+        with suppress(ConflictError):
+            return join()
+    return join()

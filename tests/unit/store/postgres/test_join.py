@@ -1,0 +1,36 @@
+"""The first steps of a replica in a database that others use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from tests.unit.store.postgres.databases import database_url, empty_store
+from tests.unit.store.rows import BINDING
+
+from freight_exchange.store.postgres import connection
+from freight_exchange.store.postgres.replica import Replica
+
+
+def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that met it at its start ended."""
+    store = empty_store()
+    store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+    monkeypatch.setattr(connection, "_BEGIN", connection._BEGIN.replace("lock_timeout = '5s'", "lock_timeout = 1"))
+    join: Any = Replica.join
+    tries = list[object]()
+    with psycopg.connect(database_url()) as other:
+        other.execute("SELECT FROM freight_exchange.binding FOR NO KEY UPDATE")
+
+        def joining(*arguments: Any, **options: Any) -> Replica:
+            tries.append(arguments)
+            if len(tries) == 2:
+                other.rollback()
+            return join(*arguments, **options)  # type: ignore[no-any-return]  # a replica
+
+        monkeypatch.setattr(Replica, "join", joining)
+        seat = store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+    assert seat.take_term() is not None
+    assert len(tries) == 2
+    store.close()
