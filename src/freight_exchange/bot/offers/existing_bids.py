@@ -11,7 +11,7 @@ import anyio
 
 from freight_exchange import wire
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.errors import AlreadyOfferedError, BadRequestError, DecodeError
+from freight_exchange.errors import AlreadyOfferedError, BadRequestError, DecodeError, FeedProtocolError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
@@ -52,16 +52,18 @@ class ExistingBids:
         self._first_read = anyio.Event()
         self._certain = anyio.Event()
         self._certain_at = 0.0
-        self._is_restored = False
+        self._is_restored = self._is_shared = False
 
-    async def read(self, *, settle: float) -> None:
+    async def read(self, *, settle: float, is_shared: bool = False) -> None:
         """Read them at startup, repeated until it succeeds.
 
         Args:
+            is_shared: Whether other replicas may offer meanwhile.
             settle: Seconds before a second reading. An earlier run whose store is lost may have offered until its end,
                 and the service may list that later. An account without any bid counts as new and is not read again: a
                 store that is lost before the account's first bid is listed is a documented limit.
         """
+        self._is_shared = is_shared
         has_bids = await self._read_once()
         wait = settle if has_bids or self._is_restored else 0.0
         self._certain_at = anyio.current_time() + wait
@@ -143,12 +145,18 @@ class ExistingBids:
 
     async def _list_view(self, bids: Bids, type: BidsType | None, meter: RequestMeter) -> set[int]:
         """Read one view, repeated until it succeeds, and return its requests; none if the service refuses the view."""
-        pause = _FIRST_PAUSE
+        pause, sweep = _FIRST_PAUSE, True
         while True:
             began = meter.sent
             try:
-                return {bid.index async for bid in bids.list(type=type, sweep=True)}
+                found = {bid.index async for bid in bids.list(type=type, sweep=sweep)}
+                return found if sweep else found | {bid.index async for bid in bids.list(type=type)}
             except READ_ERRORS as error:
+                if sweep and self._is_shared and isinstance(error, FeedProtocolError):
+                    # The listing changed all the time: offers of other replicas move rows towards its end, where a
+                    # pass finds them too. A replica that waited for them to pause would not offer, perhaps for hours.
+                    sweep = False
+                    continue
                 if type is not None and isinstance(error, BadRequestError) and not is_from_login(error):
                     return set()
                 wait = max(pause, (meter.sent - began) * _PAUSE_PER_REQUEST)

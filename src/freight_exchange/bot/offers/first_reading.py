@@ -53,7 +53,7 @@ class FirstReading:
     async def __call__(self) -> None:
         """Read them, repeated until it succeeds."""
         is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
-        await self._bids.read(settle=0.0 if is_repeated else self._settle)
+        await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=is_repeated)
         await self._repository.mark_bids_read()
         if self._memory.is_restored:
             await self._memory.trust()

@@ -29,6 +29,7 @@ class Exchange:
     failures: dict[BidsType | None, int]
     _base_url: str = "https://host/api"
     reads: Counter[BidsType | None] = attrs.Factory(Counter)
+    passes: Counter[BidsType | None] = attrs.Factory(Counter)
     _meter: RequestMeter = attrs.Factory(RequestMeter)
 
     @property
@@ -45,8 +46,11 @@ class Exchange:
         self._meter = meter
         return self
 
-    async def list(self, *, type: BidsType | None, sweep: bool) -> AsyncIterator[Bid]:
-        assert sweep
+    async def list(self, *, type: BidsType | None, sweep: bool = False) -> AsyncIterator[Bid]:
+        if not sweep:
+            self.passes[type] += 1
+            yield Bid(index=7)
+            return
         await anyio.sleep(REQUESTS * 0.05)
         self._meter.sent += REQUESTS
         self.reads[type] += 1
@@ -55,9 +59,11 @@ class Exchange:
         yield Bid(index=7)
 
 
-async def read(exchange: Any) -> None:
+async def read(exchange: Any, **options: bool) -> ExistingBids:
+    bids = ExistingBids(exchange, _no_offers)
     with anyio.move_on_after(TEN_MINUTES):
-        await ExistingBids(exchange, _no_offers).read(settle=0)
+        await bids.read(settle=0, **options)
+    return bids
 
 
 async def _no_offers() -> frozenset[int]:
@@ -68,9 +74,18 @@ async def test_reading_that_fails_after_many_requests_is_repeated_at_their_pace(
     exchange = Exchange({None: 1000})
     await read(exchange)
     assert 1 < exchange.reads.total() * REQUESTS <= TEN_MINUTES
+    assert not exchange.passes
 
 
 async def test_view_that_fails_is_read_again_alone() -> None:
     exchange = Exchange({BidsType.OFFERS: 1})
     await read(exchange)
     assert exchange.reads == Counter((None, *BidsType, BidsType.OFFERS))
+
+
+async def test_reading_beside_replicas_that_offer_all_the_time_ends() -> None:
+    """Each of their offers changes the listing."""
+    exchange = Exchange({None: 1000})
+    bids = await read(exchange, is_shared=True)
+    assert await bids.has_unknown_bid(7, is_newer=False, has_known_bid=False)
+    assert (exchange.reads[None], exchange.passes) == (1, {None: 2})
