@@ -216,6 +216,23 @@ async def test_second_time_without_many_requests_withdraws_none_that_were_listed
     assert ("updated", 1) in rig.event_keys[-12:]
 
 
+async def test_empty_listings_after_a_scan_that_lacked_much_withdraw_none_that_it_listed(store: Store) -> None:
+    rig = Rig(service := Partial(), store=store, interval=300.0)
+    await rig.prime()
+    service.publish(*range(1, 13))
+    await rig.scan_for(600.0)
+    service.away = frozenset(range(1, 9))
+    while (doubt := rig.journal.state.absence_doubt) is None or not doubts.is_checked(doubt):
+        # What is updated meanwhile is listed by the scans that lack the rest.
+        service.publish(*range(9, 13), notes=str(anyio.current_time()))
+        await rig.scan()
+    assert doubt.scan == rig.journal.state.scan == rig.seen(9).last_scan
+    reported = len(rig.event_keys)
+    service.away = frozenset(range(1, 13))
+    await rig.scan_for(0.5 * HOUR)
+    assert not [(kind, index) for kind, index in rig.event_keys[reported:] if index >= 9]
+
+
 async def test_request_that_a_doubtful_scan_lists_is_not_looked_up_though_earlier_scans_lacked_it(store: Store) -> None:
     rig = Rig(service := Partial(), store=store, interval=300.0)
     await rig.prime()

@@ -48,7 +48,7 @@ def next_doubt(
         at: When it ended, on the feed's clock.
         listed, absent: How many known requests it listed, and how many it should have listed and did not.
         scan: Its number.
-        relisted: The most absent requests that a single scan has listed since the last scan that lacked much.
+        relisted: The most absent requests that one scan listed: the last scan that lacked much, or a later one.
     """
     if _is_much(absent, listed, window):
         if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
@@ -62,11 +62,11 @@ def next_doubt(
 
 
 def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> int:
-    """Return the most absent requests that a single scan has listed since the last scan that lacked much.
+    """Return the most absent requests that one scan listed: the last scan that lacked much, or a later one.
 
     Requests that different scans listed last have vanished one after the other.
     """
-    return max(Counter(row.last_scan for row in absent if row.last_scan > doubt.scan).values(), default=0)
+    return max(Counter(row.last_scan for row in absent if row.last_scan >= doubt.scan).values(), default=0)
 
 
 def _is_much(absent: int, listed: int, window: int) -> bool:
