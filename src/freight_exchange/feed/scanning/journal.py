@@ -199,7 +199,8 @@ class Journal:
         between = (earliest_moment(self.state, row.last_seen, received), moment(received))
 
         def decide(found: ReadSet) -> Commit:
-            after, event = withdrawal(found.requests.get(row.index, row), between, time)
+            before = self._inferred.without_inference(found.requests.get(row.index, row))
+            after, event = withdrawal(before, between, time)
             return Commit(requests=(after,), events=() if event is None else (event,), at=time)
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))

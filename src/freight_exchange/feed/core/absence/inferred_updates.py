@@ -72,6 +72,10 @@ class InferredUpdates:
         """Return the time to which a scan has to look back for those that an inference dates later, or infinity."""
         return min((self._since(row) for row in rows if self._since(row) < row.updated_after), default=math.inf)
 
+    def without_inference(self, row: TrackedRequest) -> TrackedRequest:
+        """Return a row with the update that windows prove: a request that returns refutes what was inferred."""
+        return attrs.evolve(row, updated_after=self._since(row))
+
     def forget(self, index: int) -> None:
         """Remove a request that is withdrawn."""
         self._proven.pop(index, None)
