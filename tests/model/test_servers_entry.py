@@ -42,6 +42,22 @@ def test_request_that_is_updated_after_the_entry_is_new() -> None:
     assert reported(run, 300.0, 345) == []
 
 
+def test_request_that_is_gone_by_the_entry_and_comes_back_is_new() -> None:
+    def returned(gone: float, back: float) -> list[str]:
+        run = HandMadeRun()
+        run.market.publish(-2000.0, FIRST, stamp=-1000.0)
+        row = run.market.now[1]
+        run.listing(0.2, WIDEST)
+        run.market.remove(gone, 1)
+        run.market.put_back(back, row)
+        run.listing(0.8, 66)
+        return reported(run, 300.0, WIDEST)
+
+    assert returned(0.4, 200.0) == []
+    assert returned(0.4, 0.6) == [""]
+    assert returned(100.0, 200.0) == [""]
+
+
 def test_reply_that_a_cache_kept_for_another_window_lists_a_request_as_if_it_was_updated() -> None:
     cache = ["a cache that answers every window alike"]
     assert reported(standing(PAGES), 300.0, 250, as_of=0.5) == cache

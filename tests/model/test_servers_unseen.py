@@ -6,7 +6,7 @@ import attrs
 import pytest
 from tests.model.servers.find import Find
 from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
-from tests.model.servers.quirks import Cache, Empty, Quirks, Replicas, Span
+from tests.model.servers.quirks import Cache, Empty, Quirks, Replicas, Span, Trouble
 from tests.model.servers.tally import confirmed
 from tests.model.servers.unseen import DAILY
 
@@ -67,6 +67,13 @@ def test_update_that_is_older_than_six_hours_when_it_appears_waits_for_the_daily
     assert published(Quirks(), stamp=1500.0 - 17_000.0) == [""]
 
 
+def test_update_that_leaves_the_widest_window_within_a_day_may_be_in_no_daily_scan() -> None:
+    left = "left the widest window before the daily scan"
+    assert published(Quirks(), stamp=1500.0 - WIDEST + 80_000.0) == [left]
+    assert published(Quirks(), 1600.0, stamp=1500.0 - WIDEST + 80_000.0) == [""]
+    assert published(Quirks(), stamp=1500.0 - WIDEST + 90_000.0) == [DAILY]
+
+
 def test_state_that_waits_for_the_daily_scan_is_reported_by_a_longer_run() -> None:
     find = Find("missed", 1, 1500.0, "", DAILY)
     run = HandMadeRun()
@@ -91,6 +98,17 @@ def test_failure_that_hides_a_state_until_no_hourly_scan_can_list_it() -> None:
     assert published(attrs.evolve(AN_HOUR, empties=(short,))) == [""]
     look_ups = attrs.evolve(FAILURE, listings=False)
     assert published(attrs.evolve(AN_HOUR, empties=(look_ups,))) == [""]
+
+
+def test_requests_that_fail_until_a_failure_hides_a_state() -> None:
+    late = attrs.evolve(AN_HOUR, empties=(attrs.evolve(FAILURE, span=Span(3000.0, 5200.0)),))
+    failing = Trouble(Span(1000.0, 3100.0), "503", share=1.0)
+    assert published(attrs.evolve(late, troubles=(failing,))) == ["hidden until no hourly scan could list it any more"]
+    assert published(late) == [""]
+    assert published(attrs.evolve(late, troubles=(attrs.evolve(failing, share=0.5),))) == [""]
+    assert published(attrs.evolve(late, troubles=(attrs.evolve(failing, span=Span(1000.0, 2900.0)),))) == [""]
+    only = attrs.evolve(failing, span=Span(1000.0, 5200.0))
+    assert published(attrs.evolve(AN_HOUR, troubles=(only,))) == [""]
 
 
 def test_failure_that_is_reported_while_an_update_leaves_the_widest_window() -> None:

@@ -32,12 +32,17 @@ class Clocks(History):
         return max(wall(later), *(wall(start) + later - start for start in starts), -math.inf) - wall(earlier)
 
     def unreported_times(self) -> list[tuple[float, float]]:
-        """Starts on another machine whose wall clock is behind the last one's: no clock shows how long ago that was."""
+        """Starts on another machine whose wall clock is behind the last one's: no clock shows how long ago that was.
+
+        It is compared with the last complete scan as well, since which the last one may have been set back.
+        """
+        wall = self.schedule.wall
         found: list[tuple[float, float]] = []
         for session in self.schedule.sessions[1:]:
             before = max((s.at for s in self.listings(session.start)), default=math.inf)
             after = min((s.at for s in self.server.served if s.call == "listing" and s.at > before), default=before)
-            if not session.same_machine and self.schedule.wall(after) < self.schedule.wall(before):
+            complete = max((claim.at for claim in self.log.claims if claim.at < session.start), default=before)
+            if not session.same_machine and wall(after) < max(wall(before), wall(complete)):
                 found.append((session.start, _FIVE_DAYS))
         return found
 

@@ -48,9 +48,13 @@ class Entry(History):
         return early[-1] if early else None
 
     def stood_before(self, index: int, at: float) -> bool:
-        """Return whether a request was listed when the feed was entered, and was not updated since."""
+        """Return whether a request was listed when the feed was entered, and was not updated since.
+
+        One that was gone by the last reply before the entry came back after it.
+        """
         stood = self.row(index)
-        return stood is not None and stood == self.market.rows(at).get(index)
+        latest = max((s.as_of for s in self.listings(self.began)), default=self.began)
+        return stood is not None and stood == self.market.rows(at).get(index) and index in self.market.rows(latest)
 
     def excuse_for_new(self, index: int, at: float) -> str:
         """Return why replies showed a request that stood before as if it was published later, or nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from tests.model.servers.history import History
@@ -17,6 +18,7 @@ _HOUR: Final = 3600.0
 _FIVE_MINUTES: Final = 300.0
 _HALF_AN_HOUR: Final = 1800.0
 _SIX_HOURS: Final = 21_600.0
+_DAY: Final = 86_400.0
 
 
 class Unseen(History):
@@ -37,7 +39,7 @@ class Unseen(History):
         if self.left_while_hidden(index, since):
             return "hidden until no hourly scan could list it any more"
         if self.is_older_than_hourly_scans(index, since):
-            return DAILY
+            return "left the widest window before the daily scan" if self.left_within_a_day(index, since) else DAILY
         left = self.left(index, since)
         if left is not None and self.is_degraded(left, grace=0.0):
             return "Degraded when it left the widest window of the service"
@@ -59,18 +61,27 @@ class Unseen(History):
         latest = visible + _HOUR + TURN * self.interval
         return row is not None and self.schedule.quirks.service_clock(latest) - row.stamp > _SIX_HOURS
 
+    def left_within_a_day(self, index: int, since: float) -> bool:
+        """Return whether a request leaves the widest window before a daily scan is due, once replies show a state."""
+        visible = self._visible(since)
+        row = self.market.rows(visible).get(index)
+        return row is not None and not self.is_within_reach(row, visible + _DAY + TURN * self.interval)
+
     def left_while_hidden(self, index: int, since: float) -> bool:
         """Return whether a failure hid a request until no hourly scan could list it any more, nor one of half an hour.
 
-        Those are made every five minutes, or every interval.
+        Those are made every five minutes, or every interval. Requests may fail honestly before and after: no reply.
         """
-        hidden = since
-        spans = [e.span for e in self.schedule.quirks.empties if e.listings and e.hides(index)]
-        for span in sorted(spans, key=lambda span: span.start):
+        quirks = self.schedule.quirks
+        hidden, ended = since, -math.inf
+        failures = [(e.span, True) for e in quirks.empties if e.listings and e.hides(index)]
+        failures += [(t.span, False) for t in quirks.troubles if t.share == 1]
+        for span, is_hiding in sorted(failures, key=lambda failure: failure[0].start):
             if span.start <= hidden + (TURN * self.interval if hidden == since else 0.0):
                 hidden = max(hidden, span.end)
+                ended = max(ended, span.end) if is_hiding else ended
         row = self.market.rows(hidden).get(index)
-        if row is None or hidden == since:
+        if row is None or ended <= since:
             return False
         age = self.schedule.quirks.service_clock(hidden) - row.stamp
         is_too_old = age + TURN * max(_FIVE_MINUTES, self.interval) > _HALF_AN_HOUR
