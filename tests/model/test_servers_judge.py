@@ -189,8 +189,26 @@ def test_gap_that_grows_while_no_scan_is_complete_is_one() -> None:
     run.listing(900.0, WIDEST, 1)
     run.report(1000.0, "Gap", None, None)
     run.claim(1300.0, 900.0)
+    run.listing(1600.0, 345, 1)
     run.report(1700.0, "Gap", None, None)
     assert excuses(run, "event Gap") == [clock, ""]
+
+
+def test_gap_grows_by_the_wall_clock_until_a_scan_that_began_later_is_complete() -> None:
+    clock = "a wall clock that is set five days"
+
+    def grown(by: float, claim: float) -> list[str]:
+        run = listed(wall_jumps=((700.0, FIVE_DAYS), (1050.0, by)))
+        run.listing(900.0, WIDEST, 1)
+        run.report(1000.0, "Gap", None, None)
+        run.listing(1200.0, WIDEST, 1)
+        run.claim(claim, 900.0)
+        run.report(1250.0, "Gap", None, None)
+        return excuses(run, "event Gap")
+
+    assert grown(86_400.0, 1240.0) == [clock]
+    assert grown(0.0, 1240.0) == [clock, ""]
+    assert grown(86_400.0, 1100.0) == [clock, ""]
 
 
 def test_start_on_another_machine_whose_wall_clock_is_wrong_makes_a_gap() -> None:

@@ -82,10 +82,17 @@ class _Judge(History):
             )
 
     def _is_growth(self, event: Reported) -> bool:
-        """Return whether a gap continues the one before: no scan was complete since, and more time has been lost."""
+        """Return whether a gap continues the one before: no scan was complete since, and more time has been lost.
+
+        The time is lost by the wall clock as well. The scan that finds a gap may be complete before it is delivered.
+        """
         before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
-        has_scan = any(before < claim.at < event.at for claim in self.log.claims)
-        return before > -math.inf and not has_scan and event.at - before >= _GROWTH - SLACK
+        if before == -math.inf:
+            return False
+        found, found_before = (max((s.at for s in self.listings(at)), default=at) for at in (event.at, before))
+        has_scan = any(before < claim.at < found for claim in self.log.claims)
+        lost = max(event.at - before, self.schedule.wall(found) - self.schedule.wall(found_before))
+        return not has_scan and lost >= _GROWTH - SLACK
 
     def _event(self, event: Reported, index: int) -> None:
         before = self.fold.get(index)
