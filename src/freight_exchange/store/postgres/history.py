@@ -11,16 +11,17 @@ __all__ = ["FLUSHED", "History", "trust"]
 
 FLUSHED: Final = "pg_current_wal_flush_lsn()"
 """The end of what survives a crash."""
-# A cluster that is restored from a dump has another identifier; one that was promoted, or recovered to an earlier time,
-# another timeline, with which the names of its files begin.
+# Another cluster has another identifier; one that was promoted, or recovered to an earlier time, another timeline, with
+# which the names of its files begin. A dump that is restored makes the table anew, in the same cluster too.
 _CLUSTER: Final = (
     "(SELECT system_identifier FROM pg_control_system())::text || '/'"
     " || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
 )
 _CHECK: Final = f"""
     UPDATE freight_exchange.binding
-    SET cluster = {_CLUSTER},
+    SET cluster = {_CLUSTER}, relation = tableoid,
         is_restored = is_restored
+            OR coalesce(relation <> tableoid, false)
             OR coalesce(cluster <> {_CLUSTER}, false)
             OR coalesce(%(cluster)s::text <> {_CLUSTER}, false)
             OR coalesce(%(flushed)s::pg_lsn > {FLUSHED}, false)

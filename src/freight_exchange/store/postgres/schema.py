@@ -132,7 +132,9 @@ _HISTORY: Final = (
         ADD COLUMN is_restored boolean NOT NULL DEFAULT false""",
 )
 
-_MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES, _HISTORY)
+_RELATION: Final = ("ALTER TABLE freight_exchange.binding ADD COLUMN relation oid",)
+
+_MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES, _HISTORY, _RELATION)
 """The statements that make each version from the one before it, the first from an empty schema."""
 
 _AHEAD: Final = 1

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import attrs
 import pytest
-from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.postgres.databases import drop_schema, empty_store, execute
 from tests.unit.store.rows import BINDING
 
 from freight_exchange.store.postgres.seat import PostgresSeat
@@ -41,6 +41,22 @@ def test_restored_database_is_recognised_by_its_cluster(store: PostgresStore) ->
     assert join(store).is_restored, "until its offers were looked for"
     seat.trust()
     assert not join(store).is_restored
+
+
+def test_restored_dump_is_recognised_in_its_own_cluster(store: PostgresStore) -> None:
+    join(store)
+    execute(
+        """
+        CREATE TABLE freight_exchange.dump AS TABLE freight_exchange.binding;
+        ALTER TABLE freight_exchange.binding RENAME TO lost;
+        CREATE TABLE freight_exchange.binding (LIKE freight_exchange.lost INCLUDING ALL);
+        INSERT INTO freight_exchange.binding OVERRIDING SYSTEM VALUE TABLE freight_exchange.dump
+        """
+    )
+    try:
+        assert join(store).is_restored
+    finally:
+        drop_schema()
 
 
 def test_restored_database_is_recognised_by_a_process_that_has_seen_later_commits(store: PostgresStore) -> None:
