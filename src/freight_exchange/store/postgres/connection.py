@@ -28,6 +28,9 @@ _REPLY_TIMEOUT: Final = 10.0
 # The fences rely on this level: a statement sees what was committed before it, and waits for a lock. A role or a
 # database may have another one as its default, for statements outside of a transaction too.
 _ISOLATION: Final = "read committed"
+_DEFAULTS: Final = """
+    SELECT current_setting('default_transaction_isolation'), current_setting('idle_session_timeout', true)
+"""
 # A process that is frozen inside a transaction must not keep its locks. What is committed must survive a crash of the
 # server, even where its administrator has chosen otherwise.
 _BEGIN: Final = f"""
@@ -132,7 +135,7 @@ class DatabaseConnection:
                 raise opened
             try:
                 self._check_server(opened)
-                self._set_isolation(opened)
+                self._set_defaults(opened)
             except StoreError:
                 opened.close()
                 raise
@@ -164,10 +167,16 @@ class DatabaseConnection:
                 " text may be stored"
             )
 
-    def _set_isolation(self, connection: _Connection) -> None:
+    def _set_defaults(self, connection: _Connection) -> None:
         with translate_errors(self.address):
-            if connection.execute("SHOW default_transaction_isolation").fetchone() != (_ISOLATION,):
+            found = connection.execute(_DEFAULTS).fetchone()
+            assert found is not None
+            isolation, idle_timeout = found
+            if isolation != _ISOLATION:
                 connection.execute(f"SET default_transaction_isolation = '{_ISOLATION}'")
+            # Between two scans a connection is idle.
+            if idle_timeout not in (None, "0"):
+                connection.execute("SET idle_session_timeout = 0")
 
 
 class _Connection(psycopg.Connection[Any]):

@@ -176,6 +176,20 @@ def test_isolation_level_does_not_follow_the_defaults_of_the_server() -> None:
     database.close()
 
 
+def test_connection_is_not_ended_for_being_idle() -> None:
+    """Between two scans it is; a replica whose server ends it loses its seat at each scan."""
+    if server_version() < 14:
+        pytest.skip("the setting came with PostgreSQL 14")
+    database = DatabaseConnection(make_conninfo(database_url(), options="-c idle_session_timeout=60s"))
+    assert database.row("SHOW idle_session_timeout") == ("0",)
+    database.close()
+
+
+def server_version() -> int:
+    ((version,),) = execute("SHOW server_version_num")
+    return int(version) // 10_000
+
+
 def test_connection_that_was_cut_is_made_again() -> None:
     database = DatabaseConnection(database_url())
     (process,) = database.row("SELECT pg_backend_pid()")
