@@ -103,6 +103,25 @@ async def test_many_absent_offers_are_trouble_first() -> None:
     assert rig.poller.phase == "backing-off"
 
 
+async def test_listing_of_nothing_after_a_doubt_that_has_lasted_is_trouble_first_again() -> None:
+    rig = await rig_with(*((request, 10 * request) for request in range(1, 7)))
+    # Look-ups find what listings lack: the doubt lasts, and proves nothing.
+    rig.service.hidden = {1, 2, 3, 4}
+    began = anyio.current_time()
+    while anyio.current_time() < began + 1.2 * HOUR:
+        await rig.scan()
+    reported = rig.event_keys
+    rig.service.requests.clear()
+    began = anyio.current_time()
+    while anyio.current_time() < began + 0.5 * HOUR:
+        await rig.scan()
+    assert ("gone", 5, 50) not in rig.event_keys[len(reported) :]
+    assert rig.poller.phase == "backing-off"
+    while anyio.current_time() < began + 2 * HOUR:
+        await rig.scan()
+    assert {("gone", request, 10 * request) for request in range(1, 7)} <= set(rig.event_keys)
+
+
 @pytest.mark.parametrize(
     "view", [lambda listing: None, lambda listing: attrs.evolve(listing, offers=())], ids=["nothing", "no offers"]
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -75,8 +75,20 @@ def absent_offers(scan: OfferScan, known: Mapping[int, KnownListing]) -> frozens
 
 
 def next_doubt(
-    before: AbsenceDoubt | None, scan: OfferScan, absent: Collection[OfferKey], at: float
+    before: AbsenceDoubt | None,
+    scan: OfferScan,
+    absent: frozenset[OfferKey],
+    absent_before: frozenset[OfferKey],
+    at: float,
 ) -> AbsenceDoubt | None:
-    """Return the doubt after a complete scan: a listing that lacks most of what is known proves nothing at first."""
-    listed = len(scan.offers) + bool(scan.requests)
-    return doubts.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent))
+    """Return the doubt after a complete scan: a listing that lacks most of what is known proves nothing at first.
+
+    Args:
+        before: The doubt before it.
+        scan: The scan.
+        absent: Offers that it should have seen and did not.
+        absent_before: Those of the last scan. What that one listed counts in a doubt that has lasted as well.
+        at: When it ended, on the feed's clock.
+    """
+    listed, relisted = len(scan.offers) + bool(scan.requests), len(absent - absent_before)
+    return doubts.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent), relisted=relisted)

@@ -64,6 +64,7 @@ class OfferJournal:
         self.known: dict[int, KnownListing] = {}
         self._rows: dict[int, TrackedRequest] = {}
         self._missed: dict[OfferKey, int] = {}
+        self._absent: frozenset[OfferKey] | None = None
 
     async def load(self) -> None:
         """Read the own requests that earlier runs have recorded."""
@@ -111,7 +112,7 @@ class OfferJournal:
         absent = absent_offers(scan, self.known) if scan.proves_absence else frozenset[OfferKey]()
         doubt = self.state.doubt
         if scan.proves_absence:
-            doubt = next_doubt(doubt, scan, absent, time)
+            doubt = next_doubt(doubt, scan, absent, absent if self._absent is None else self._absent, time)
         is_doubtful = doubt is not None and doubts.is_open(doubt, time)
         watermark = Watermark(self.state.watermark.time_at(scan.began), scan.began)
         state = OfferFeedState(watermark=watermark, is_primed=True, doubt=doubt)
@@ -119,6 +120,7 @@ class OfferJournal:
             state = attrs.evolve(self.state, doubt=doubt)
 
         await self._run(lambda: self._commit([], [], received, state))
+        self._absent = absent if scan.proves_absence else self._absent
         if doubt is not None and is_doubtful:
             return doubts.doubt_error(doubt, at=time, absent=len(absent), noun="offers")
         if scan.proves_absence:
