@@ -41,6 +41,13 @@ MUTATIONS: Final = (
         _GONE,
     ),
     one(
+        "feed: what the last scan listed begins no new doubt",
+        "offer_feed/core/scan.py",
+        "len(absent - absent_before)",
+        "0",
+        _GONE,
+    ),
+    one(
         "feed: an offer that cannot be read is absent",
         "offer_feed/core/scan.py",
         "        if index not in scan.uncertain\n",

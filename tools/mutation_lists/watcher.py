@@ -478,6 +478,27 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_honesty.py",
     ),
     one(
+        "3 a scan that lacks much decides what the first scan saw",
+        "feed/scanning/journal.py",
+        "if is_complete and state.is_listed and not scan.scanner.offset_ignored:",
+        "if is_complete and state.is_primed and not scan.scanner.offset_ignored:",
+        "tests/unit/feed/test_first_scan.py",
+    ),
+    one(
+        "3 what the last doubtful scan listed begins no new doubt",
+        "feed/core/absence/doubts.py",
+        "if row.last_scan >= doubt.scan)",
+        "if row.last_scan > doubt.scan)",
+        "tests/unit/feed/test_watcher_absence.py",
+    ),
+    one(
+        "3 an inferred update outlives a withdrawal",
+        "feed/scanning/journal.py",
+        "before = self._inferred.without_inference(found.requests.get(row.index, row))",
+        "before = found.requests.get(row.index, row)",
+        "tests/unit/feed/test_watcher_absence.py",
+    ),
+    one(
         "feed: two pull it at a time",
         "feed/stream.py",
         "        if self._is_pulled:\n",
