@@ -230,17 +230,22 @@ def test_start_on_another_machine_whose_wall_clock_is_wrong_makes_a_gap() -> Non
 
 
 def test_wall_clock_set_back_since_the_last_complete_scan_makes_a_gap_on_another_machine() -> None:
-    def moved(*claims: float, same_machine: bool = False) -> list[str]:
+    def moved(*claims: float, same_machine: bool = False, fails: float | None = None) -> list[str]:
         sessions = Session(0.0, 800.0, "cancel", same_machine=True), Session(850.0, 3e4, "cancel", same_machine)
         run = listed(wall_jumps=((500.0, -3600.0),), sessions=sessions)
         for at in claims:
             run.claim(at, at)
-        run.listing(600.0, 345, 1)
+        if fails is None:
+            run.listing(600.0, 345, 1)
+        else:
+            run.refusal(fails, "503")
         run.listing(900.0, WIDEST, 1)
         run.report(1000.0, "Gap", None, None)
         return excuses(run, "event Gap")
 
     assert moved(310.0) == ["a wall clock that is set five days"]
+    # A request that fails before the clock is set tells nothing about the other machine.
+    assert moved(310.0, fails=400.0) == ["a wall clock that is set five days"]
     assert moved(310.0, 610.0) == [""]
     assert moved(310.0, same_machine=True) == [""]
 

@@ -40,7 +40,8 @@ class Clocks(History):
         found: list[tuple[float, float]] = []
         for session in self.schedule.sessions[1:]:
             before = max((s.at for s in self.listings(session.start)), default=math.inf)
-            after = min((s.at for s in self.server.served if s.call == "listing" and s.at > before), default=before)
+            requested = (s.at for s in self.server.served if s.call == "listing" and s.at >= session.start)
+            after = min(requested, default=before)
             complete = max((claim.at for claim in self.log.claims if claim.at < session.start), default=before)
             if not session.same_machine and wall(after) < max(wall(before), wall(complete)):
                 found.append((session.start, _FIVE_DAYS))
