@@ -25,12 +25,19 @@ _ENCODING: Final = "UTF8"
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
-# The fences rely on this level: a statement sees what was committed before it, and waits for a lock. A role or a
-# database may have another one as its default, for statements outside of a transaction too.
 _ISOLATION: Final = "read committed"
-_DEFAULTS: Final = """
-    SELECT current_setting('default_transaction_isolation'), current_setting('idle_session_timeout', true)
-"""
+_DEFAULTS: Final = {
+    # The fences rely on this level: a statement sees what was committed before it, and waits for a lock.
+    "default_transaction_isolation": _ISOLATION,
+    # Between two scans a connection is idle. PostgreSQL 13 has no such limit.
+    "idle_session_timeout": "0",
+    # Values would be written or read in another form: bytes with doubled backslashes, times without their last digits.
+    "standard_conforming_strings": "on",
+    "array_nulls": "on",
+    "extra_float_digits": "1",
+}
+"""Settings on which the statements rely. A role or a database may have others as its defaults."""
+_READ_DEFAULTS: Final = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
 # A process that is frozen inside a transaction must not keep its locks. What is committed must survive a crash of the
 # server, even where its administrator has chosen otherwise.
 _BEGIN: Final = f"""
@@ -169,14 +176,9 @@ class DatabaseConnection:
 
     def _set_defaults(self, connection: _Connection) -> None:
         with translate_errors(self.address):
-            found = connection.execute(_DEFAULTS).fetchone()
-            assert found is not None
-            isolation, idle_timeout = found
-            if isolation != _ISOLATION:
-                connection.execute(f"SET default_transaction_isolation = '{_ISOLATION}'")
-            # Between two scans a connection is idle.
-            if idle_timeout not in (None, "0"):
-                connection.execute("SET idle_session_timeout = 0")
+            for name, setting in connection.execute(_READ_DEFAULTS, [[*_DEFAULTS]]):
+                if setting != _DEFAULTS[name]:
+                    connection.execute(f"SET {name} = '{_DEFAULTS[name]}'")
 
 
 class _Connection(psycopg.Connection[Any]):

@@ -176,6 +176,14 @@ def test_isolation_level_does_not_follow_the_defaults_of_the_server() -> None:
     database.close()
 
 
+@pytest.mark.parametrize("setting", ["standard_conforming_strings=off", "array_nulls=off", "extra_float_digits=-10"])
+def test_values_do_not_follow_the_defaults_of_the_server(setting: str) -> None:
+    database = DatabaseConnection(make_conninfo(database_url(), options=f"-c {setting}"))
+    values = (b"\0\\", [b"\\", None], 1764230000.123456)
+    assert database.row("SELECT %s::bytea, %s::bytea[], %s::float8", values) == values
+    database.close()
+
+
 def test_connection_is_not_ended_for_being_idle() -> None:
     """Between two scans it is; a replica whose server ends it loses its seat at each scan."""
     if server_version() < 14:
