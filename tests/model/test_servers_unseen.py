@@ -185,6 +185,31 @@ def test_withdrawn_request_that_is_updated_is_to_be_reported() -> None:
     assert back(windows, 5400.0, updated=5300.0) == [""]
 
 
+def test_update_that_only_pages_kept_for_narrower_windows_lack() -> None:
+    pages = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=1e9))
+
+    def updated(
+        quirks: Quirks = pages, *, window: int = 345, kept: float | None = 900.0, at: float = 335.0
+    ) -> list[str]:
+        """Return the excuses for an update before a narrow scan, from which a cache keeps the page of a deep one."""
+        run = HandMadeRun(quirks, start="backfill")
+        run.market.publish(-1000.0, FIRST)
+        run.listing(0.5, WIDEST, 1)
+        run.report(1.0, "new", 1)
+        run.market.update(at, 1, SECOND)
+        run.listing(900.0, window)
+        run.claim(901.0, 900.0)
+        run.listing(1200.0, 21_600, as_of=kept)
+        run.claim(1201.0, 1200.0)
+        return missed(run)
+
+    assert updated() == ["a cache that answers every window alike"]
+    assert updated(Quirks()) == [""]
+    assert updated(kept=None) == [""]
+    assert updated(window=1800) == [""]
+    assert updated(at=700.0) == [""]
+
+
 def test_cache_that_answers_every_window_alike_excuses_only_requests_of_the_first_scan() -> None:
     pages = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=1e9))
     cache = ["a cache that answers every window alike"]

@@ -87,16 +87,11 @@ class Entry(History):
         return any(
             kept.as_of == page.as_of < page.at
             and kept.body == page.body | {"secondsSinceUpdate": kept.body["secondsSinceUpdate"]}
-            and self._reaches(page, row)
-            and not self._reaches(kept, row)
+            and self.reaches(page, row)
+            and not self.reaches(kept, row)
             for page in pages
             for kept in pages
         )
-
-    def _reaches(self, listing: Served, row: Row) -> bool:
-        """Return whether the window of a listing, as the service counts it, contains the last update of a request."""
-        window = self.server.counted_window(int(listing.body["secondsSinceUpdate"]))
-        return row.stamp >= self.schedule.quirks.service_clock(listing.at) - window
 
     def was_hidden(self, index: int) -> bool:
         """Return whether a failure, or a cache of shuffled pages, hid a request from the whole first scan."""

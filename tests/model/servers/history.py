@@ -105,3 +105,8 @@ class History:
     def is_within_reach(self, row: Row | None, at: float) -> bool:
         """Return whether that window reaches back to the last update of a request."""
         return row is None or self.schedule.quirks.service_clock(at) - row.stamp <= self.reach()
+
+    def reaches(self, listing: Served, row: Row) -> bool:
+        """Return whether the window of a listing, as the service counts it, contains the last update of a request."""
+        window = self.server.counted_window(int(listing.body["secondsSinceUpdate"]))
+        return row.stamp >= self.schedule.quirks.service_clock(listing.at) - window

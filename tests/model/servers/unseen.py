@@ -8,6 +8,7 @@ from typing import Final
 from tests.model.servers.history import History
 from tests.model.servers.market import Content
 from tests.model.servers.replies import TURN
+from tests.model.servers.server import Served
 
 __all__ = ["DAILY", "Unseen"]
 
@@ -19,6 +20,11 @@ _FIVE_MINUTES: Final = 300.0
 _HALF_AN_HOUR: Final = 1800.0
 _SIX_HOURS: Final = 21_600.0
 _DAY: Final = 86_400.0
+
+
+def _original(page: Served) -> tuple[object, ...]:
+    """Return what a page that a cache keeps has in common with the one that it is kept from."""
+    return page.as_of, page.body["offset"], page.body.get("rowsperpage")
 
 
 class Unseen(History):
@@ -38,6 +44,8 @@ class Unseen(History):
             return "never listed"
         if self.left_while_hidden(index, since):
             return "hidden until no hourly scan could list it any more"
+        if self.is_lacked_by_kept_pages_alone(index, since):
+            return "a cache that answers every window alike"
         if self.is_older_than_hourly_scans(index, since):
             return "left the widest window before the daily scan" if self.left_within_a_day(index, since) else DAILY
         left = self.left(index, since)
@@ -60,6 +68,27 @@ class Unseen(History):
         row = self.market.rows(visible).get(index)
         latest = visible + _HOUR + TURN * self.interval
         return row is not None and self.schedule.quirks.service_clock(latest) - row.stamp > _SIX_HOURS
+
+    def is_lacked_by_kept_pages_alone(self, index: int, since: float) -> bool:
+        """Return whether each complete scan since a time has a page that a cache kept for a window without a request.
+
+        Pages from before that time prove nothing either.
+        """
+        row = self.market.rows(since).get(index)
+        if row is None or not self.schedule.quirks.has_cache_of_pages:
+            return False
+        originals: dict[tuple[object, ...], Served] = {}
+        for page in self.listings():
+            originals.setdefault(_original(page), page)
+        return not any(
+            all(page.as_of >= since and self.reaches(originals[_original(page)], row) for page in self._pages(*ends))
+            for ends in self.whole_scans()
+        )
+
+    def _pages(self, first: Served, last: Served) -> list[Served]:
+        window = first.body["secondsSinceUpdate"]
+        pages = (s for s in self.listings() if s.body["secondsSinceUpdate"] == window)
+        return [s for s in pages if first.at <= s.at <= last.at]
 
     def left_within_a_day(self, index: int, since: float) -> bool:
         """Return whether a request leaves the widest window before a daily scan is due, once replies show a state."""
