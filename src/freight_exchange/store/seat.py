@@ -78,6 +78,10 @@ class Seat(Protocol):
         """
         ...
 
+    def has_twin(self) -> bool:
+        """Return whether another replica of this version of the bot lives."""
+        ...
+
     def acknowledge(self, kind: str, *, at: float) -> int:
         """Acknowledge all events of a kind, also beside the replica that has the term, and return their number."""
         ...

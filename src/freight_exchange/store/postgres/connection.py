@@ -176,9 +176,10 @@ class DatabaseConnection:
 
     def _set_defaults(self, connection: _Connection) -> None:
         with translate_errors(self.address):
-            for name, setting in connection.execute(_READ_DEFAULTS, [[*_DEFAULTS]]):
+            for name, setting in connection.execute(_READ_DEFAULTS, [[*_DEFAULTS]]).fetchall():
                 if setting != _DEFAULTS[name]:
-                    connection.execute(f"SET {name} = '{_DEFAULTS[name]}'")
+                    statement = f"SET {name} = '{_DEFAULTS[name]}'"
+                    connection.execute(statement)  # pyright: ignore[reportArgumentType, reportCallIssue]  # constants
 
 
 class _Connection(psycopg.Connection[Any]):

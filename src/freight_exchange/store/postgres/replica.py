@@ -81,6 +81,14 @@ _HAS_NEWER: Final = """
             )
     )
 """
+_HAS_TWIN: Final = """
+    SELECT EXISTS (
+        SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
+            ON other.binding = own.binding AND (other.version, other.handlers) = (own.version, own.handlers)
+        WHERE own.id = %(replica)s AND other.id <> own.id
+            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+    )
+"""
 _TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
     WHERE id = %(binding)s AND NOT EXISTS (
@@ -242,6 +250,10 @@ class Replica:
     def has_newer(self, connection: DatabaseConnection) -> bool:
         """Return whether a replica of a newer version of the bot lives, which the term is for."""
         return bool(connection.row(f"SELECT {_HAS_NEWER}", self._values)[0])
+
+    def has_twin(self, connection: DatabaseConnection) -> bool:
+        """Return whether another replica of this version of the bot lives."""
+        return bool(connection.row(_HAS_TWIN, self._values)[0])
 
     def fence_term(self, connection: DatabaseConnection, epoch: int) -> None:
         """Lock the term until the end of the transaction: events are then numbered in the order of their commits.

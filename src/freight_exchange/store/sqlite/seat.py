@@ -42,6 +42,9 @@ class SQLiteSeat:
     def has_newer(self) -> bool:
         return False
 
+    def has_twin(self) -> bool:
+        return False
+
     def acknowledge(self, kind: str, *, at: float) -> int:
         numbers = [event.id for event in self.work.pending_of_kind(kind)]
         self.work.acknowledge(numbers, at=at)

@@ -299,6 +299,14 @@ class TestNewerVersion:
         assert not old.has_newer()
         take_term(old)
 
+    def test_is_not_the_twin_of_another_one(self, store: PostgresStore) -> None:
+        first, _ = join(store), join(store, version="2")
+        assert not first.has_twin()
+        twin = join(store)
+        assert (first.has_twin(), twin.has_twin()) == (True, True)
+        lapse(twin)
+        assert not first.has_twin()
+
     def test_is_no_command_that_takes_a_seat(self, store: PostgresStore) -> None:
         old = join(store)
         store.join(BINDING, handlers=(), version="", lease=60.0)

@@ -200,6 +200,10 @@ class Membership:
                 return
             await anyio.sleep(_VERSION_INTERVAL)
 
+    async def has_twin(self) -> bool:
+        """Return whether another replica of this version of the bot lives."""
+        return await self.run(self._joined().has_twin)
+
     async def _beat(self, seat: Seat) -> None:
         if await self._run_pulse(seat.beat):
             self._lapsed.set()

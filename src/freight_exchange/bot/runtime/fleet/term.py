@@ -30,6 +30,10 @@ __all__ = ["Term", "join"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _POLL_INTERVAL: Final = 1.0
+_TRIAL_INTERVALS: Final = 3
+"""Intervals that a replica which took the term has to scan before its failures count."""
+_HAND_OVER_PAUSE: Final = 5.0
+"""Seconds that a replica whose scans fail leaves to others, which wait for the term, before it takes the term again."""
 
 
 async def join(feed: Feed, membership: Membership) -> bool:
@@ -75,6 +79,7 @@ class Term:
         offer_feed: The feed of offers, if the bot has a handler of offers.
         wake: Called when a delivery may be due.
         on_rejection: Called when the service rejects the login.
+        is_failing: Returns whether scans have failed for long.
     """
 
     def __init__(
@@ -90,6 +95,7 @@ class Term:
         *,
         wake: Callable[[], None],
         on_rejection: Callable[[LoginRejectedError], None],
+        is_failing: Callable[[], bool],
     ) -> None:
         self._feed = feed
         self._membership = membership
@@ -101,6 +107,9 @@ class Term:
             self._offers = OfferEvents(offer_feed, unit_of_work, handlers, metrics, wake)
         self._backfill = options.start == "backfill"
         self._on_rejection = on_rejection
+        self._is_failing = is_failing
+        self._interval = options.interval.total_seconds()
+        self._is_handed_over = False
         self._scope = anyio.CancelScope()
 
     async def introduce_selections(self) -> None:
@@ -127,7 +136,14 @@ class Term:
                     await self._receive()
                     await self._feed.__aexit__(None, None, None)
                     is_entered = False
-                    _logger.info("a newer version of the bot scans from now on; this one goes on working")
+                    if not self._is_handed_over:
+                        _logger.info("a newer version of the bot scans from now on; this one goes on working")
+                        continue
+                    _logger.warning(
+                        "the scans of this replica fail, perhaps for it alone: another one scans from now on, and this"
+                        " one goes on working"
+                    )
+                    await anyio.sleep(_HAND_OVER_PAUSE)
             except* LoginRejectedError as group:
                 self._on_rejection(next(error for error in flatten(group) if isinstance(error, LoginRejectedError)))
         # Another replica may scan from now on, while this one drains.
@@ -138,15 +154,27 @@ class Term:
         self._scope.cancel()
 
     async def _receive(self) -> None:
-        """Receive events until the term is for a newer version of the bot."""
+        """Receive events until the term is for a newer version of the bot, or for one that perhaps can scan."""
+        self._is_handed_over = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._routing.run)
             if self._routing.selection_handlers():
                 tasks.start_soon(self._selections.run)
             if self._offers is not None:
                 tasks.start_soon(self._offers.run)
+            tasks.start_soon(self._await_failure, tasks.cancel_scope)
             await self._membership.wait_newer()
             tasks.cancel_scope.cancel()
+
+    async def _await_failure(self, scope: anyio.CancelScope) -> None:
+        """Hand the term over once scans have failed for long, also since this replica took it."""
+        await anyio.sleep(_TRIAL_INTERVALS * self._interval)
+        while True:
+            if self._is_failing() and await self._membership.has_twin():
+                self._is_handed_over = True
+                scope.cancel()
+                return
+            await anyio.sleep(self._interval)
 
     async def _enter(self) -> None:
         while True:

@@ -73,6 +73,12 @@ class Health:
         """Return whether the watermark is young enough for a live bot."""
         return self.age() <= LIVE_INTERVALS * self._interval
 
+    def is_failing(self) -> bool:
+        """Return whether scans have failed for so long that the watermark is not young any more."""
+        return not self.is_young() and any(
+            status is not None and status.state == "backing-off" for status in self._statuses()
+        )
+
     def last_scan(self) -> float:
         """Return the start of the last complete scan on the loop's clock; minus infinity before the first."""
         ages = [age for age in self._cover_ages() if age is not None]
@@ -87,9 +93,13 @@ class Health:
 
     def _cover_ages(self) -> list[timedelta | None]:
         """Return the age of the watermark of each feed that reads."""
+        return [None if status is None else status.cover_age for status in self._statuses()]
+
+    def _statuses(self) -> list[FeedStatus | OfferFeedStatus | None]:
+        """Return the status of each feed that reads."""
         statuses: list[FeedStatus | OfferFeedStatus | None] = []
         if not self._feed.is_idle:
             statuses.append(self.feed_status())
         if self._offer_feed is not None:
             statuses.append(self.offer_feed_status())
-        return [None if status is None else status.cover_age for status in statuses]
+        return statuses

@@ -237,6 +237,7 @@ class BotSession:
                 self.offer_feed,
                 wake=dispatcher.wake,
                 on_rejection=self._reject,
+                is_failing=self.health.is_failing,
             )
             try:
                 reporting_tasks.start_soon(self.membership.pulse, dispatcher.wake)

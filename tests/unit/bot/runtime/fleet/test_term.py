@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.bot.rig import INTERVAL, amounts_on, eventually, new_bot, offering_bot
+from tests.unit.bot.rig import INTERVAL, amounts_on, blind, eventually, new_bot, offering_bot
 
 from freight_exchange import RetryLater
 from freight_exchange.errors import StoreAwayError, StoreError
@@ -21,6 +21,8 @@ from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
+REQUESTS = "quote/getrequests"
+
 
 class OneOfTwo(MemoryStore):
     """Store in which another replica may have the term, and which may be away."""
@@ -30,7 +32,7 @@ class OneOfTwo(MemoryStore):
         self.is_free = True
         self.is_away = False
         self.trouble: StoreError = StoreAwayError("the database is away")
-        self.is_restored = False
+        self.is_restored = self.has_twin = False
         self.wait = 0.0
 
     def join(self, binding: Any, **options: Any) -> Any:
@@ -66,6 +68,9 @@ class _Seat:
 
     def adopt(self) -> Adoption:
         return attrs.evolve(self._seat.adopt(), wait=self._store.wait)
+
+    def has_twin(self) -> bool:
+        return self._store.has_twin
 
     def take_term(self) -> Any:
         return self._seat.take_term() if self._store.is_free else None
@@ -104,6 +109,28 @@ async def test_replica_without_the_term_works_and_scans_once_it_is_free(sandbox:
         store.is_free = True
         await eventually(lambda: second in called, within=timedelta(seconds=INTERVAL))
         assert trial.status.feed is not None
+
+
+async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
+    """Others may reach the service: it alone may be cut off."""
+    store = OneOfTwo()
+    async with sandbox.running(offering_bot(store)) as trial:
+        await trial.idle()
+        with blind(sandbox, REQUESTS):
+            await anyio.sleep(10 * INTERVAL)
+            assert trial.status.scans, "no other replica lives"
+            store.has_twin = True
+            await eventually(lambda: not trial.status.scans, within=timedelta(seconds=2 * INTERVAL))
+            assert "another one scans from now on" in caplog.text
+            store.is_free = False
+            await anyio.sleep(10 * INTERVAL)
+            assert not trial.status.scans
+        # The other one ended.
+        store.is_free = True
+        index = sandbox.publish()
+        await eventually(lambda: amounts_on(sandbox, index))
+        await anyio.sleep(10 * INTERVAL)
+        assert trial.status.scans
 
 
 async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -> None:
