@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.model.bot_adversary import run, scenario_names
+
+_HAS_UNIT_TESTS = {
+    "own bids are not listed for ten minutes": "offers/test_in_doubt.py",
+    "the login is revoked in the middle": "offers/test_parked.py",
+    "handlers renamed, reordered and split between deploys": "offers/test_redelivery.py",
+    "the same request handed out twice": "offers/test_ledger.py",
+    "two machines with two stores on one account": "offers/test_existing_bids.py",
+    "handlers that raise base exceptions and groups": "runtime/test_errors.py",
+}
+"""Costly scenarios whose rule a file of `tests/unit/bot` tests too: they run with the many seeds only."""
 
 
 @pytest.fixture(autouse=True)
@@ -17,10 +28,16 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-@pytest.mark.parametrize("name", scenario_names())
+@pytest.mark.parametrize("name", [name for name in scenario_names() if name not in _HAS_UNIT_TESTS])
 def test_scenario_breaks_no_promise(name: str) -> None:
     verdict = run(name, 1)
     assert not verdict.flaws
+
+
+def test_scenarios_left_to_many_seeds_exist_and_have_unit_tests() -> None:
+    assert {*_HAS_UNIT_TESTS} < {*scenario_names()}
+    folder = Path(__file__).parents[1] / "unit" / "bot"
+    assert all((folder / file).exists() for file in _HAS_UNIT_TESTS.values())
 
 
 @pytest.mark.long
