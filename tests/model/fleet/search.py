@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
 from typing import NamedTuple
 
 from tests.model.fleet.protocol import GUARDS, Guard, State, Step, describe_violation, initial, is_over, steps
@@ -26,6 +27,7 @@ class Found(NamedTuple):
     stuck: int = 0
 
 
+@cache
 def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: int = 2) -> Found:
     """Visit every state that can be reached, until one is wrong."""
     start = initial(requests=requests, take_overs=take_overs)
