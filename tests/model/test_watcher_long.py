@@ -20,9 +20,9 @@ def test_an_idle_poll_is_exactly_one_request() -> None:
 
 
 def test_deep_scans_cost_a_tenth_at_the_most() -> None:
-    done = idle(4, 60.0, "asyncio")
+    done = idle(3, 60.0, "asyncio")
     assert 0 <= done.extra <= 0.1
-    assert done.scans.total() == pytest.approx(4 * 120, rel=0.02)
+    assert done.scans.total() == pytest.approx(3 * 120, rel=0.02)
 
 
 def test_many_open_requests_come_whole_at_a_first_start_after_four_days_and_after_six(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The short form of `tools/watcher_table.py`: what polling loops lose in twenty minutes, and the watcher does not."""
+"""The short form of `tools/watcher_table.py`: what polling loops lose in fifteen minutes, and the watcher does not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from tools.watcher_table import ALGORITHMS, COLUMNS, ORDERS, Setting, markdown, run
 
-HOURS = 1 / 3
+HOURS = 1 / 4
 *NAIVE, WATCHER = ALGORITHMS
 LOSERS = {
     "burst": "newest 100 of the last hour",

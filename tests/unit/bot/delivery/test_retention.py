@@ -30,7 +30,7 @@ async def test_finished_deliveries_are_kept_for_the_retention_and_offers_for_eve
     sandbox: Sandbox, store: MemoryStore
 ) -> None:
     index = sandbox.publish()
-    bot = offering_bot(store, interval=timedelta(hours=1), retention=WEEK)
+    bot = offering_bot(store, interval=timedelta(hours=4), retention=WEEK)
     async with sandbox.running(bot):
         await anyio.sleep(6.8 * DAY)
         assert [len(rows) for rows in await kept(bot)] == [1, 1]
@@ -41,7 +41,7 @@ async def test_finished_deliveries_are_kept_for_the_retention_and_offers_for_eve
 
 async def test_finished_deliveries_of_a_bot_of_offers_go_too(store: MemoryStore) -> None:
     sandbox, received = Sandbox(), list[object]()
-    bot = Bot(store=store, interval=timedelta(hours=1), retention=WEEK)
+    bot = Bot(store=store, interval=timedelta(hours=4), retention=WEEK)
 
     @bot.on_offer
     async def note(offer: Offer, ctx: Context) -> None:
