@@ -31,6 +31,7 @@ hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile("project")
 
 _BACKENDS: Final = ("asyncio", "trio")
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 
 class Loud(logging.Handler):
@@ -69,7 +70,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect tests without garbage collection, and exclude them from it afterwards: they stay to the end.
 
-    Each visit of them would take a quarter of a second.
+    Each visit of them would take a quarter of a second. The thresholds of the interpreter collect after each 700
+    objects, and a test makes tens of thousands.
     """
     gc.disable()
     try:
@@ -79,6 +81,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
         gc.enable()
 
 
