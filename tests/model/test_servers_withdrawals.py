@@ -35,12 +35,13 @@ def after_scans(
     listed: int = 0,
     degraded: float | None = None,
     finds: bool | None = False,
+    **changes: Any,
 ) -> list[str]:
     """Return the excuses for the withdrawal of request 1 after scans (time, window), and a look-up.
 
     Of the others that stand beside it, these scans list as many as `listed`.
     """
-    run = standing(quirks, others=others)
+    run = standing(quirks, others=others, **changes)
     for at, window in scans:
         run.listing(at, window, *range(2, 2 + listed))
     if finds is not None:
@@ -87,6 +88,15 @@ def test_failure_that_hides_a_third_is_to_be_reported_as_degraded() -> None:
     assert after_scans(Quirks(), *scans, others=2, degraded=1201.0) == [""]
     assert after_scans(FAILING, *scans, others=8, listed=6) == [""]
     assert after_scans(FAILING, *scans, others=9, listed=7) == ["gone by every reply of an interval, as few others"]
+
+
+def test_failure_hides_none_that_may_be_older_by_a_clock_that_was_set_forward() -> None:
+    scans = (1200.0, 800), (1500.0, 1100)
+    few = ["gone by every reply of an interval, as few others"]
+    assert after_scans(FAILING, *scans, others=2, wall_jumps=((1100.0, 3600.0),)) == few
+    assert after_scans(FAILING, *scans, others=2, wall_jumps=((1100.0, -3600.0),)) == [""]
+    assert after_scans(FAILING, *scans, others=2, wall_jumps=((500.0, 3600.0),)) == [""]
+    assert after_scans(FAILING, *scans, others=2, wall_jumps=((1600.0, 3600.0),)) == [""]
 
 
 def test_look_ups_that_have_windows_show_no_request_that_is_older_than_the_widest() -> None:

@@ -155,13 +155,17 @@ class Absence(History):
         return row is not None and self.schedule.quirks.service_clock(begins(scan)) <= row.stamp
 
     def _hides_many(self, scan: Served) -> bool:
-        """Return whether a scan hides at least three requests and a third of all known: to a feed, a failure."""
+        """Return whether a scan hides at least three requests and a third of all known: to a feed, a failure.
+
+        What may be older than the window, by a clock that was set forward since, is not to be expected.
+        """
         events = {t.index: t for t in self.log.reported if t.at < scan.at and t.index is not None}
         gone = {index for index, last in events.items() if last.kind == "withdrawn"}
         before = self.listings(scan.at)
         proven = proven_updates(before)
         least = begins(scan) + SLACK
-        wanted = {i for i in self.market.rows(scan.at).keys() - gone if proven.get(i, -math.inf) >= least}
+        known_since = {i: proven.get(i, -math.inf) for i in self.market.rows(scan.at).keys() - gone}
+        wanted = {i for i, since in known_since.items() if since - self.clocks.set_forward(since, scan.at) >= least}
         listed = set[int]().union(*(s.rows for s in self.listings() if abs(s.at - scan.at) <= SLACK))
         known = listed & set[int]().union(*(s.rows for s in before))
         hidden = len(wanted - listed)

@@ -47,6 +47,11 @@ class Clocks(History):
                 found.append((session.start, _FIVE_DAYS))
         return found
 
+    def set_forward(self, since: float, until: float) -> float:
+        """Return the seconds that the wall clock was set forward from one time to another."""
+        jumps = (*self.schedule.wall_jumps, *self.unreported_times())
+        return sum(by for when, by in jumps if by > 0 and since < when <= until)
+
     def may_have_slept(self, index: int) -> bool:
         """Return whether only by the wall clock the window that first lists a request began after the entry."""
         first = self.first_listing(index)
