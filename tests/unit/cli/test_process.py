@@ -106,18 +106,17 @@ def test_write_whose_result_cannot_be_printed_is_reported_as_done(shell: Shell) 
 def test_unwritable_stderr_changes_neither_output_nor_status(
     shell: Shell, redirection: str, arguments: Sequence[str], status: int
 ) -> None:
-    def run(redirection: str = "") -> subprocess.CompletedProcess[str]:
-        # Its mode is warned of.
+    def warn_of_mode() -> list[str]:
         Path("login.json").write_text("{}")
         Path("login.json").chmod(0o644)
-        command = shlex.join([*COMMAND, "--token-file", "login.json", *arguments])
-        return subprocess.run(["sh", "-c", f"{command} {redirection}"], capture_output=True, text=True, check=False)
+        return ["--token-file", "login.json", *arguments]
 
-    expected = run()
-    assert expected.stderr
-    assert expected.returncode == status
-    done = run(redirection)
-    assert (done.returncode, done.stdout) == (status, expected.stdout)
+    expected = shell(*warn_of_mode())
+    assert expected.err
+    assert expected.status == status
+    command = f"{shlex.join([*COMMAND, *warn_of_mode()])} {redirection}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (status, expected.out)
 
 
 def test_events_lost_in_closed_pipe_are_shown_again(shell: Shell) -> None:
