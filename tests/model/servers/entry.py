@@ -16,7 +16,6 @@ from tests.model.servers.unseen import Unseen
 
 __all__ = ["Entry"]
 
-_HOUR: Final = 3600.0
 _SCAN: Final = 60.0
 
 
@@ -124,15 +123,14 @@ class Entry(History):
         """Return whether no reply distinguishes an update during the first scan from one before the feed was entered.
 
         No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
-        Of what was updated and updated back unseen, the scans until then decide, unless a late window lists it.
+        Of what was updated and updated back unseen, the scans until then decide: a window that lists it later proves
+        an update that changed nothing.
         """
         listings, quirks = self.listings(), self.schedule.quirks
         if self.log.listed is None or updated <= self.began:
             return False
         first = first_alike([v for v in self.versions(index) if self.began < v.since <= updated], index, listings)
-        is_undone = first.until < updated and all(
-            index not in s.rows or begins(s) <= self.began + _HOUR for s in listings
-        )
+        is_undone = first.until < updated
         if is_undone:
             listings, updated = [s for s in listings if s.at < first.until], first.since
         if updated > self.log.listed or any(index in s.rows for s in listings if s.at < updated):
