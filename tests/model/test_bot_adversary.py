@@ -11,11 +11,8 @@ from tests.model.bot_adversary import run, scenario_names
 
 _HAS_UNIT_TESTS = {
     "own bids are not listed for ten minutes": "offers/test_in_doubt.py",
-    "the login is revoked in the middle": "offers/test_parked.py",
     "handlers renamed, reordered and split between deploys": "offers/test_redelivery.py",
-    "the same request handed out twice": "offers/test_ledger.py",
     "two machines with two stores on one account": "offers/test_existing_bids.py",
-    "handlers that raise base exceptions and groups": "runtime/test_errors.py",
 }
 """Costly scenarios whose rule a file of `tests/unit/bot` tests too: they run with the many seeds only."""
 
