@@ -68,9 +68,16 @@ MUTATIONS: Final = (
     one(
         "3 a short page always ends the listing",
         "paging/window_walk.py",
-        "elif rows < longest or not rows:",
+        "elif not rows or (rows < longest and not self._is_perhaps_cut(keys)):",
         "elif rows < self.size:",
         "tests/unit/feed/test_scanner.py",
+    ),
+    one(
+        "3 a short first page is the whole listing, whatever earlier rounds had",
+        "paging/window_walk.py",
+        "elif not rows or (rows < longest and not self._is_perhaps_cut(keys)):",
+        "elif not rows or rows < longest:",
+        "tests/unit/feed/test_first_scan.py",
     ),
     one(
         "3 an error past page 0 ends the scan at once",

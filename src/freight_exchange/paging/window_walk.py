@@ -123,7 +123,6 @@ class WindowWalk(Generic[T]):
 
     @property
     def _is_quiet(self) -> bool:
-        """`True` once enough rounds in a row had no new row."""
         is_short = self._length > len(self._known)
         return self._rounds_without_news >= (ROUNDS_THAT_LACK if is_short else ROUNDS_WITHOUT_NEWS)
 
@@ -206,7 +205,7 @@ class WindowWalk(Generic[T]):
         now.full = max(now.full, rows)
         if len(keys) >= now.full or (len(keys) > rows and rows < longest):
             self._pass_full_page(rows, anything_unseen=anything_unseen)
-        elif rows < longest or not rows:
+        elif not rows or (rows < longest and not self._is_perhaps_cut(keys)):
             self._reach_end(keys)
         else:
             # Shorter than requested, and no page was longer: the end, or the server's largest page. The next
@@ -216,6 +215,10 @@ class WindowWalk(Generic[T]):
                 self.size = rows
                 now.probing = rows != self._sizes.clamp(self._operation)
             self.number += 1
+
+    def _is_perhaps_cut(self, keys: list[Hashable]) -> bool:
+        """Return whether a first page may be cut by a clamp that was lowered: it lacks rows of an earlier round."""
+        return self.number == 0 and self._rounds > 1 and not self._known <= {*keys}
 
     def _pass_full_page(self, rows: int, *, anything_unseen: bool) -> None:
         now = self._round

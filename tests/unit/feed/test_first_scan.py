@@ -240,6 +240,20 @@ async def test_pages_that_shrink_hide_nothing_from_the_scan_that_decides(store: 
     assert sorted(rig.event_keys) == [("new", index) for index in range(101, 107)]
 
 
+@pytest.mark.parametrize("after", [1, 2, 3])
+async def test_pages_that_shrink_during_the_first_scan_hide_nothing_from_it(store: Store, after: int) -> None:
+    service = Service(clamp=20)
+    service.publish(*range(1, 61), age=DAY)
+    rig = Rig(service, store=store, start="backfill")
+
+    def lower_clamp(number: int) -> None:
+        service.clamp = 4 if len(service.pages) >= after else 20
+
+    service.on_page = lower_clamp
+    await rig.prime()
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 61)]
+
+
 async def test_scan_that_lacks_much_decides_nothing(store: Store) -> None:
     service = Service(clamp=10, latency=5.0)
     service.publish(*range(1, 61), age=DAY)
