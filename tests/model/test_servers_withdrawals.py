@@ -318,6 +318,29 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
     assert jumped((), 2300.0) == [""]
 
 
+def test_return_of_a_withdrawn_request_is_not_when_its_state_was_found() -> None:
+    def returned(*, updated: bool) -> list[str]:
+        run = HandMadeRun(start="backfill", wall_jumps=((1000.0, 86_400.0),))
+        run.market.publish(-3600.0, FIRST)
+        run.listing(0.5, WIDEST, 1)
+        run.report(1.0, "new", 1, observed=(None, None))
+        run.listing(900.0, 345, 1)
+        run.listing(1200.0, 645)
+        run.report(1300.0, "withdrawn", 1)
+        content = SECOND if updated else FIRST
+        if updated:
+            run.market.update(1350.0, 1, content)
+        run.listing(1400.0, WIDEST, 1)
+        run.report(1401.0, "updated", 1, content, returned=True)
+        run.market.remove(2000.0, 1)
+        run.listing(2300.0, 2000)
+        run.listing(2700.0, 2400)
+        return excuses(run)
+
+    assert returned(updated=False) == ["a wall clock that was set: it may be older than every window"]
+    assert returned(updated=True) == [""]
+
+
 def test_stale_listing_that_shows_a_request_is_no_scan_that_lacks_it() -> None:
     def listed(*stale: float) -> list[str]:
         run = gone((900.0, 345), wall_jumps=((1000.0, 86_400.0),))

@@ -106,12 +106,12 @@ class Absence(History):
         return are_apart(whole, self.interval)
 
     def _found(self, event: Reported) -> float:
-        """Return when the state of an event was first listed: a field that comes or goes is no update."""
+        """Return when the state of an event was first listed: a field that comes or goes is no update, nor a return."""
         alike = event
         for earlier in reversed([t for t in self.log.reported if t.index == event.index and t.at <= event.at]):
-            if earlier.content != event.content or earlier.kind == "withdrawn":
+            if earlier.content != event.content:
                 break
-            alike = earlier
+            alike = alike if earlier.kind == "withdrawn" else earlier
         # What waits for its reader was found before: no listing is read meanwhile.
         return self.listings(alike.at)[-1].at
 
