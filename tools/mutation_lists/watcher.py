@@ -73,7 +73,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_scanner.py",
     ),
     one(
-        "3 a short first page is the whole listing, whatever earlier rounds had",
+        "3 a short first page is the whole listing, even after a longer round",
         "paging/window_walk.py",
         "elif not rows or (rows < longest and not self._is_perhaps_cut(keys)):",
         "elif not rows or rows < longest:",
