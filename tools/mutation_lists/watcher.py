@@ -220,8 +220,8 @@ MUTATIONS: Final = (
     one(
         "7 a withdrawn request that returns counts as updated",
         "feed/core/changes/classify.py",
-        "return bool(before.digest) and before.digest != digest",
-        "return before.digest != digest",
+        "return bool(differences(recall(before.record), record))",
+        "return True",
         "tests/unit/feed/test_classify.py",
     ),
     one(
@@ -298,8 +298,8 @@ MUTATIONS: Final = (
     one(
         "9 what only the first scan saw updated may be as old as its window",
         "feed/core/changes/classify.py",
-        "    return bool(before.digest) and",
-        "    return observation.unseen_is_recent and bool(before.digest) and",
+        '        return before.digest not in (b"", digest)',
+        '        return observation.unseen_is_recent and before.digest not in (b"", digest)',
         "tests/unit/feed/test_first_scan.py",
     ),
     one(

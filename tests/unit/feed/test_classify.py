@@ -132,6 +132,13 @@ def test_withdrawn_request_that_returns_unchanged_need_not_be_updated() -> None:
     assert known[1].updated_after == gone.updated_after
 
 
+def test_withdrawn_request_that_returns_changed_was_updated_since_the_watermark() -> None:
+    _, known = look([request()])
+    gone, _ = withdrawal(known[1], (NOON, NOON), 1500.0)
+    _, known = look([request(notes="changed")], {1: gone}, sent=3000.0, window=5000, covered=2900.0)
+    assert known[1].updated_after == 2900.0
+
+
 def test_request_that_is_listed_again_has_no_missed_scans() -> None:
     _, known = look([request()])
     _, known = look([request()], {1: attrs.evolve(known[1], missed_scans=1)})

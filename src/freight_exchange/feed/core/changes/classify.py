@@ -219,7 +219,7 @@ def _tracked(
 ) -> TrackedRequest:
     """Update the tracked state of a request; if only a field came or went (`turn`), windows date the update."""
     proven = observation.begin_for(record.index)
-    if not turn and _is_recent(before, digest, observation):
+    if not turn and _is_recent(before, record, digest, observation):
         proven = max(proven, observation.covered)
     same = before is not None and before.digest == digest and before.record is not None
     return TrackedRequest(
@@ -234,14 +234,16 @@ def _tracked(
     )
 
 
-def _is_recent(before: TrackedRequest | None, digest: bytes, observation: Observation) -> bool:
+def _is_recent(before: TrackedRequest | None, record: RateRequest, digest: bytes, observation: Observation) -> bool:
     """Return whether the state of a request proves an update since the watermark.
 
-    A withdrawn request that returns may have been hidden, and not updated.
+    A withdrawn request that returns as it was may have been hidden, and not updated.
     """
     if before is None:
         return observation.unseen_is_recent
-    return bool(before.digest) and before.digest != digest
+    if before.digest or before.record is None:
+        return before.digest not in (b"", digest)
+    return bool(differences(recall(before.record), record))
 
 
 def _digest_of_raw(raw: object) -> str:
