@@ -42,15 +42,21 @@ class History:
         self.flushed: str | None = None
         self._cluster: str | None = None
 
-    def check(self, connection: DatabaseConnection, binding: int) -> bool:
+    def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
         """Return whether the database may have lost commits since this process, or any other, has seen it.
 
         It stays so until `trust`. A copy of its files that was made earlier is recognised only by a process that runs.
+
+        Returns:
+            That, and the present cluster, for `restart`.
         """
         values = {"binding": binding, "cluster": self._cluster, "flushed": self.flushed}
-        is_restored, self._cluster = connection.row(_CHECK, values)
-        self.flushed = None
-        return bool(is_restored)
+        is_restored, cluster = connection.row(_CHECK, values)
+        return bool(is_restored), str(cluster)
+
+    def restart(self, cluster: str) -> None:
+        """Begin anew with the present database, once the result of a check is committed there."""
+        self._cluster, self.flushed = cluster, None
 
 
 def trust(connection: DatabaseConnection, binding: int) -> None:

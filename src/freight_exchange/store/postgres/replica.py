@@ -182,7 +182,8 @@ class Replica:
                 "lease": lease,
             }
             id, binding_id = connection.row(_JOIN, values)
-            is_restored = history.check(connection, binding_id)
+            is_restored, cluster = history.check(connection, binding_id)
+        history.restart(cluster)
         return cls(binding, id, binding_id, lease, history, is_restored=is_restored)
 
     def fence(self, connection: DatabaseConnection) -> None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
+import psycopg
 import pytest
 from tests.unit.store.postgres.databases import drop_schema, empty_store, execute
 from tests.unit.store.rows import BINDING
 
+from freight_exchange.errors import StoreAwayError
+from freight_exchange.store.postgres.connection import _Connection
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import Binding
@@ -65,6 +69,26 @@ def test_restored_database_is_recognised_by_a_process_that_has_seen_later_commit
     assert not join(store).is_restored
     seat.beat()
     step_back(seat)
+    assert join(store).is_restored
+
+
+def test_restored_database_is_recognised_after_a_commit_that_failed(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seat = join(store)
+    seat.beat()
+    step_back(seat)
+    execute_any = _Connection.execute
+
+    def execute_all_but_commit(connection: Any, query: Any, *arguments: Any, **options: Any) -> Any:
+        if query == "COMMIT":
+            raise psycopg.OperationalError("the server was shut down")
+        return execute_any(connection, query, *arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Connection, "execute", execute_all_but_commit)
+        with pytest.raises(StoreAwayError, match="shut down"):
+            join(store)
     assert join(store).is_restored
 
 
