@@ -48,8 +48,6 @@ class Membership:
 
     Attributes:
         has_joined: Whether it has ever had a seat.
-
-    Attributes:
         notified: Set by the next notification that a delivery may be due, or the term free.
 
     Raises:

@@ -31,9 +31,9 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _POLL_INTERVAL: Final = 1.0
 _TRIAL_INTERVALS: Final = 3
-"""Intervals that a replica which took the term has to scan before its failures count."""
+"""Intervals that a replica has for its scans after it took the term, before failures count."""
 _HAND_OVER_PAUSE: Final = 5.0
-"""Seconds that a replica whose scans fail leaves to others, which wait for the term, before it takes the term again."""
+"""Seconds that a replica whose scans fail leaves the term to others before it tries to take it again."""
 
 
 async def join(feed: Feed, membership: Membership) -> bool:
@@ -154,7 +154,7 @@ class Term:
         self._scope.cancel()
 
     async def _receive(self) -> None:
-        """Receive events until the term is for a newer version of the bot, or for one that perhaps can scan."""
+        """Receive events until a newer version of the bot should have the term, or scans fail."""
         self._is_handed_over = False
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._routing.run)
@@ -167,7 +167,7 @@ class Term:
             tasks.cancel_scope.cancel()
 
     async def _await_failure(self, scope: anyio.CancelScope) -> None:
-        """Hand the term over once scans have failed for long, also since this replica took it."""
+        """Hand the term over once scans have failed for long. A replica that has just taken it may try first."""
         await anyio.sleep(_TRIAL_INTERVALS * self._interval)
         while True:
             if self._is_failing() and await self._membership.has_twin():
