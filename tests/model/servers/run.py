@@ -141,8 +141,9 @@ class _Watch:
                     self._note_listed()
                     async for event in feed:
                         self._note(event)
-                        if self.schedule.pauses and self._chance.random() < 0.1:
-                            began = anyio.current_time()
+                        began = anyio.current_time()
+                        is_slow = self.schedule.pauses and began < self.schedule.active
+                        if is_slow and self._chance.random() < 0.1:
                             await anyio.sleep(self._chance.random() * self.schedule.pauses)
                             self.log.slept.append(Span(began, anyio.current_time()))
                         if session.ending == "break" and anyio.current_time() > session.end - 300:
