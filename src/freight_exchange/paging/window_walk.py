@@ -123,6 +123,7 @@ class WindowWalk(Generic[T]):
 
     @property
     def _is_quiet(self) -> bool:
+        """`True` once enough rounds in a row had no new row."""
         is_short = self._length > len(self._known)
         return self._rounds_without_news >= (ROUNDS_THAT_LACK if is_short else ROUNDS_WITHOUT_NEWS)
 

@@ -112,8 +112,7 @@ class Absence(History):
             if earlier.content != event.content:
                 break
             alike = alike if earlier.kind == "withdrawn" else earlier
-        # What waits for its reader was found before: no listing is read meanwhile.
-        return self.listings(alike.at)[-1].at
+        return self.found_at(alike.at)
 
     def _is_gap_beside(self, gone: float) -> bool:
         """Return whether a gap was reported before scans could prove that a request is gone: it may be older since."""

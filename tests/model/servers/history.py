@@ -52,6 +52,10 @@ class History:
     def listings(self, until: float = math.inf) -> list[Served]:
         return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
 
+    def found_at(self, reported: float) -> float:
+        """Return when what was reported then was found: a reader who pauses reads no listing meanwhile."""
+        return max((s.at for s in self.listings(reported)), default=reported)
+
     def scans(self, until: float = math.inf) -> list[Served]:
         """Return the first page of each scan."""
         return [s for s in self.listings(until) if not s.body["offset"]]

@@ -89,7 +89,7 @@ class _Judge(History):
         before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
         if before == -math.inf:
             return False
-        found, found_before = (max((s.at for s in self.listings(at)), default=at) for at in (event.at, before))
+        found, found_before = self.found_at(event.at), self.found_at(before)
         has_scan = any(before < claim.at < found for claim in self.log.claims)
         lost = max(event.at - before, self.schedule.wall(found) - self.schedule.wall(found_before))
         return not has_scan and lost >= _GROWTH - SLACK

@@ -196,11 +196,16 @@ class Partial(Service):
         return None if index in self.away else found
 
 
-async def test_second_time_without_many_requests_withdraws_none_that_were_listed_in_between(store: Store) -> None:
+async def partly_live(store: Store) -> tuple[Partial, Rig]:
     rig = Rig(service := Partial(), store=store, interval=300.0)
     await rig.prime()
     service.publish(*range(1, 13))
     await rig.scan_for(600.0)
+    return service, rig
+
+
+async def test_second_time_without_many_requests_withdraws_none_that_were_listed_in_between(store: Store) -> None:
+    service, rig = await partly_live(store)
     service.away = frozenset(range(1, 9))
     await rig.scan_for(1.2 * HOUR)
     service.away = frozenset()
@@ -217,10 +222,7 @@ async def test_second_time_without_many_requests_withdraws_none_that_were_listed
 
 
 async def test_empty_listings_after_a_scan_that_lacked_much_withdraw_none_that_it_listed(store: Store) -> None:
-    rig = Rig(service := Partial(), store=store, interval=300.0)
-    await rig.prime()
-    service.publish(*range(1, 13))
-    await rig.scan_for(600.0)
+    service, rig = await partly_live(store)
     service.away = frozenset(range(1, 9))
     while (doubt := rig.journal.state.absence_doubt) is None or not doubts.is_checked(doubt):
         # What is updated meanwhile is listed by the scans that lack the rest.
@@ -234,10 +236,7 @@ async def test_empty_listings_after_a_scan_that_lacked_much_withdraw_none_that_i
 
 
 async def test_request_that_a_doubtful_scan_lists_is_not_looked_up_though_earlier_scans_lacked_it(store: Store) -> None:
-    rig = Rig(service := Partial(), store=store, interval=300.0)
-    await rig.prime()
-    service.publish(*range(1, 13))
-    await rig.scan_for(600.0)
+    service, rig = await partly_live(store)
     service.away, service.lookup_faults = frozenset({1}), [ServerError("down", status=503)] * 9
     while not service.lookups:
         await rig.scan()
