@@ -52,6 +52,7 @@ _END_LAPSED: Final = """
     )
 """
 _LEAVE: Final = "UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true WHERE id = %(replica)s"
+_WITHDRAW: Final = "DELETE FROM freight_exchange.replica WHERE id = %(replica)s"
 _HAS_LEFTOVERS: Final = """
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica
@@ -229,6 +230,10 @@ class Replica:
         with connection.transaction():
             connection.execute(_LEAVE, self._values)
             self.notify(connection)
+
+    def withdraw(self, connection: DatabaseConnection) -> None:
+        """Delete this replica, which has written nothing: a standby tries each second."""
+        connection.execute(_WITHDRAW, self._values)
 
     def notify(self, connection: DatabaseConnection) -> None:
         """Wake the other replicas when the transaction is committed."""

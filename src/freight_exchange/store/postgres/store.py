@@ -77,7 +77,9 @@ class PostgresStore:
         try:
             term = self._take_term(binding, connection, replica, leave)
         except BaseException:
-            leave()
+            with suppress(StoreError):
+                replica.withdraw(connection)
+            connection.close()
             raise
         self._seats[replica.id] = term
         return term

@@ -47,6 +47,14 @@ def test_each_commit_renews_it(store: PostgresStore, other: PostgresStore) -> No
     put(feed, state="two")
 
 
+def test_standby_that_tries_for_hours_leaves_no_rows(store: PostgresStore, other: PostgresStore) -> None:
+    take(store)
+    for _ in range(3):
+        with pytest.raises(HeldError):
+            take(other)
+    assert execute("SELECT count(*) FROM freight_exchange.replica") == [(1,)]
+
+
 def test_it_can_be_taken_over_once_there_was_no_commit_for_its_time(store: PostgresStore, other: PostgresStore) -> None:
     feed = take(store)
     lapse()
