@@ -237,6 +237,19 @@ async def test_trouble_is_reported_once_and_scans_go_on() -> None:
     assert rig.event_keys == [("new", 1, 11), ("new", 1, 12)]
 
 
+async def test_first_scan_that_fails_shows_that_it_does() -> None:
+    """A replica of a fleet hands its scans over then."""
+    service = OfferService()
+    service.publish(1)
+    service.faults = [ServerError("down", status=503) for _ in range(6)]
+    rig, phases = OfferRig(service), list[str]()
+    while not rig.journal.state.is_primed:
+        await rig.poller.scan()
+        phases.append(rig.poller.phase)
+    assert {*phases[:-1]} == {"backing-off"}
+    assert phases[-1] == "live"
+
+
 async def test_listed_requests_outlive_pruning_and_finished_events_do_not() -> None:
     rig = await rig_with((1, 11))
     until = anyio.current_time() + 10 * 86_400

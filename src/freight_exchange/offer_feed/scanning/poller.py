@@ -177,7 +177,7 @@ class OfferPoller:
             self.stop()
             raise error
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))
-        self.phase = "backing-off" if self._journal.state.is_primed else "priming"
+        self.phase = "backing-off"
         self._reports.note_trouble(error, self.quiet_for)
 
     # After a scan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -12,7 +13,7 @@ from freight_exchange.bot.delivery.routing import Routing
 from freight_exchange.bot.events.offer_events import OfferEvents
 from freight_exchange.bot.events.selected_bids import SelectedBids
 from freight_exchange.bot.runtime.fleet.membership import TermHeldError
-from freight_exchange.errors import LoginRejectedError
+from freight_exchange.errors import ConfigurationError, LoginRejectedError
 from freight_exchange.platform.tasks import flatten, unwrap_errors
 
 if TYPE_CHECKING:
@@ -36,24 +37,25 @@ _HAND_OVER_PAUSE: Final = 5.0
 """Seconds that a replica whose scans fail leaves the term to others before it tries to take it again."""
 
 
-async def join(feed: Feed, membership: Membership) -> bool:
+async def join(feed: Feed, membership: Membership, interval: timedelta) -> bool:
     """Take a seat and, unless another replica has the term, enter the feed; return whether it was entered.
 
-    The first page may take longer than a lease, which is renewed meanwhile.
+    The first page may take longer than a lease, which is renewed meanwhile. If it cannot be read, other replicas try.
     """
     has_term = False
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(membership.keep_lease)
-            has_term = await _enter_or_follow(feed, membership)
+            has_term = await _enter_or_follow(feed, membership, interval.total_seconds())
             tasks.cancel_scope.cancel()
     return has_term
 
 
-async def _enter_or_follow(feed: Feed, membership: Membership) -> bool:
+async def _enter_or_follow(feed: Feed, membership: Membership, interval: float) -> bool:
     while True:
         try:
-            await feed.__aenter__()
+            if await _try_to_enter(feed, membership, interval):
+                return True
         except TermHeldError as error:
             if (state := await membership.feed_state()) is not None:
                 feed.follow(state)
@@ -62,7 +64,38 @@ async def _enter_or_follow(feed: Feed, membership: Membership) -> bool:
             # Before the other replica's first page there is no work, and no clock.
             await anyio.sleep(_POLL_INTERVAL)
         else:
-            return True
+            _logger.warning("the first scan of this replica fails, perhaps for it alone: another one tries")
+            await anyio.sleep(_HAND_OVER_PAUSE)
+
+
+async def _try_to_enter(feed: Feed, membership: Membership, interval: float) -> bool:
+    """Enter the feed, and return whether that was possible; `False` after failures while another replica lives."""
+    is_entered = False
+
+    async def await_failure() -> None:
+        await anyio.sleep(_TRIAL_INTERVALS * interval)
+        while True:
+            if _waits_after_failure(feed) and await membership.has_twin():
+                tasks.cancel_scope.cancel()
+                return
+            await anyio.sleep(interval / 2)
+
+    with unwrap_errors():
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(await_failure)
+            await feed.__aenter__()
+            is_entered = True
+            tasks.cancel_scope.cancel()
+    return is_entered
+
+
+def _waits_after_failure(feed: Feed) -> bool:
+    """Return whether a feed waits to repeat a failed request, which takes an interval or more."""
+    try:
+        return bool(feed.status().retry_in)
+    except ConfigurationError:
+        # It reads nothing yet: it may stand by, or log in.
+        return False
 
 
 class Term:

@@ -128,7 +128,7 @@ class BotSession:
                     try:
                         with entering:
                             try:
-                                has_term = await join(self.feed, self.membership)
+                                has_term = await join(self.feed, self.membership, self._options.interval)
                             except LoginRejectedError as error:
                                 self._reject(error)
                         if has_term is not None:
@@ -246,7 +246,7 @@ class BotSession:
                 if has_term:
                     await term.introduce_selections()
                 await ledger.start(adoption, self.membership)
-                await answers.adopt(adoption)
+                await answers.start(adoption, self.membership)
                 if has_term:
                     await term.introduce_handlers()
                 reporting_tasks.start_soon(partial(term.run, is_entered=has_term))

@@ -133,6 +133,40 @@ async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, ca
         assert trial.status.scans
 
 
+async def test_replica_whose_first_scan_fails_lets_another_one_try(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = OneOfTwo()
+    bot = offering_bot(store)
+    store.has_twin = True
+    index = sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+        with blind(sandbox, REQUESTS):
+            tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+            await eventually(lambda: "another one tries" in caplog.text, within=timedelta(seconds=5 * INTERVAL))
+            store.is_free = False
+        await anyio.sleep(10 * INTERVAL)
+        assert (bot.status().state, amounts_on(sandbox, index)) == ("starting", [])
+        # The other one ended.
+        store.is_free = True
+        await eventually(lambda: amounts_on(sandbox, index))
+        bot.stop()
+
+
+async def test_replica_whose_first_scan_fails_tries_on_if_it_is_alone(sandbox: Sandbox) -> None:
+    store = OneOfTwo()
+    bot = offering_bot(store)
+    index = sandbox.publish()
+    async with anyio.create_task_group() as tasks:
+        with blind(sandbox, REQUESTS):
+            tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+            await anyio.sleep(10 * INTERVAL)
+            # A term that it gave back now would not be free again.
+            store.is_free = False
+        await eventually(lambda: amounts_on(sandbox, index))
+        bot.stop()
+
+
 async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -> None:
     store = OneOfTwo()
     store.is_free = False
