@@ -269,7 +269,8 @@ class Bot(Router):
             offer: Identifier of the offer whose approval or decline is meant.
 
         Raises:
-            ValidationError, ConfigurationError: It is neither in doubt nor refused, or the bot does not run.
+            ValidationError: It is neither in doubt nor refused, or it may still arrive.
+            ConfigurationError: The bot does not run.
         """
         if offer is None:
             await self._components().ledger.resolve(request, revision, taken=taken)

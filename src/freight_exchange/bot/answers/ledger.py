@@ -10,6 +10,7 @@ sent about it.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ from freight_exchange.bot.answers.in_doubt import AnswerResolver, answer_in_doub
 from freight_exchange.bot.answers.record import AnswerRecord, answer_key, answer_keys, is_answer, manual_answer
 from freight_exchange.bot.answers.repository import AnswerRepository, redeliver_answer
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
+from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.write_outcome import outcome_of
 from freight_exchange.errors import (
     FreightExchangeError,
@@ -38,6 +40,7 @@ from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
+    from freight_exchange.bot.offers.first_reading import Memory
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.platform.tasks import TaskStarter
@@ -72,6 +75,8 @@ class AnswerLedger:
         self._unit_of_work = unit_of_work
         self._tasks = tasks
         self._metrics = metrics
+        self._settle = settle
+        self._certain_at = -math.inf
         self._repository = AnswerRepository(unit_of_work)
         # One answer at a time on a request.
         self._locks = KeyedLocks()
@@ -80,6 +85,13 @@ class AnswerLedger:
     def doubts(self) -> Sequence[AnswerRecord]:
         """Return the answers in doubt, the oldest first."""
         return self._repository.doubts()
+
+    async def start(self, adoption: Adoption, memory: Memory) -> None:
+        """Resolve the answers that earlier runs left in doubt. If the store may have forgotten answers, give none
+        before the service shows them."""
+        if memory.is_restored:
+            self._certain_at = anyio.current_time() + self._settle.total_seconds() + adoption.wait
+        await self.adopt(adoption)
 
     async def adopt(self, adoption: Adoption) -> None:
         """Resolve the answers that processes left in doubt at their end, after a wait for what may still arrive."""
@@ -107,6 +119,7 @@ class AnswerLedger:
         Raises:
             AlreadyApprovedError, OfferChangedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not
                 known to be.
+            RetryLater: The store was restored a short time ago.
             FreightExchangeError: It was not sent.
         """
         finished, errors, results = anyio.Event(), list[Exception](), list[Listing | None]()
@@ -139,12 +152,15 @@ class AnswerLedger:
         """Resolve a doubt, or undo a refusal, by a person's decision.
 
         Raises:
-            ValidationError: No answer to the offer is in doubt or was refused, or an argument is invalid.
+            ValidationError: No answer to the offer is in doubt or was refused, it may still arrive, or an argument is
+                invalid.
         """
         found = [await self._repository.find(key) for key in answer_keys(request, offer)]
         # What is being sent is not in doubt yet.
         records = [record for record in found if record is not None and record.state != "sending"]
         record, changes = manual_answer(records, offer, taken=taken)
+        if not taken:
+            self.resolver.check_arrived(record)
         changed = await self._repository.advance(record, step="resolved", **changes)
         self._metrics.answers["confirmed" if taken else "not taken"] += 1
         if record.state == "unknown" and not taken:
@@ -172,6 +188,12 @@ class AnswerLedger:
             if known.state == "rejected":
                 raise _rejected_error(known)
             return known.listing
+        if (remaining := self._certain_at - anyio.current_time()) > 0:
+            raise RetryLater(
+                remaining,
+                "the store is restored, and an answer that it has forgotten may not be shown yet: answers wait"
+                f" {remaining:.0f} s for that",
+            )
         check()
         try:
             listing = await self._exchange.offers.get(draft.request)

@@ -93,7 +93,7 @@ class Context:
         self._is_closed = False
         self._unanswered: dict[int, Exception | None] = {}
         """Offers, by revision, whose result the handler has not seen, and the error that it got instead."""
-        self._answer_error: OfferInDoubtError | None = None
+        self._answer_error: OfferInDoubtError | RetryLater | None = None
 
     async def offer(
         self,
@@ -199,6 +199,7 @@ class Context:
             OfferInDoubtError: It is not known whether an answer on the request was carried out. Do not catch it: the
                 handler is called again.
             OfferRejectedError: The service refused it, now or before.
+            RetryLater: The store was restored from a backup a short time ago. Do not catch it.
             ConfigurationError: The event is about no offer, or its handler has ended; nothing was sent.
             FreightExchangeError: It was not sent; the handler is called again if it does not catch this.
         """
@@ -215,8 +216,8 @@ class Context:
 
         Raises:
             AlreadyApprovedError: That offer is approved; nothing was sent.
-            OfferChangedError, OfferInDoubtError, OfferRejectedError, ConfigurationError, FreightExchangeError: As for
-                `approve`.
+            OfferChangedError, OfferInDoubtError, OfferRejectedError, RetryLater, ConfigurationError,
+                FreightExchangeError: As for `approve`.
         """
         return await self._answer(offer, approved=False)
 
@@ -236,7 +237,7 @@ class Context:
         self._answer_error = OfferInDoubtError("the handler ended before its answer's result", request=draft.request)
         try:
             listing = await self._answers.answer(draft, seen=seen, check=self._check_open)
-        except OfferInDoubtError as error:
+        except (OfferInDoubtError, RetryLater) as error:
             self._answer_error = error
             raise
         except Exception:

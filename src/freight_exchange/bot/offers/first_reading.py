@@ -46,14 +46,16 @@ class FirstReading:
             bids.distrust()
             _logger.critical(
                 "the database may have lost its last commits: it was restored or moved, or a standby was promoted; no"
-                " offer is made for %.0f s, until the own bids were read",
+                " offer is made for %.0f s, until the own bids were read, and no answer given",
                 settle,
             )
 
     async def __call__(self) -> None:
         """Read them, repeated until it succeeds."""
         is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
-        await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=is_repeated)
+        # No replica offers before one of them has read the bids.
+        may_others_offer = is_repeated
+        await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=may_others_offer)
         await self._repository.mark_bids_read()
         if self._memory.is_restored:
             await self._memory.trust()

@@ -28,6 +28,7 @@ from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, now, request_state
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME, offer_feed_name
+from freight_exchange.bot.write_outcome import check_arrived
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
@@ -156,8 +157,8 @@ class BotFile:
 
         Raises:
             HeldError: The bot, or another process, holds the file.
-            ValidationError: The offer is neither in doubt nor refused, or a replica is sending it, or an argument is
-                invalid.
+            ValidationError: The offer is neither in doubt nor refused, a replica is sending it, it may still arrive, or
+                an argument is invalid.
             StoreError: A replica has changed it meanwhile.
         """
         if offer is not None:
@@ -247,12 +248,16 @@ def _replace(seat: Seat, before: Effect, after: Effect, subject: str) -> None:
     """Write what a person decided.
 
     Raises:
-        ValidationError: A replica is sending it.
+        ValidationError: A replica is sending it; or it counts as not taken, and may still arrive.
         ConflictError: Another process has changed it meanwhile.
     """
-    # One that was being sent when its process ended is adopted, and only looked for: it counts as in doubt.
-    if before.state == "sending" and before.key not in [effect.key for effect in seat.adopt().effects]:
-        raise ValidationError(f"{subject} is being sent: wait for its result", field="request")
+    if before.state == "sending":
+        # One that was being sent when its process ended is adopted, and only looked for: it counts as in doubt.
+        adoption = seat.adopt()
+        if before.key not in [effect.key for effect in adoption.effects]:
+            raise ValidationError(f"{subject} is being sent: wait for its result", field="request")
+        if after.state == "intent":
+            check_arrived(subject, before.at + adoption.wait - after.at)
     if not seat.work.put_effect(after, expected_state=before.state):
         raise ConflictError(f"{subject} has changed meanwhile: nothing was written; look at it again")
 

@@ -13,10 +13,11 @@ import pytest
 from tests.unit.bot.rig import SETTLE
 from tests.unit.store.rows import BINDING, LEASE
 
-from freight_exchange import FreightExchange, FreightExchangeError, OfferInDoubtError
+from freight_exchange import FreightExchange, FreightExchangeError, OfferInDoubtError, RetryLater, ValidationError
 from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.metrics.metrics import Metrics
+from freight_exchange.bot.offers.first_reading import Memory
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.feed.feed import Feed
 from freight_exchange.platform import clock
@@ -100,9 +101,25 @@ async def test_answer_of_an_ended_replica_is_checked_once_it_cannot_arrive_any_m
         await anyio.sleep(19)
         with pytest.raises(OfferInDoubtError):
             await replica.approve()
+        with pytest.raises(ValidationError, match="may still arrive for 1 s"):
+            await replica.ledger.resolve(record.request, record.offer, taken=False)
         assert (replica.state, replica.calls) == ("unknown", calls)
         await anyio.sleep(1 + 2 * SETTLE.total_seconds())
         assert replica.state == "intent"
+        await replica.approve()
+        assert (replica.state, replica.sent) == ("confirmed", 1)
+
+
+async def test_no_answer_is_given_before_the_service_shows_those_that_a_restored_store_has_forgotten() -> None:
+    async with running() as replica:
+        memory = SimpleNamespace(is_restored=True)
+        await replica.ledger.start(Adoption(wait=20.0), cast("Memory", memory))
+        calls = replica.calls
+        await anyio.sleep(19)
+        with pytest.raises(RetryLater, match="the store is restored"):
+            await replica.approve()
+        assert (replica.state, replica.calls) == (None, calls)
+        await anyio.sleep(1 + SETTLE.total_seconds())
         await replica.approve()
         assert (replica.state, replica.sent) == ("confirmed", 1)
 

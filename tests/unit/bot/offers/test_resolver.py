@@ -61,6 +61,19 @@ class TestConcurrentDecisions:
                 await rig.resolver.decide(first, taken=False)
         assert rig.advanced == ["intent"]
 
+    async def test_offer_that_may_still_arrive_is_not_decided_to_be_absent(self, rig: _Rig) -> None:
+        first = record(at=1.0)
+        async with anyio.create_task_group() as tasks:
+            rig.resolver.add(first)
+            tasks.start_soon(rig.resolver.resolve, first, 20.0)
+            await anyio.sleep(5)
+            with pytest.raises(ValidationError, match="may still arrive for 15 s"):
+                await rig.resolver.decide(first, taken=False)
+            assert rig.resolver.records() == (first,)
+            await rig.resolver.decide(first, taken=True)
+            tasks.cancel_scope.cancel()
+        assert rig.advanced == ["confirmed"]
+
     async def test_check_during_decision_is_ignored(self, rig: _Rig) -> None:
         first = record(at=1.0)
         async with anyio.create_task_group() as tasks:

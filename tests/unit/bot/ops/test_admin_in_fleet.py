@@ -64,8 +64,12 @@ def test_what_a_replica_is_sending_is_not_in_doubt(seat: PostgresSeat, record: R
 
 
 def test_what_an_ended_replica_was_sending_is_resolved(seat: PostgresSeat, record: Record) -> None:
+    """As not taken only once it cannot arrive any more."""
     seat.work.put_effect(record.to_effect(), expected_state=None)
     seat.leave()
+    with pytest.raises(ValidationError, match="may still arrive for 20 s: look at the service's own pages after that"):
+        resolve(record)
+    execute("UPDATE freight_exchange.effect SET at = -30")
     resolve(record)
     store = PostgresStore(database_url())
     assert state(join(store), record) == "intent"
