@@ -73,3 +73,21 @@ async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_an
     *_, back, changed = (event for event in rig.events if isinstance(event, RequestEvent))
     assert (back.kind, back.returned, back.changed, back.previous) == ("updated", True, (), back.request)
     assert (changed.kind, changed.returned, changed.changed) == ("updated", False, ("notes",))
+
+
+async def test_recent_updates_that_come_slowly_date_the_requests_that_they_list(store: Store) -> None:
+    """Too slowly to show all that was updated meanwhile: a window that lists a request dates its update all the same."""
+    service = Service(latency=11.0)
+    service.publish(1)
+    service.publish(*range(2, 9), age=1000.0)
+
+    def release(number: int) -> None:
+        for index in range(2, 9):
+            listed = service.requests[index]
+            listed.record = attrs.evolve(listed.record, extra={"carbon": 1})
+
+    service.on_page = release
+    rig = Rig(service, store=store, start="backfill")
+    await rig.prime()
+    assert min(service.windows) < 600
+    assert [rig.seen(index).updated_after >= -600 for index in (1, 2)] == [True, False]

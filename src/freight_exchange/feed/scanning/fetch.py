@@ -10,7 +10,7 @@ import anyio
 
 from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, request_count, retry_delay
-from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, RecentUpdates
+from freight_exchange.feed.core.changes.observation import RecentUpdates
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
@@ -150,21 +150,21 @@ class PageFetcher:
         state, now = self._journal.state, self._clock.read()
         window = window_for(state.watermark.most(now), state.allowance, self._expected())
         scanner: Scanner[RateRequest] = Scanner(self._journal.sizes)
-        listed = set[int]()
+        listed = frozenset[int]()
         until = anyio.current_time() + _ONE_MOMENT
         while not scanner.ended:
             if anyio.current_time() > until or window >= scan.window or scanner.pages == _PAGES_OF_RECENT:
-                return RECENT_UNKNOWN
+                return RecentUpdates(listed, window, is_complete=False)
             sent = self._clock.read()
             page = await self._page(scanner, window)
             if page is not None and page.failure is not None:
                 if not await goes_on(self._pacer, scanner, page.failure):
                     raise page.failure
             elif page is not None:
-                listed.update(record.index for record in page.records)
+                listed = listed.union(record.index for record in page.records)
                 scanner.take(page)
                 await self._journal.record_recent(scan, page, window, sent, self._clock.read())
-        return RECENT_UNKNOWN if scanner.offset_ignored else RecentUpdates(frozenset(listed), window)
+        return RecentUpdates(listed, window, is_complete=not scanner.offset_ignored)
 
     async def _page(self, scanner: Scanner[RateRequest], window: int) -> Rows[RateRequest] | None:
         return await read_page(self._pacer, scanner, lambda: self._source.page(scanner.number, scanner.size, window))

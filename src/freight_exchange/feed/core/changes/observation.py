@@ -32,18 +32,20 @@ class Schema:
 
 @attrs.frozen
 class RecentUpdates:
-    """Requests that a narrow scan at the same time listed.
+    """Requests that a narrow scan beside another one listed.
 
     Attributes:
-        listed: The indexes, or `None` if there was no such scan.
+        listed: The indexes.
         window: Seconds that it looked back.
+        is_complete: Whether it shows all that was updated by the time of the other scan's last page.
     """
 
-    listed: frozenset[int] | None
-    window: int = 0
+    listed: frozenset[int]
+    window: int
+    is_complete: bool = True
 
 
-RECENT_UNKNOWN: Final = RecentUpdates(None)
+RECENT_UNKNOWN: Final = RecentUpdates(frozenset(), 0, is_complete=False)
 """No narrow scan shows what was updated recently: any difference may be an update."""
 
 
@@ -64,7 +66,7 @@ class Observation:
         unseen_is_recent: Whether requests seen for the first time were updated later as well.
         between: Bounds of the time at which the present state appeared: the watermark, if there was one, and the reply.
         schema: Last known change of the service's schema.
-        recent_updates: What a narrow scan at the same time listed; `None` until one is made, if one can be.
+        recent_updates: What a narrow scan beside this one listed; `None` until one is made, if one can be.
         unsteady: Returns, for an index, the fields that come and go from reply to reply.
         unsteady_extras: Undocumented fields that come and go for all requests.
         clock_lags: Times that the feed's clock may not have counted.
@@ -94,7 +96,7 @@ class Observation:
     def begin_for(self, index: int) -> float:
         """Begin of the narrowest window that lists a request: its last update came later."""
         recent = self.recent_updates
-        if recent is None or recent.listed is None or index not in recent.listed:
+        if recent is None or index not in recent.listed:
             return self.begin
         return max(self.begin, self.updated_within(recent.window))
 

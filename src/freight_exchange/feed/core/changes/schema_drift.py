@@ -124,7 +124,7 @@ def _excusable(
         return _NONE
     if observation.recent_updates is None:
         return fields
-    if observation.recent_updates.listed is not None:
+    if observation.recent_updates.is_complete:
         if before.index not in observation.recent_updates.listed:
             return fields
         if before.last_seen < observation.sent - observation.recent_updates.window:
