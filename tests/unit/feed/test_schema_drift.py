@@ -146,15 +146,15 @@ def test_field_that_a_request_on_the_page_still_has_was_not_removed_by_the_servi
 
 
 @pytest.mark.parametrize(
-    ("listed", "kinds"),
+    ("recent", "kinds"),
     [
-        pytest.param(frozenset(), {"schema_changed"}, id="not one was updated"),
-        pytest.param(frozenset(range(10)), {"updated"}, id="all may have been"),
-        pytest.param(None, {"updated"}, id="unknown"),
+        pytest.param(RecentUpdates(frozenset(), 95), {"schema_changed"}, id="not one was updated"),
+        pytest.param(RecentUpdates(frozenset(range(10)), 95), {"updated"}, id="all may have been"),
+        pytest.param(RecentUpdates(frozenset(), 95, is_complete=False), {"updated"}, id="unknown"),
     ],
 )
 def test_narrow_scan_shows_a_deep_one_which_requests_may_have_been_updated(
-    listed: frozenset[int] | None, kinds: set[str]
+    recent: RecentUpdates, kinds: set[str]
 ) -> None:
     first, known = look(shape(10))
     meaning, _ = look(
@@ -163,6 +163,6 @@ def test_narrow_scan_shows_a_deep_one_which_requests_may_have_been_updated(
         sent=1045.0,
         window=1800,
         schema=first.schema,
-        recent_updates=RecentUpdates(listed, 95),
+        recent_updates=recent,
     )
     assert {event.kind for event in reported(meaning)} == kinds

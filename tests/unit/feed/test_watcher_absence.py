@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import anyio
 import attrs
 import pytest
@@ -130,6 +132,33 @@ async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(s
     assert {index for _, index in rig.event_keys} == {*range(1, 10)}
     assert not service.lookups
     assert rig.poller.progress.phase == "live"
+
+
+async def test_page_size_that_shrinks_while_much_is_lacking_is_found_out(store: Store) -> None:
+    """Or each scan seems to end with its first page, and lacks nearly all."""
+    service = Service(clamp=20)
+    rig, touched = Rig(service, store=store), cycle(range(1, 41))
+    await rig.prime()
+
+    async def scan_while_touched(hours: float) -> None:
+        until = anyio.current_time() + hours * HOUR
+        while anyio.current_time() < until:
+            service.touch(next(touched))
+            await rig.poller.scan()
+
+    service.publish(*range(1, 61))
+    await scan_while_touched(0.5)
+    service.withdraw(*range(41, 61))
+    # Nothing is covered for so long that narrow scans do not reach back far enough.
+    await scan_while_touched(1.1)
+    assert rig.journal.state.watermark.least(rig.clock.read()) > HOUR / 2
+    service.clamp = 7
+    await scan_while_touched(0.2)
+    assert rig.journal.state.clamp == 7
+    await scan_while_touched(1.3)
+    assert rig.poller.progress.phase == "live"
+    withdrawn = {("withdrawn", index) for index in range(41, 61)}
+    assert {key for key in rig.event_keys if key[0] == "withdrawn"} == withdrawn
 
 
 async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little(store: Store) -> None:

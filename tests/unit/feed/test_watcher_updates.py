@@ -76,7 +76,7 @@ async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_an
 
 
 async def test_recent_updates_that_come_slowly_date_the_requests_that_they_list(store: Store) -> None:
-    """Too slowly to show all that was updated meanwhile: a window that lists a request dates its update all the same."""
+    """Too slowly to show all that was updated meanwhile: a window that lists a request dates its update still."""
     service = Service(latency=11.0)
     service.publish(1)
     service.publish(*range(2, 9), age=1000.0)

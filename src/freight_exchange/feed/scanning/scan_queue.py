@@ -90,7 +90,8 @@ class ScanQueue:
 
     def start(self) -> ActiveScan:
         """Start the scan that is due."""
-        deep = self.deep is None and not self._deep_failed
+        # A narrow scan goes before another deep one, as long as it reaches back far enough.
+        deep = self.deep is None and not (self._deep_failed and self.keeps_up())
         state, now = self._journal.state, self._clock.read()
         plan = self._planner.next_plan(state, now, suspects=self._journal.suspects, deep=deep)
         scan = self._start(plan)
