@@ -318,6 +318,15 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
     assert jumped((), 2300.0) == [""]
 
 
+def test_scans_look_back_to_the_earliest_time_of_an_update_before_the_wall_clock_was_set() -> None:
+    """The window that first listed it begins 345 seconds before."""
+    for further, expected in ((10, "a wall clock that was set: it may be older than every window"), (400, "")):
+        run = gone((900.0, 345), wall_jumps=((1000.0, 86_400.0),))
+        for at in (2300.0, 2600.0):
+            run.listing(at, int(at - 900 + 86_400 + further))
+        assert excuses(run) == [expected]
+
+
 def test_return_of_a_withdrawn_request_is_not_when_its_state_was_found() -> None:
     def returned(*, updated: bool) -> list[str]:
         run = HandMadeRun(start="backfill", wall_jumps=((1000.0, 86_400.0),))

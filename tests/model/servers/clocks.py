@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from tests.model.servers.history import History
-from tests.model.servers.replies import ALLOWANCE, APART, SLACK, are_apart, begins
+from tests.model.servers.replies import ALLOWANCE, APART, SLACK, are_apart, begins, proven_updates
 
 __all__ = ["Clocks"]
 
@@ -79,6 +79,7 @@ class Clocks(History):
         """Return whether the wall clock was set forward, and too few scans look so much further back for a request.
 
         Two of them, an interval apart, have to lack it: pages of one scan are one, and a stale listing may show it.
+        They have to look back to the earliest time at which it may have been updated.
 
         Args:
             index: The request.
@@ -86,12 +87,13 @@ class Clocks(History):
             gone: When it went.
         """
         scans = self.scans()
+        updated = min(found, proven_updates(self.listings(gone)).get(index, found))
         for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
             first = next((s.at for s in scans if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
             if by <= 0 or found > first + SLACK:
                 continue
-            lacking = [s for s in scans if s.at > gone and begins(s) < found - by and index not in s.rows]
+            lacking = [s for s in scans if s.at > gone and begins(s) < updated - by and index not in s.rows]
             if not are_apart(lacking, APART * self.interval):
                 return True
         return False
