@@ -154,57 +154,6 @@ def test_withdrawal_is_false_if_a_newer_reply_than_the_look_up_showed_it() -> No
 
 
 @pytest.mark.parametrize(
-    ("before", "window", "excuse"),
-    [
-        pytest.param((800.0, 1700, 0), 800, "gone by every reply of an interval, as few others", id="lacked before"),
-        pytest.param(None, 800, "", id="no scan before"),
-        pytest.param((800.0, 300, 0), 800, "", id="a scan that did not look back as far"),
-        pytest.param((800.0, 1700, 1), 800, "", id="a later page"),
-        pytest.param((880.0, 1780, 0), 800, "", id="perhaps the first page of the same scan"),
-        pytest.param((800.0, 1700, 0), 450, "", id="a window that begins after the scan before"),
-    ],
-)
-def test_scans_that_lacked_a_request_before_it_was_listed_date_its_last_update(
-    before: tuple[float, int, int] | None, window: int, excuse: str
-) -> None:
-    run = HandMadeRun(FAILING)
-    run.listing(0.5, WIDEST)
-    run.market.publish(100.0, FIRST)
-    if before is not None:
-        at, seconds, offset = before
-        run.listing(at, seconds, offset=offset)
-    run.listing(900.0, 1800, 1)
-    run.report(900.0, "new", 1)
-    run.listing(1200.0, window)
-    run.listing(1500.0, 2400)
-    run.look_up(1501.0, 1)
-    run.report(1501.0, "withdrawn", 1)
-    assert (FALSE, excuse) in run.finds
-
-
-@pytest.mark.parametrize(
-    ("lacking", "excuse"), [(600.0, ""), (800.0, "gone by every reply of an interval, as few others")]
-)
-def test_scans_date_an_update_only_if_they_lacked_the_request_after_its_earlier_state(
-    lacking: float, excuse: str
-) -> None:
-    run = HandMadeRun(FAILING)
-    run.listing(0.5, WIDEST)
-    run.market.publish(100.0, FIRST)
-    run.market.update(300.0, 1, SECOND)
-    for at in sorted((lacking, 700.0)):
-        run.listing(at, int(at) + 900, *([1] if at == 700.0 else []), as_of=200.0)
-    run.report(700.0, "new", 1)
-    run.listing(920.0, 1820, 1)
-    run.report(920.0, "updated", 1, SECOND)
-    run.listing(1200.0, 800)
-    run.listing(1500.0, 2400)
-    run.look_up(1501.0, 1)
-    run.report(1501.0, "withdrawn", 1, SECOND)
-    assert (FALSE, excuse) in run.finds
-
-
-@pytest.mark.parametrize(
     ("as_of", "back", "is_false"),
     [
         pytest.param(1200.0, None, False, id="gone since"),

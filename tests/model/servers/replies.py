@@ -58,10 +58,11 @@ def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
 
 
 def inferred_update(index: int, listings: Sequence[Served]) -> float:
-    """Return the earliest possible time of a request's last update if no scan lacked it that should have listed it.
+    """Return the earliest possible time of a request's last update if listings lack and show what they should.
 
-    Before it was first listed with its last content, scans without a gap between their windows lacked it from the
-    beginning of that listing's window on.
+    A listing that showed other content is older than the update, unless that reply was stale: content that was listed
+    before it as well may be the newer. Before the last content was first listed, scans without a gap between their
+    windows lacked it, from such a listing or from the beginning of that first listing's window on.
     """
     showing = [s for s in listings if index in s.rows]
     if not showing:
@@ -69,7 +70,8 @@ def inferred_update(index: int, listings: Sequence[Served]) -> float:
     others = [s.at for s in showing if s.rows[index] != showing[-1].rows[index]]
     since = max(others, default=-math.inf)
     first = next(s for s in showing if s.at > since)
-    until = begins(first)
+    returned = any(s.at < since and s.rows[index] == showing[-1].rows[index] for s in showing)
+    until = begins(first) if returned else max(begins(first), since)
     for scan in listings:
         # What was read shortly before may be the first page of the same scan.
         is_before = since < scan.at < first.at - ALLOWANCE
