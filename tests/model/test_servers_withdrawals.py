@@ -270,7 +270,11 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
 def test_scans_look_back_to_the_earliest_time_of_an_update_before_the_wall_clock_was_set() -> None:
     """The window that first listed it begins 345 seconds before."""
     for further, expected in ((10, "a wall clock that was set: it may be older than every window"), (400, "")):
-        run = standing(Quirks(), wall_jumps=((1000.0, 86_400.0),))
+        run = HandMadeRun(wall_jumps=((1000.0, 86_400.0),))
+        run.listing(0.5, WIDEST)
+        run.market.publish(800.0, FIRST)
+        run.listing(900.0, 345, 1)
+        run.report(901.0, "new", 1)
         run.market.remove(2000.0, 1)
         for at in (2300.0, 2600.0):
             run.listing(at, int(at - 900 + 86_400 + further))
