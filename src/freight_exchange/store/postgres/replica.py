@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final, Self
 
+import attrs
+
 from freight_exchange.errors import FencedError
 from freight_exchange.store.holder import Holder
 from freight_exchange.store.postgres.history import FLUSHED, History
@@ -19,7 +21,10 @@ __all__ = ["CHANNEL", "CHECK", "FENCE_LOCK", "Replica"]
 CHANNEL: Final = "freight_exchange"
 """Channel of notifications. Their payload is the binding."""
 
-CHECK: Final = "SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND epoch = 0"
+# A restored dump makes the table anew. It may have the row of a replica that still runs, and its number is given again.
+_OWN: Final = "id = %(replica)s AND tableoid = %(relation)s"
+
+CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"
 """Query that finds a replica only if it was not taken over."""
 
 FENCE_LOCK: Final = "FOR KEY SHARE"
@@ -33,12 +38,12 @@ _JOIN: Final = """
     )
     INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until)
     SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
-    RETURNING id, binding
+    RETURNING id, binding, tableoid
 """
 # Not a key column: the heartbeat waits for no transaction of this replica.
 _BEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-    WHERE id = %(replica)s AND epoch = 0 AND NOT has_left
+    WHERE {_OWN} AND epoch = 0 AND NOT has_left
     RETURNING {FLUSHED}::text
 """
 _FENCE: Final = f"{CHECK} {FENCE_LOCK}"
@@ -51,8 +56,8 @@ _END_LAPSED: Final = """
         FOR UPDATE SKIP LOCKED
     )
 """
-_LEAVE: Final = "UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true WHERE id = %(replica)s"
-_WITHDRAW: Final = "DELETE FROM freight_exchange.replica WHERE id = %(replica)s"
+_LEAVE: Final = f"UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true WHERE {_OWN}"
+_WITHDRAW: Final = f"DELETE FROM freight_exchange.replica WHERE {_OWN}"
 _HAS_LEFTOVERS: Final = """
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica
@@ -98,16 +103,13 @@ _TAKE_TERM: Final = f"""
     ) AND NOT {_HAS_NEWER}
     RETURNING term_epoch, state
 """
+_FREE_TERM: Final = "UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s"
 # A term of this replica that it could not give back, for its connection was cut.
-_DROP_TERM: Final = """
-    UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s AND term_replica = %(replica)s
-"""
+_DROP_TERM: Final = f"{_FREE_TERM} AND term_replica = %(replica)s"
 _FENCE_TERM: Final = """
     SELECT FROM freight_exchange.binding WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE
 """
-_RESIGN: Final = """
-    UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s AND term_epoch = %(epoch)s
-"""
+_RESIGN: Final = f"{_FREE_TERM} AND term_epoch = %(epoch)s"
 # The first one of its version and handlers shows which version is newer. One that owns nothing has nothing to adopt.
 _FORGET: Final = """
     DELETE FROM freight_exchange.replica AS gone
@@ -140,6 +142,7 @@ class Replica:
         id, binding_id: Rows.
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, which nothing has made up for yet.
+        relation: The table of its row, which a restored dump makes anew.
     """
 
     def __init__(
@@ -151,14 +154,16 @@ class Replica:
         history: History | None = None,
         *,
         is_restored: bool = False,
+        relation: int = 0,
     ) -> None:
         self.binding = binding
         self.id = id
         self.binding_id = binding_id
         self.lease = lease
         self.is_restored = is_restored
+        self.relation = relation
         self._history = history or History()
-        self._values: dict[str, object] = {"replica": id, "binding": binding_id, "lease": lease}
+        self._values: dict[str, object] = {"replica": id, "relation": relation, "binding": binding_id, "lease": lease}
 
     @classmethod
     def join(
@@ -173,19 +178,11 @@ class Replica:
     ) -> Self:
         """Add a replica of a process that has seen this history of the database."""
         with connection.transaction():
-            values = {
-                "base_url": binding.base_url,
-                "account": binding.account,
-                "feed": binding.feed,
-                "holder": str(Holder.current()),
-                "version": version,
-                "handlers": sorted(handlers),
-                "lease": lease,
-            }
-            id, binding_id = connection.row(_JOIN, values)
+            values = {**attrs.asdict(binding), "holder": str(Holder.current()), "version": version, "lease": lease}
+            id, binding_id, relation = connection.row(_JOIN, {**values, "handlers": sorted(handlers)})
             is_restored, cluster = history.check(connection, binding_id)
         history.restart(cluster)
-        return cls(binding, id, binding_id, lease, history, is_restored=is_restored)
+        return cls(binding, id, binding_id, lease, history, is_restored=is_restored, relation=relation)
 
     def fence(self, connection: DatabaseConnection) -> None:
         """Lock the row until the end of the transaction, so that nothing is taken over before.
@@ -294,6 +291,6 @@ class Replica:
 
     def _fenced(self, connection: DatabaseConnection) -> FencedError:
         return FencedError(
-            f"the lease of this process in {connection.address} was over, and another one has taken over its work: it"
-            " writes nothing more under this lease"
+            f"the lease of this process in {connection.address} was over, and another one has taken over its work, or a"
+            " backup was restored: it writes nothing more under this lease"
         )

@@ -9,9 +9,9 @@ import attrs
 import psycopg
 import pytest
 from tests.unit.store.postgres.databases import drop_schema, empty_store, execute
-from tests.unit.store.rows import BINDING
+from tests.unit.store.rows import BINDING, effect, event, put
 
-from freight_exchange.errors import StoreAwayError
+from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.store.postgres.connection import _Connection
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
@@ -47,20 +47,55 @@ def test_restored_database_is_recognised_by_its_cluster(store: PostgresStore) ->
     assert not join(store).is_restored
 
 
-def test_restored_dump_is_recognised_in_its_own_cluster(store: PostgresStore) -> None:
-    join(store)
+def restore_dump(table: str) -> None:
+    """Make a table anew with the rows that it has, as a dump that is restored does."""
     execute(
-        """
-        CREATE TABLE freight_exchange.dump AS TABLE freight_exchange.binding;
-        ALTER TABLE freight_exchange.binding RENAME TO lost;
-        CREATE TABLE freight_exchange.binding (LIKE freight_exchange.lost INCLUDING ALL);
-        INSERT INTO freight_exchange.binding OVERRIDING SYSTEM VALUE TABLE freight_exchange.dump
+        f"""
+        CREATE TABLE freight_exchange.dump AS TABLE freight_exchange.{table};
+        ALTER TABLE freight_exchange.{table} RENAME TO lost;
+        CREATE TABLE freight_exchange.{table} (LIKE freight_exchange.lost INCLUDING ALL);
+        INSERT INTO freight_exchange.{table} OVERRIDING SYSTEM VALUE TABLE freight_exchange.dump
         """
     )
-    try:
-        assert join(store).is_restored
-    finally:
-        drop_schema()
+
+
+@pytest.fixture
+def dumped_store(store: PostgresStore) -> Iterator[PostgresStore]:
+    """A store whose schema is removed after the test."""
+    yield store
+    drop_schema()
+
+
+def test_restored_dump_is_recognised_in_its_own_cluster(dumped_store: PostgresStore) -> None:
+    join(dumped_store)
+    restore_dump("binding")
+    assert join(dumped_store).is_restored
+
+
+class TestReplicaThatRunsWhileADumpIsRestored:
+    """The dump has its row: only the table shows that the row is another one."""
+
+    @pytest.fixture
+    def seat(self, dumped_store: PostgresStore) -> PostgresSeat:
+        seat = join(dumped_store)
+        term = seat.take_term()
+        assert term is not None
+        put(term, events=[event("a", 1)])
+        term.enqueue({one.id: ["quote"] for one in term.pending()}, at=1.0)
+        restore_dump("replica")
+        return seat
+
+    def test_writes_nothing(self, seat: PostgresSeat) -> None:
+        with pytest.raises(FencedError, match="backup was restored"):
+            seat.beat()
+        with pytest.raises(FencedError):
+            seat.work.put_effect(effect("offer:1:0"), expected_state=None)
+        with pytest.raises(FencedError):
+            seat.work.claim(now=2.0, limit=1)
+
+    def test_ends_no_replica_that_has_its_number(self, seat: PostgresSeat) -> None:
+        seat.leave()
+        assert execute("SELECT has_left FROM freight_exchange.replica") == [(False,)]
 
 
 def test_restored_database_is_recognised_by_a_process_that_has_seen_later_commits(store: PostgresStore) -> None:
