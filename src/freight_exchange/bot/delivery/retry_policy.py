@@ -13,6 +13,7 @@ from freight_exchange.errors import (
     AlreadyOfferedError,
     AuthenticationError,
     DeadlineExceededError,
+    FencedError,
     FreightExchangeError,
     LoginRejectedError,
     OfferChangedError,
@@ -20,10 +21,12 @@ from freight_exchange.errors import (
     OfferRejectedError,
     RateLimitedError,
     ServerError,
+    StoreAwayError,
     TransportError,
 )
 from freight_exchange.errors.transient import is_from_login
 from freight_exchange.platform.tasks import flatten
+from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Handler
@@ -112,6 +115,9 @@ def decide(
             return Decision(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund_attempt=True)
         case OfferRejectedError():
             return Decision(ending="dead", state="dead", error=_describe(error))
+        case StoreAwayError() | FencedError() | ConflictError():
+            # The replica lost its seat during the attempt, which is no failure of the handler.
+            return Decision(ending="released", state="ready", delay=_MIN_DELAY, refund_attempt=True)
         case LoginRejectedError():
             return _postpone("released", _OUTAGE_DELAY, error)
         case RateLimitedError() | AuthenticationError(retry_after=float()):

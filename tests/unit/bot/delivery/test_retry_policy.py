@@ -15,6 +15,7 @@ from freight_exchange import errors
 from freight_exchange.bot.delivery.retry_policy import Decision, backoff, decide
 from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater
+from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import Delivery
 
 
@@ -62,6 +63,7 @@ def held_back(error: str, delay: float = 15.0) -> Decision:
 
 
 DOUBT = Decision(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", refund_attempt=True)
+SEAT_LOST = Decision(ending="released", state="ready", delay=1.0, refund_attempt=True)
 # Decision for each result of a handler, on every attempt, with or without other deliveries that succeed.
 ALWAYS: list[tuple[Exception | None, Decision]] = [
     (None, DONE),
@@ -84,6 +86,11 @@ ALWAYS: list[tuple[Exception | None, Decision]] = [
     (errors.RateLimitedError("slower", retry_after=90.0), held_back("RateLimitedError: slower", 90.0)),
     (errors.RateLimitedError("slower", retry_after=1e9), held_back("RateLimitedError: slower", 3600.0)),
     (errors.LoginRejectedError("wrong password"), released("LoginRejectedError: wrong password")),
+    # The replica lost its seat: the handler has not failed, and must not become a dead letter.
+    (errors.StoreAwayError("cut"), SEAT_LOST),
+    (errors.FencedError("taken over"), SEAT_LOST),
+    (ConflictError("a deadlock"), SEAT_LOST),
+    (ExceptionGroup("two", [errors.StoreAwayError("cut"), errors.StoreAwayError("cut")]), SEAT_LOST),
 ]
 # Outages of the service pass; no delivery dies while all deliveries fail.
 TROUBLE: list[Exception] = [
@@ -108,8 +115,6 @@ FAILURES: list[Exception] = [
     errors.ConfigurationError("not entered"),
     errors.FeedProtocolError("?"),
     errors.StoreError("full"),
-    errors.StoreAwayError("cut"),
-    errors.FencedError("taken over"),
     errors.OutcomeUnknownError("a write of the handler's own"),
     errors.FreightExchangeError("any other"),
     ExceptionGroup("two", [ValueError("a"), KeyError("b")]),
