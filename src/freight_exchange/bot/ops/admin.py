@@ -41,7 +41,6 @@ from freight_exchange.store.work import NO_LIMIT, DeliveryState
 if TYPE_CHECKING:
     from freight_exchange.store.seat import BotStore, Seat
     from freight_exchange.store.snapshot import Snapshot
-    from freight_exchange.store.work import Effect
 
 __all__ = ["BotFile"]
 
@@ -172,7 +171,7 @@ class BotFile:
             changed = attrs.evolve(record, at=time, **changes)
             # Redelivered first, as in the bot.
             is_sent_again = taken or (record.state in UNSETTLED and redeliver(work, changed, at=time))
-            _replace(seat, record.to_effect(), changed.to_effect(), str(record))
+            _replace(seat, record, changed)
         if record.state in UNSETTLED and not taken:
             _log_absent(record, is_sent_again=is_sent_again)
         return bool(is_sent_again)
@@ -185,7 +184,7 @@ class BotFile:
             record, changes = manual_answer(records, offer, taken=taken)
             changed = attrs.evolve(record, at=time, **changes)
             is_sent_again = taken or (record.state in UNSETTLED and redeliver_answer(work, changed, at=time))
-            _replace(seat, record.to_effect(), changed.to_effect(), str(record))
+            _replace(seat, record, changed)
         if record.state in UNSETTLED and not taken:
             log_absent(record, is_sent_again=is_sent_again)
         return is_sent_again
@@ -244,22 +243,23 @@ class BotFile:
         raise ConfigurationError(f"the name of a bot is needed: pass name=; the file has {names}")
 
 
-def _replace(seat: Seat, before: Effect, after: Effect, subject: str) -> None:
+def _replace(seat: Seat, before: OfferRecord | AnswerRecord, after: OfferRecord | AnswerRecord) -> None:
     """Write what a person decided.
 
     Raises:
         ValidationError: A replica is sending it; or it counts as not taken, and may still arrive.
         ConflictError: Another process has changed it meanwhile.
     """
-    if before.state == "sending":
+    if before.state in UNSETTLED:
         # One that was being sent when its process ended is adopted, and only looked for: it counts as in doubt.
         adoption = seat.adopt()
-        if before.key not in [effect.key for effect in adoption.effects]:
-            raise ValidationError(f"{subject} is being sent: wait for its result", field="request")
+        if before.state == "sending" and before.key not in [effect.key for effect in adoption.effects]:
+            raise ValidationError(f"{before} is being sent: wait for its result", field="request")
         if after.state == "intent":
-            check_arrived(subject, before.at + adoption.wait - after.at)
-    if not seat.work.put_effect(after, expected_state=before.state):
-        raise ConflictError(f"{subject} has changed meanwhile: nothing was written; look at it again")
+            # A replica that adopts it counts it as in doubt at once, and waits.
+            check_arrived(before, before.in_doubt_since + adoption.wait - after.at)
+    if not seat.work.put_effect(after.to_effect(), expected_state=before.state):
+        raise ConflictError(f"{before} has changed meanwhile: nothing was written; look at it again")
 
 
 def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:

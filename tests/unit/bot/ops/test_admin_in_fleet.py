@@ -76,10 +76,23 @@ def test_what_an_ended_replica_was_sending_is_resolved(seat: PostgresSeat, recor
     store.close()
 
 
+def test_what_another_replica_has_adopted_is_resolved(seat: PostgresSeat, record: Record) -> None:
+    """It is in doubt at once, and may still arrive for as long."""
+    adopted = attrs.evolve(record, state="unknown", unknown_since=0.0)
+    seat.work.put_effect(adopted.to_effect(), expected_state=None)
+    with pytest.raises(ValidationError, match="may still arrive for 20 s"):
+        resolve(record)
+    assert state(seat, record) == "unknown"
+    long_ago = attrs.evolve(adopted, unknown_since=-30.0)
+    assert seat.work.put_effect(long_ago.to_effect(), expected_state="unknown")
+    resolve(record)
+    assert state(seat, record) == "intent"
+
+
 def test_change_by_a_replica_at_the_same_time_is_kept(
     seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doubtful, confirmed = (attrs.evolve(record, state=word).to_effect() for word in ("unknown", "confirmed"))
+    doubtful, confirmed = (attrs.evolve(record, state=word, at=-30.0).to_effect() for word in ("unknown", "confirmed"))
     seat.work.put_effect(doubtful, expected_state=None)
     put: Any = PostgresWork.put_effect
 
