@@ -11,7 +11,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import conninfo
 
-from freight_exchange.errors import ConfigurationError, StoreError
+from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
 from freight_exchange.store.postgres.errors import connect_error, translate_errors
 
 __all__ = ["DatabaseConnection", "describe_address"]
@@ -25,11 +25,15 @@ _ENCODING: Final = "UTF8"
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
+_IDLE: Final = 1.0
+"""Seconds after which a connection may have been cut since its last use."""
+_KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 30}
+"""Seconds of silence after which the kernel asks whether the server is there: no router forgets the connection."""
 _ISOLATION: Final = "read committed"
 _DEFAULTS: Final = {
     # The fences rely on this level: a statement sees what was committed before it, and waits for a lock.
     "default_transaction_isolation": _ISOLATION,
-    # Between two scans a connection is idle. PostgreSQL 13 has no such limit.
+    # Between two scans a connection is idle. Older servers lack some of these limits.
     "idle_session_timeout": "0",
     # Values would be written or read in another form: bytes with doubled backslashes, times without their last digits.
     "standard_conforming_strings": "on",
@@ -37,6 +41,7 @@ _DEFAULTS: Final = {
     "extra_float_digits": "1",
 }
 """Settings on which the statements rely. A role or a database may have others as its defaults."""
+_STARTED: Final = "SELECT pg_postmaster_start_time()::text"
 _READ_DEFAULTS: Final = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
 # A process that is frozen inside a transaction must not keep its locks. What is committed must survive a crash of the
 # server, even where its administrator has chosen otherwise.
@@ -59,13 +64,18 @@ class DatabaseConnection:
 
     Attributes:
         address: Description of it for messages, without the password.
+        count: Number of connections that were opened so far.
     """
 
     def __init__(self, address: str) -> None:
         self._conninfo = address
         self.address: Final = describe_address(address)
+        self._keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in (_parts(address) or ())}
         self._connection: _Connection | None = None
         self._depth = 0
+        self._started: str | None = None
+        self._used_at = 0.0
+        self.count = 0
 
     def execute(self, query: str, parameters: Parameters = None) -> psycopg.Cursor[Any]:
         """Run a statement, in the open transaction or in one of its own."""
@@ -118,7 +128,8 @@ class DatabaseConnection:
 
     def notifications(self, seconds: float) -> list[psycopg.Notify]:
         """Wait for notifications, at most so long, and return those that came."""
-        connection = self._open()
+        # A check would take those that are there already, and the wait does not see them.
+        connection = self._open(may_replace=False)
         with translate_errors(self.address):
             return [*connection.notifies(timeout=seconds, stop_after=1)]
 
@@ -133,7 +144,10 @@ class DatabaseConnection:
         """Possession of a connection that works, as far as known."""
         return self._connection is not None and not self._connection.closed
 
-    def _open(self) -> _Connection:
+    def _open(self, *, may_replace: bool = True) -> _Connection:
+        is_cut = may_replace and not self._depth and time.monotonic() - self._used_at > _IDLE and self._was_cut()
+        if is_cut:
+            self.close()
         if self._connection is None or self._connection.closed:
             if self._depth:
                 raise StoreError(f"the transaction on {self.address} was cut off")
@@ -143,11 +157,38 @@ class DatabaseConnection:
             try:
                 self._check_server(opened)
                 self._set_defaults(opened)
+                self._check_start(opened, is_cut=is_cut)
             except StoreError:
                 opened.close()
                 raise
             self._connection = opened
+            self.count += 1
+        self._used_at = time.monotonic()
         return self._connection
+
+    def _was_cut(self) -> bool:
+        """Return whether the connection was cut while it was idle, as by a proxy: nothing is lost with it."""
+        if self._connection is None or self._connection.closed:
+            return False
+        try:
+            # The first call may read a farewell, and the second the end.
+            for _ in range(2):
+                self._connection.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return self._connection.closed
+
+    def _check_start(self, connection: _Connection, *, is_cut: bool) -> None:
+        """Note when the server started. One that has started since may have lost commits: those who join look for that.
+
+        Raises:
+            StoreAwayError: It has, and the connection takes the place of one that was cut.
+        """
+        with translate_errors(self.address):
+            (started,) = connection.execute(_STARTED).fetchone() or ("",)
+        before, self._started = self._started, str(started)
+        if is_cut and self._started != before:
+            raise StoreAwayError(f"{self.address} was away: it has started anew")
 
     def _connect(self) -> _Connection | StoreError:
         """Return a new connection, or the error. That of the library holds the password, so nothing leads to it."""
@@ -158,6 +199,7 @@ class DatabaseConnection:
                 connect_timeout=_CONNECT_TIMEOUT,
                 application_name="freight-exchange",
                 client_encoding="utf8",
+                **self._keepalive,
             )
         except psycopg.Error as error:
             return connect_error(error, self.address)

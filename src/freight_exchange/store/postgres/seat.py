@@ -50,7 +50,7 @@ class PostgresSeat:
         self._work_connection = connect()
         self._pulse_connection = connect()
         self._on_leave = on_leave
-        self._listens = False
+        self._listens_on = 0
         self.work: Final = PostgresWork(self._work_connection, replica)
 
     @property
@@ -105,9 +105,9 @@ class PostgresSeat:
 
     def wait(self, seconds: float) -> bool:
         connection = self._pulse_connection
-        if not (self._listens and connection.is_open):
+        if not connection.is_open or self._listens_on != connection.count:
             connection.execute(f"LISTEN {CHANNEL}")
-            self._listens = True
+            self._listens_on = connection.count
         return any(one.payload == str(self.replica.binding_id) for one in connection.notifications(seconds))
 
     def leave(self) -> None:

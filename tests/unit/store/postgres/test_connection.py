@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -206,3 +207,61 @@ def test_connection_that_was_cut_is_made_again() -> None:
         database.row("SELECT 1")
     assert database.row("SELECT 2") == (2,)
     database.close()
+
+
+class TestConnectionCutWhileIdle:
+    """As a proxy does after a minute, or an administrator."""
+
+    @pytest.fixture
+    def database(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseConnection]:
+        monkeypatch.setattr(connection, "_IDLE", 0.0)
+        database = DatabaseConnection(database_url())
+        yield database
+        database.close()
+
+    def cut(self, database: DatabaseConnection) -> None:
+        (backend,) = database.row("SELECT pg_backend_pid()")
+        execute("SELECT pg_terminate_backend(%s, 10000)", backend)
+
+    def test_is_replaced(self, database: DatabaseConnection) -> None:
+        self.cut(database)
+        with database.transaction():
+            assert database.row("SELECT 1") == (1,)
+        assert database.count == 2
+
+    def test_is_not_replaced_if_the_server_has_started_anew(
+        self, database: DatabaseConnection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.cut(database)
+        monkeypatch.setattr(connection, "_STARTED", "SELECT now()::text")
+        with pytest.raises(StoreAwayError, match="started anew"):
+            database.row("SELECT 1")
+        assert database.row("SELECT 1") == (1,)
+
+    def test_is_away_inside_a_transaction(self, database: DatabaseConnection) -> None:
+        def write() -> None:
+            with database.transaction():
+                self.cut(database)
+                database.row("SELECT 1")
+
+        with pytest.raises(StoreAwayError):
+            write()
+
+    def test_listens_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(connection, "_IDLE", 0.0)
+        store = empty_store()
+        first, second = (store.join(BINDING, handlers=["quote"], version="1", lease=LEASE) for _ in range(2))
+        first.wait(0.0)
+        self.cut(first._pulse_connection)
+        first.beat()
+        first.wait(0.0)
+        second.leave()
+        assert first.wait(10.0)
+        store.close()
+
+
+def test_keepalive_of_an_address_is_kept() -> None:
+    for address, seconds in ((database_url(), "30"), (make_conninfo(database_url(), keepalives_idle=7), "7")):
+        database = DatabaseConnection(address)
+        assert database._open().info.get_parameters()["keepalives_idle"] == seconds
+        database.close()
