@@ -35,6 +35,10 @@ _DEFAULTS: Final = {
     "default_transaction_isolation": _ISOLATION,
     # Between two scans a connection is idle. Older servers lack some of these limits.
     "idle_session_timeout": "0",
+    # Each wait for a reply is limited here. A statement that waits for a lock stays in the server when it is given up.
+    "lock_timeout": "5000",
+    "statement_timeout": "0",
+    "transaction_timeout": "0",
     # Values would be written or read in another form: bytes with doubled backslashes, times without their last digits.
     "standard_conforming_strings": "on",
     "array_nulls": "on",

@@ -17,6 +17,7 @@ from freight_exchange.store.factory import make_store
 from freight_exchange.store.postgres import connection, schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.errors import connect_error
+from freight_exchange.store.protocol import ConflictError
 
 CANARY = "c4nary"
 
@@ -191,6 +192,27 @@ def test_connection_is_not_ended_for_being_idle() -> None:
         pytest.skip("the setting came with PostgreSQL 14")
     database = DatabaseConnection(make_conninfo(database_url(), options="-c idle_session_timeout=60s"))
     assert database.row("SHOW idle_session_timeout") == ("0",)
+    database.close()
+
+
+def test_statements_have_no_limit_of_the_role() -> None:
+    """A replica that prunes for longer would lose its seat at each scan."""
+    database = DatabaseConnection(make_conninfo(database_url(), options="-c statement_timeout=50s"))
+    assert database.row("SHOW statement_timeout") == ("0",)
+    database.close()
+
+
+def test_statement_that_waits_for_a_lock_does_not_stay_in_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one that was given up would keep a connection of the server for as long as a person locks a table."""
+    shortened = {name: "100" if name == "lock_timeout" else value for name, value in connection._DEFAULTS.items()}
+    monkeypatch.setattr(connection, "_DEFAULTS", shortened)
+    empty_store().open(BINDING, lease=LEASE).release()
+    database = DatabaseConnection(database_url())
+    with psycopg.connect(database_url()) as person:
+        person.execute("LOCK TABLE freight_exchange.delivery")
+        with pytest.raises(ConflictError, match="lock timeout"):
+            database.row("SELECT count(*) FROM freight_exchange.delivery")
+    assert database.row("SELECT count(*) FROM freight_exchange.delivery") == (0,)
     database.close()
 
 
