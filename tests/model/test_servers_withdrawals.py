@@ -257,6 +257,7 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
         run = gone((seen, 345), wall_jumps=jumps)
         for at in (1200.0, *after):
             run.listing(at, WIDEST if at > 2000.0 else 645)
+            run.claim(at + 0.1, at)
         return excuses(run)
 
     assert jumped(day) == clock
@@ -278,6 +279,17 @@ def test_scans_look_back_to_the_earliest_time_of_an_update_before_the_wall_clock
         run.market.remove(2000.0, 1)
         for at in (2300.0, 2600.0):
             run.listing(at, int(at - 900 + 86_400 + further))
+            run.claim(at + 1, at)
+        assert excuses(run) == [expected]
+
+
+def test_scan_whose_window_slides_past_a_request_before_its_last_page_does_not_lack_it() -> None:
+    for last, expected in ((2390.0, ""), (2500.0, "a wall clock that was set: it may be older than every window")):
+        run = gone((900.0, 345), wall_jumps=((1000.0, 86_400.0),))
+        for at in (2300.0, last, 2800.0):
+            run.listing(at, WIDEST if at == 2800.0 else int(2400.0 + 86_400.0))
+            if at != 2300.0:
+                run.claim(at + 1, 2300.0)
         assert excuses(run) == [expected]
 
 
@@ -296,8 +308,9 @@ def test_return_of_a_withdrawn_request_is_not_when_its_state_was_found() -> None
         run.listing(1400.0, WIDEST, 1)
         run.report(1401.0, "updated", 1, content, returned=True)
         run.market.remove(2000.0, 1)
-        run.listing(2300.0, 2000)
-        run.listing(2700.0, 2400)
+        for at, window in ((2300.0, 2000), (2700.0, 2400)):
+            run.listing(at, window)
+            run.claim(at + 1, at)
         return excuses(run)
 
     assert returned(updated=False) == ["a wall clock that was set: it may be older than every window"]
@@ -309,6 +322,7 @@ def test_stale_listing_that_shows_a_request_is_no_scan_that_lacks_it() -> None:
         run = gone((900.0, 345), wall_jumps=((1000.0, 86_400.0),))
         for at in (2300.0, 2600.0, 2900.0):
             run.listing(at, WIDEST, *((1,) if at in stale else ()), as_of=1900.0 if at in stale else None)
+            run.claim(at + 1, at)
         return excuses(run)
 
     assert listed(2300.0, 2600.0) == ["a wall clock that was set: it may be older than every window"]

@@ -78,22 +78,23 @@ class Clocks(History):
     def may_be_older(self, index: int, found: float, gone: float) -> bool:
         """Return whether the wall clock was set forward, and too few scans look so much further back for a request.
 
-        Two of them, an interval apart, have to lack it: pages of one scan are one, and a stale listing may show it.
-        They have to look back to the earliest time at which it may have been updated.
+        Two complete ones, an interval apart, have to lack it: a stale listing may show it. To their last page they have
+        to look back to the earliest time at which it may have been updated.
 
         Args:
             index: The request.
             found: When its last state was listed.
             gone: When it went.
         """
-        scans = self.scans()
+        scans, whole = self.scans(), self.whole_scans()
         updated = min(found, proven_updates(self.listings(gone)).get(index, found))
         for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
             first = next((s.at for s in scans if s.at >= when), math.inf)
             # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
             if by <= 0 or found > first + SLACK:
                 continue
-            lacking = [s for s in scans if s.at > gone and begins(s) < updated - by and index not in s.rows]
+            deep = [first for first, last in whole if first.at > gone and begins(last) < updated - by]
+            lacking = [s for s in deep if index not in s.rows]
             if not are_apart(lacking, APART * self.interval):
                 return True
         return False
