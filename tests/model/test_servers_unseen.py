@@ -210,6 +210,24 @@ def test_update_that_only_pages_kept_for_narrower_windows_lack() -> None:
     assert updated(at=700.0) == [""]
 
 
+def test_page_of_a_query_that_hid_the_request_proves_nothing_beside_pages_kept_for_narrower_windows() -> None:
+    cache = Cache(3600.0, listings=True, lookups=False, key="page", until=1e9)
+    hiding = Empty(Span(1100.0, 1300.0), listings=True, lookups=True, share=0.95, form="object")
+    for empties, expected in (((hiding,), "a cache that answers every window alike"), ((), "")):
+        run = HandMadeRun(Quirks(cache=cache, empties=empties), start="backfill")
+        run.market.publish(-1000.0, FIRST)
+        run.listing(0.5, WIDEST, 1)
+        run.report(1.0, "new", 1)
+        run.market.update(335.0, 1, SECOND)
+        run.listing(1200.0, 21_600)
+        run.claim(1201.0, 1200.0)
+        run.listing(1500.0, 345)
+        run.claim(1501.0, 1500.0)
+        run.listing(1800.0, 21_600, as_of=1500.0)
+        run.claim(1801.0, 1800.0)
+        assert missed(run) == [expected]
+
+
 def test_cache_that_answers_every_window_alike_excuses_only_requests_of_the_first_scan() -> None:
     pages = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=1e9))
     cache = ["a cache that answers every window alike"]

@@ -99,6 +99,24 @@ def test_failure_hides_none_that_may_be_older_by_a_clock_that_was_set_forward() 
     assert after_scans(FAILING, *scans, others=2, wall_jumps=((1600.0, 3600.0),)) == [""]
 
 
+def test_scan_that_the_end_of_a_run_cut_off_hides_nothing() -> None:
+    def excuse(*lives: float, claimed: float | None = None) -> list[str]:
+        run = standing(FAILING, others=8)
+        run.log.live += lives
+        run.listing(1200.0, 800, *range(2, 10))
+        run.listing(1400.0, 1000, 2)
+        if claimed is not None:
+            run.claim(claimed, 1400.0)
+        run.listing(1500.0, 1100, *range(2, 10))
+        run.look_up(1501.0, 1)
+        run.report(1501.0, "withdrawn", 1)
+        return [excuse for kind, excuse in run.finds if kind == FALSE]
+
+    assert excuse(1450.0) == ["gone by every reply of an interval, as few others"]
+    assert excuse() == [""]
+    assert excuse(1450.0, claimed=1401.0) == [""]
+
+
 def test_look_ups_that_have_windows_show_no_request_that_is_older_than_the_widest() -> None:
     scans = (4600.0, 4100), (4900.0, 4400)
     assert after_scans(AN_HOUR, *scans) == ["shown to no question, as if gone"]

@@ -158,6 +158,8 @@ class Absence(History):
 
         What may be older than the window, by a clock that was set forward since, is not to be expected.
         """
+        if self._is_cut_off(scan):
+            return False
         events = {t.index: t for t in self.log.reported if t.at < scan.at and t.index is not None}
         gone = {index for index, last in events.items() if last.kind == "withdrawn"}
         before = self.listings(scan.at)
@@ -169,3 +171,9 @@ class Absence(History):
         known = listed & set[int]().union(*(s.rows for s in before))
         hidden = len(wanted - listed)
         return hidden >= _MANY and 2 * hidden >= len(known)
+
+    def _is_cut_off(self, scan: Served) -> bool:
+        """Return whether a run of the watcher ended before a scan did."""
+        start = next((live for live in self.log.live if live > scan.at), math.inf)
+        has_gone_on = any(scan.at + SLACK < s.at < start for s in self.listings())
+        return start < math.inf and not has_gone_on and not any(scan.at <= c.at < start for c in self.log.claims)

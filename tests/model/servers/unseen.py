@@ -72,7 +72,7 @@ class Unseen(History):
     def is_lacked_by_kept_pages_alone(self, index: int, since: float) -> bool:
         """Return whether each complete scan since a time has a page that a cache kept for a window without a request.
 
-        Pages from before that time prove nothing either.
+        Pages from before that time prove nothing either, nor do those that a query made which hid the request.
         """
         row = self.market.rows(since).get(index)
         if row is None or not self.schedule.quirks.has_cache_of_pages:
@@ -80,10 +80,12 @@ class Unseen(History):
         originals: dict[tuple[object, ...], Served] = {}
         for page in self.listings():
             originals.setdefault(_original(page), page)
-        return not any(
-            all(page.as_of >= since and self.reaches(originals[_original(page)], row) for page in self._pages(*ends))
-            for ends in self.whole_scans()
-        )
+
+        def proves(page: Served) -> bool:
+            is_new = page.as_of >= since and not self.is_hidden(index, page.as_of)
+            return is_new and self.reaches(originals[_original(page)], row)
+
+        return not any(all(map(proves, self._pages(*ends))) for ends in self.whole_scans())
 
     def _pages(self, first: Served, last: Served) -> list[Served]:
         window = first.body["secondsSinceUpdate"]
