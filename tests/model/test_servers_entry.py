@@ -101,6 +101,18 @@ def test_wall_clock_that_is_set_forward_makes_a_window_seem_to_begin_after_the_e
     assert reported(standing(wall_jumps=((400.0, 3600.0),)), 300.0, 1800) == [""]
 
 
+def test_wall_clock_that_is_set_forward_decides_about_a_request_that_no_page_before_the_entry_listed() -> None:
+    def seen(first: float) -> list[str]:
+        run = HandMadeRun(wall_jumps=((200.0, 3600.0),), listed=3.0)
+        run.market.publish(-2000.0, FIRST)
+        run.listing(0.5, WIDEST)
+        run.listing(first, WIDEST, 1)
+        return reported(run, 300.0, 3500)
+
+    assert seen(2.0) == ["a wall clock that was set: all of a window may be later than the entry"]
+    assert seen(0.6) == [""]
+
+
 def test_failure_that_hides_a_request_from_the_whole_first_scan() -> None:
     failing = Quirks(empties=(FAILURE,))
     hidden = ["hidden from the first scan"]

@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.model.servers.history import History
 from tests.model.servers.replies import ALLOWANCE, APART, SLACK, are_apart, begins, proven_updates
+from tests.model.servers.server import Served
 
 __all__ = ["Clocks"]
 
@@ -52,14 +53,19 @@ class Clocks(History):
         jumps = (*self.schedule.wall_jumps, *self.unreported_times())
         return sum(by for when, by in jumps if by > 0 and since < when <= until)
 
-    def may_have_slept(self, index: int) -> bool:
-        """Return whether only by the wall clock the window that first lists a request began after the entry."""
-        first = self.first_listing(index)
-        if first is None:
-            return False
-        jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= first.at)
+    def may_have_slept(self, index: int, at: float) -> bool:
+        """Return whether only by the wall clock the window that first lists a request began after the entry.
+
+        One that no page before the entry listed may be later than that: all windows up to its event decide.
+        """
+        listings = [s for s in self.listings(at + SLACK) if index in s.rows]
+        deciding = listings if listings and listings[0].at > self.began else listings[:1]
+        return any(map(self._seems_later, deciding))
+
+    def _seems_later(self, listing: Served) -> bool:
+        jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= listing.at)
         least = self.began - ALLOWANCE - SLACK
-        return begins(first) < least <= begins(first) + max((*jumps, 0.0))
+        return begins(listing) < least <= begins(listing) + max((*jumps, 0.0))
 
     def brought_back(self, index: int, at: float) -> bool:
         """Return whether the service's clock was set back, and its windows with it, to a request of before.

@@ -59,7 +59,7 @@ class Entry(History):
         """Return why replies showed a request that stood before as if it was published later, or nothing."""
         if self.was_kept_for_a_later_window(index) or self.was_kept_from_a_later_window(index):
             return "a cache that answers every window alike"
-        if self.clocks.may_have_slept(index):
+        if self.clocks.may_have_slept(index, at):
             return "a wall clock that was set: all of a window may be later than the entry"
         if self.was_hidden(index):
             return "hidden from the first scan"
