@@ -4,7 +4,7 @@ Each mutation is made in a copy of the tree. The tests that must notice it run u
 mutation survives or if the text that it replaces is not in the source any more.
 
     python tools/mutations.py --part bot                 # all mutations of the bot
-    python tools/mutations.py --part client --only retry # those whose name contains the word
+    python tools/mutations.py --part fleet --only fence  # those of a fleet whose name contains the word
     python tools/mutations.py --part watcher --first-only # seeded schedules, then tests for what they miss
 """
 
@@ -31,7 +31,7 @@ from tools.mutation_lists import Mutation
 __all__ = ["PARTS", "ROOT", "default_tests", "list_mutations"]
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PARTS: Final = ("client", "watcher", "bot", "offers")
+PARTS: Final = ("client", "watcher", "bot", "offers", "fleet")
 _TIMEOUT: Final = 3600.0
 _PYTEST: Final = (
     *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),

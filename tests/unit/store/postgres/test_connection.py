@@ -87,6 +87,14 @@ def test_server_that_is_not_ready_is_away(reason: str) -> None:
     assert isinstance(error, StoreAwayError)
 
 
+def test_standby_is_away() -> None:
+    """After a fail-over its address may lead to the primary: a replica waits for that."""
+    database = DatabaseConnection(make_conninfo(database_url(), options="-c default_transaction_read_only=on"))
+    with pytest.raises(StoreAwayError, match="is a read-only standby: give the address of the primary"):
+        database.execute("CREATE TABLE written ()")
+    database.close()
+
+
 def test_wrong_password_is_reported_as_refused_login() -> None:
     text = 'connection failed: FATAL:  password authentication failed for user "bots"'
     error = connect_error(psycopg.OperationalError(text), "the database d")
@@ -166,6 +174,14 @@ def test_transaction_that_was_idle_for_too_long_is_away() -> None:
     with pytest.raises(StoreAwayError, match="is away"):
         freeze()
     assert database.row("SELECT 2") == (2,)
+    database.close()
+
+
+def test_process_that_is_frozen_inside_a_transaction_does_not_keep_its_locks() -> None:
+    database = DatabaseConnection(database_url())
+    with database.transaction():
+        assert database.row("SHOW idle_in_transaction_session_timeout") == ("5s",)
+        assert database.row("SHOW lock_timeout") == ("5s",)
     database.close()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import attrs
 import pytest
 from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.postgres.replicas import await_lock, enqueue, join, lapse, take_term
 from tests.unit.store.rows import BINDING, effect, event, put, seen
 
 from freight_exchange.errors import FencedError
@@ -17,7 +18,7 @@ from freight_exchange.store.postgres import connection, feed_sql
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
-from freight_exchange.store.work import SEND_WINDOW, WorkStore
+from freight_exchange.store.work import SEND_WINDOW
 from freight_exchange.transport.http.backend import SEND_TIMEOUT
 
 
@@ -26,36 +27,6 @@ def store() -> Iterator[PostgresStore]:
     store = empty_store()
     yield store
     store.close()
-
-
-def join(store: PostgresStore, *handlers: str, version: str = "1") -> PostgresSeat:
-    return store.join(BINDING, handlers=handlers or ["quote"], version=version, lease=60.0)
-
-
-def lapse(seat: PostgresSeat) -> None:
-    """End the lease of a seat, as time does."""
-    execute("UPDATE freight_exchange.replica SET lease_until = '2000-01-01' WHERE id = %s", seat.replica.id)
-
-
-def take_term(seat: PostgresSeat) -> WorkStore:
-    term = seat.take_term()
-    assert term is not None
-    return term
-
-
-def await_lock(waiting: threading.Thread) -> None:
-    """Wait until a statement of a thread waits for a lock of another transaction."""
-    while not execute("SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"):
-        assert waiting.is_alive(), "it did not wait"
-        waiting.join(0.01)
-
-
-def enqueue(seat: PostgresSeat, *indexes: int) -> None:
-    """Add a delivery for each request, in a term of the seat."""
-    term = take_term(seat)
-    put(term, events=[event(f"{index}", index) for index in indexes])
-    term.enqueue({one.id: ["quote"] for one in term.pending(limit=1000)}, at=1.0)
-    term.release()
 
 
 class TestClaims:
@@ -145,7 +116,8 @@ class TestTakeOver:
         for key, state in (("offer:1:0", "sending"), ("offer:2:0", "unknown"), ("offer:3:0", "confirmed")):
             first.work.put_effect(effect(key, state), expected_state=None)
         assert not second.beat()
-        assert second.adopt().deliveries == []
+        adoption = second.adopt()
+        assert (adoption.deliveries, adoption.effects) == ([], []), "its owner lives"
         lapse(first)
         assert second.beat()
         adoption = second.adopt()
@@ -190,6 +162,7 @@ class TestTakeOver:
             lapse(first)
             first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
             assert second.adopt().effects == []
+            assert execute("SELECT has_left FROM freight_exchange.replica ORDER BY id") == [(False,), (False,)]
         assert [one.key for one in second.adopt().effects] == ["offer:1:0"]
 
     def test_of_a_replica_that_left_needs_no_lapse(self, store: PostgresStore) -> None:
@@ -315,11 +288,16 @@ class TestNewerVersion:
 
 def test_notification_wakes_other_replicas(store: PostgresStore) -> None:
     first, second = join(store), join(store)
+    term = take_term(first)
+    put(term, events=[event("a", 1)])
     assert not second.wait(0.0)
-    enqueue(first, 1)
+    with term.transaction():
+        term.enqueue({one.id: ["quote"] for one in term.pending()}, at=1.0)
+        assert not second.wait(0.05), "nothing is committed yet"
     assert second.wait(5.0)
-    # The end of the term notifies as well, at a time of its own.
-    assert not all(second.wait(0.05) for _ in range(3))
+    assert not second.wait(0.05)
+    term.release()
+    assert second.wait(5.0), "the term is free"
 
 
 def test_second_open_offer_on_a_request_is_refused(store: PostgresStore) -> None:

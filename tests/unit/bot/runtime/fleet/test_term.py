@@ -167,6 +167,27 @@ async def test_replica_whose_first_scan_fails_tries_on_if_it_is_alone(sandbox: S
         bot.stop()
 
 
+async def test_replica_gives_the_term_back_before_its_handlers_end(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one scans meanwhile."""
+    released, ended = list[object](), anyio.Event()
+    monkeypatch.setattr("freight_exchange.store.sqlite.seat._Term.release", lambda term: released.append(term))
+    bot = new_bot(OneOfTwo())
+
+    @bot.on_new(id="quote")
+    async def take_long(request: Any, ctx: Any) -> None:
+        await ended.wait()
+
+    sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await eventually(lambda: trial.status.in_flight)
+        bot.stop()
+        await anyio.sleep(1)
+        assert (trial.status.state, len(released)) == ("draining", 1)
+        ended.set()
+
+
 async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -> None:
     store = OneOfTwo()
     store.is_free = False

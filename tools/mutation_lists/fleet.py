@@ -1,0 +1,227 @@
+"""Mutations of a fleet on PostgreSQL: its fences, leases, claims, take-overs and sends."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.mutation_lists import Mutation, one
+
+__all__ = ["MUTATIONS", "TESTS"]
+
+TESTS: Final = ("tests/unit/store/postgres", "tests/unit/bot/runtime/fleet")
+"""Tests that run where a mutation names none."""
+
+_FLEET: Final = "tests/unit/store/postgres/test_fleet.py"
+_REPLICA: Final = "tests/unit/store/postgres/test_replica.py"
+_WORK: Final = "tests/unit/store/postgres/test_work.py"
+_CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
+_ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
+
+MUTATIONS: Final = (
+    one(
+        "fence: a replica that was taken over goes on writing",
+        "store/postgres/replica.py",
+        'f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"',
+        'f"SELECT FROM freight_exchange.replica WHERE {_OWN}"',
+        f"{_FLEET}::TestTakeOver::test_ends_all_writes_of_the_replica",
+    ),
+    one(
+        "fence: the epoch is compared, and not locked",
+        "store/postgres/replica.py",
+        'FENCE_LOCK: Final = "FOR KEY SHARE"',
+        'FENCE_LOCK: Final = ""',
+        f"{_FLEET}::TestTakeOver::test_waits_for_a_transaction_of_the_replica",
+    ),
+    one(
+        "fence: a claim has none",
+        "store/postgres/work_sql.py",
+        "WHERE EXISTS (SELECT FROM fence) AND delivery.binding",
+        "WHERE delivery.binding",
+        f"{_FLEET}::TestTakeOver::test_during_a_claim_leaves_the_delivery_to_others",
+    ),
+    one(
+        "lease: the heartbeat waits for a transaction of its replica",
+        "store/postgres/replica.py",
+        'FENCE_LOCK: Final = "FOR KEY SHARE"',
+        'FENCE_LOCK: Final = "FOR UPDATE"',
+        f"{_REPLICA}::test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica",
+    ),
+    one(
+        "lease: it follows the clock of the machine",
+        "store/postgres/replica.py",
+        "        row = connection.row(_BEAT, self._values)\n",
+        "        now = f\"to_timestamp({__import__('time').time()})\"\n"
+        '        row = connection.row(_BEAT.replace("clock_timestamp()", now), self._values)\n',
+        f"{_REPLICA}::test_lease_follows_the_clock_of_the_database",
+    ),
+    one(
+        "term: a commit of a scan does not compare its epoch",
+        "store/postgres/replica.py",
+        "WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE",
+        "WHERE id = %(binding)s FOR NO KEY UPDATE",
+        f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
+    ),
+    one(
+        "term: its epoch stays as it is",
+        "store/postgres/replica.py",
+        "SET term_epoch = term_epoch + 1, term_replica = %(replica)s",
+        "SET term_replica = %(replica)s",
+        f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
+    ),
+    one(
+        "term: it is kept until the handlers have ended",
+        "bot/runtime/fleet/term.py",
+        "        # Another replica may scan from now on, while this one drains.\n"
+        "        await self._feed.__aexit__(None, None, None)\n",
+        "",
+        "tests/unit/bot/runtime/fleet/test_term.py::test_replica_gives_the_term_back_before_its_handlers_end",
+    ),
+    one(
+        "claims: they wait for one that is locked",
+        "store/postgres/work_sql.py",
+        "        FOR UPDATE SKIP LOCKED\n    ), fence AS",
+        "        FOR UPDATE\n    ), fence AS",
+        f"{_FLEET}::TestClaims::test_skip_deliveries_that_another_replica_is_claiming",
+    ),
+    one(
+        "claims: two of one request by replicas with different handlers",
+        "store/postgres/schema.py",
+        "CREATE UNIQUE INDEX delivery_claimed",
+        "CREATE INDEX delivery_claimed",
+        f"{_WORK}::test_replicas_with_different_handlers_claim_one_delivery_of_a_request",
+    ),
+    Mutation(
+        "claims: two of one request, one after the other",
+        (
+            (
+                "store/postgres/work_sql.py",
+                'AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}\n            AND NOT EXISTS',
+                'AND {_HANDLER.format(table="delivery")}\n            AND NOT EXISTS',
+            ),
+            ("store/postgres/schema.py", "CREATE UNIQUE INDEX delivery_claimed", "CREATE INDEX delivery_claimed"),
+        ),
+        (f"{_FLEET}::TestClaims::test_of_one_request_are_made_by_one_replica",),
+    ),
+    one(
+        "take-over: what a living replica sends is adopted",
+        "store/postgres/work_sql.py",
+        "AND state IN ('sending', 'unknown')\n"
+        "        AND owner IN (SELECT id FROM freight_exchange.replica WHERE binding = %(binding)s AND has_left)",
+        "AND state IN ('sending', 'unknown')",
+        f"{_FLEET}::TestTakeOver::test_adopts_claims_and_open_effects",
+    ),
+    one(
+        "take-over: bytes that the kernel still sends are not waited for",
+        "store/postgres/seat.py",
+        "1.01 * (SEND_WINDOW + SEND_TIMEOUT)",
+        "SEND_WINDOW",
+        f"{_FLEET}::TestTakeOver::test_adopts_claims_and_open_effects",
+    ),
+    one(
+        "take-over: an offer that may still arrive is looked for at once",
+        "bot/offers/in_doubt.py",
+        "            await anyio.sleep(wait)\n            self._may_arrive_until",
+        "            await anyio.sleep(0)\n            self._may_arrive_until",
+        "tests/unit/bot/offers/test_taken_over.py",
+    ),
+    one(
+        "take-over: a replica that runs leaves the offers of an ended one",
+        "bot/runtime/fleet/adoption.py",
+        "        await ledger.adopt(adoption)\n",
+        "",
+        _ADOPTION,
+    ),
+    one(
+        "take-over: a late reply is written over what was decided meanwhile",
+        "store/postgres/work.py",
+        "AND key = %(key)s FOR NO KEY UPDATE",
+        "AND key = %(key)s",
+        f"{_WORK}::test_late_reply_is_written_over_nothing_but_what_it_was_decided_by",
+    ),
+    one(
+        "send: its time begins after it was recorded",
+        "bot/offers/sender.py",
+        "        limit = SendLimit(clock.now(), SEND_WINDOW)\n"
+        '        record = await self._repository.advance(record, "sending")\n',
+        '        record = await self._repository.advance(record, "sending")\n'
+        "        limit = SendLimit(clock.now(), SEND_WINDOW)\n",
+        "tests/unit/bot/offers/test_send_window.py",
+    ),
+    one(
+        "send: it is not recorded before the offer leaves",
+        "bot/offers/sender.py",
+        'advance(record, "sending")',
+        'advance(record, "intent", step="sending")',
+        "tests/unit/bot/runtime/fleet/test_fleet_crashes.py",
+    ),
+    one(
+        "send: the rest of an offer leaves when its time is over",
+        "transport/message.py",
+        'if self._limit is not None and event.endswith(".started") and self._limit.is_over:',
+        "if False:",
+        "tests/unit/transport/test_message.py",
+    ),
+    one(
+        "send: the kernel goes on for a quarter of an hour",
+        "transport/http/backend.py",
+        "for option in _SEND_TIMEOUT:",
+        "for option in ():",
+        "tests/faults/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",
+    ),
+    one(
+        "resolve: an offer that a replica is sending is given back to its handler",
+        "bot/ops/admin.py",
+        'if before.state == "sending" and before.key not in',
+        "if False and before.key not in",
+        "tests/unit/bot/ops/test_admin_in_fleet.py::test_what_a_replica_is_sending_is_not_in_doubt",
+    ),
+    one(
+        "database: commits do not wait for its disk",
+        "store/postgres/connection.py",
+        ";\n    SET LOCAL synchronous_commit = on\n",
+        "\n",
+        f"{_CONNECTION}::test_ledger_is_durable_on_a_server_that_does_not_wait_for_its_disk",
+    ),
+    one(
+        "database: a standby ends the bot",
+        "store/postgres/errors.py",
+        "if isinstance(error, errors.ReadOnlySqlTransaction):",
+        "if False:",
+        f"{_CONNECTION}::test_standby_is_away",
+    ),
+    one(
+        "database: a traceback shows its password",
+        "store/postgres/store.py",
+        "        address = DatabaseAddress(address)\n",
+        "",
+        f"{_CONNECTION}::test_unreadable_address_is_refused_without_the_password",
+    ),
+    one(
+        "database: two replicas migrate it at once",
+        "store/postgres/schema.py",
+        '        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))\n',
+        "",
+        "tests/unit/store/postgres/test_schema.py",
+    ),
+    one(
+        "retention: the row of a replica with an offer in doubt goes",
+        "store/postgres/replica.py",
+        "AND state IN ('sending', 'unknown') AND owner = gone.id",
+        "AND false",
+        f"{_FLEET}::test_replicas_that_ended_long_ago_are_forgotten_unless_they_own_something",
+    ),
+    one(
+        "wake-up: new deliveries send no notification",
+        "store/postgres/term.py",
+        "                self._replica.notify(connection)\n",
+        "",
+        f"{_FLEET}::test_notification_wakes_other_replicas",
+    ),
+    one(
+        "wake-up: nothing makes up for a lost notification",
+        "bot/runtime/fleet/membership.py",
+        "if has_news or anyio.current_time() >= due:",
+        "if has_news:",
+        "tests/unit/bot/runtime/fleet/test_membership.py",
+    ),
+)
