@@ -95,10 +95,9 @@ class OfferRepository:
             state, lambda store: store.amend_effect(changed.to_effect(), replaces=is_open)
         )
 
-    async def has_bid_of(self, record: OfferRecord) -> bool:
-        """Return whether an offer is known to be taken, and was not sent again."""
-        found = next((other for other in await self.find(record.request) if other.key == record.key), None)
-        return found is not None and (found.state, found.resends) == ("confirmed", record.resends)
+    async def find_stored(self, record: OfferRecord) -> OfferRecord | None:
+        """Return an offer as the store has it now, or `None` if it has lost it."""
+        return next((other for other in await self.find(record.request) if other.key == record.key), None)
 
     async def return_to_handler(self, record: OfferRecord, **changes: Any) -> bool | None:
         """Record that an offer was not taken, and have its handler send it again.

@@ -213,15 +213,23 @@ class OfferSender:
                         extra=fields,
                     )
                     return attrs.evolve(record, state=state, **changes)
-                if state == "confirmed" and not await self._repository.has_bid_of(record):
-                    _logger.critical(
-                        "%s was taken, but so late that it counted as absent and was sent again: look at the service's"
-                        " own pages for a second one",
-                        record,
-                        extra=fields,
-                    )
+                if state == "confirmed":
+                    await self._report_late_bid(record)
                 raise ChangedElsewhereError(f"{record} was resolved elsewhere before it was answered") from error
         return await self._repository.advance(record, state, **changes)
+
+    async def _report_late_bid(self, record: OfferRecord) -> None:
+        """Log that an offer was taken whose reply could not be recorded."""
+        stored, fields = await self._repository.find_stored(record), {"request": record.request}
+        if stored is None:
+            _logger.warning("%s was taken, and the store has lost it: a backup was restored", record, extra=fields)
+        elif (stored.state, stored.resends) != ("confirmed", record.resends):
+            _logger.critical(
+                "%s was taken, but so late that it counted as absent and was sent again: look at the service's own"
+                " pages for a second one",
+                record,
+                extra=fields,
+            )
 
     async def _withdraw(self, record: OfferRecord, error: FreightExchangeError) -> None:
         """Record that the offer was not sent, so that it is an intent again."""

@@ -108,6 +108,26 @@ async def test_reply_to_an_offer_that_is_sent_again_is_an_alarm(
     assert "so late that it counted as absent and was sent again" in caplog.text
 
 
+class Restored(TakenOver):
+    """Store that loses an offer as soon as it was sent, as one that is restored from a backup."""
+
+    def join(self, binding: Any, **options: Any) -> Any:
+        proxy = super().join(binding, **options)
+        proxy.work.effects_under = lambda prefix: [] if self.is_taken_over else self.seat.work.effects_under(prefix)
+        proxy.work.amend_effect = lambda effect, *, replaces: False
+        return proxy
+
+
+async def test_reply_to_an_offer_that_the_store_has_lost_is_no_alarm(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was not sent again: its bid is found before another offer is made."""
+    sandbox.publish()
+    store = Restored({}, FENCED)
+    await run(sandbox, store, lambda: "and the store has lost it: a backup was restored" in caplog.text)
+    assert not messages(caplog, logging.CRITICAL)
+
+
 async def test_reply_is_recorded_once_the_store_is_back(sandbox: Sandbox) -> None:
     index, store = sandbox.publish(), TakenOver({}, StoreAwayError("the database is away"))
     await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
