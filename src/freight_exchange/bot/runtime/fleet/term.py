@@ -69,8 +69,13 @@ async def _enter_or_follow(feed: Feed, membership: Membership, interval: float) 
 
 
 async def _try_to_enter(feed: Feed, membership: Membership, interval: float) -> bool:
-    """Enter the feed, and return whether that was possible; `False` after failures while another replica lives."""
+    """Enter the feed, and return whether that was possible; `False` after failures while another replica lives.
+
+    Raises:
+        TermHeldError: Another replica has the term.
+    """
     is_entered = False
+    held: TermHeldError | None = None
 
     async def await_failure() -> None:
         await anyio.sleep(_TRIAL_INTERVALS * interval)
@@ -83,9 +88,15 @@ async def _try_to_enter(feed: Feed, membership: Membership, interval: float) -> 
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(await_failure)
-            await feed.__aenter__()
-            is_entered = True
+            try:
+                await feed.__aenter__()
+                is_entered = True
+            except TermHeldError as error:
+                # Raised below: on trio the group would combine it with a cancellation by a stop.
+                held = error
             tasks.cancel_scope.cancel()
+    if held is not None:
+        raise held
     return is_entered
 
 

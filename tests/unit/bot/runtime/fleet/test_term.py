@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -34,6 +35,8 @@ class OneOfTwo(MemoryStore):
         self.trouble: StoreError = StoreAwayError("the database is away")
         self.is_restored = self.has_twin = False
         self.wait = 0.0
+        self.on_attempt: Callable[[], object] = lambda: None
+        """Called when the replica tries to take the term."""
 
     def join(self, binding: Any, **options: Any) -> Any:
         self.check()
@@ -73,6 +76,7 @@ class _Seat:
         return self._store.has_twin
 
     def take_term(self) -> Any:
+        self._store.on_attempt()
         return self._seat.take_term() if self._store.is_free else None
 
     def __getattr__(self, name: str) -> Any:
@@ -109,6 +113,14 @@ async def test_replica_without_the_term_works_and_scans_once_it_is_free(sandbox:
         store.is_free = True
         await eventually(lambda: second in called, within=timedelta(seconds=INTERVAL))
         assert trial.status.feed is not None
+
+
+async def test_replica_that_is_stopped_while_it_joins_ends_without_an_error(sandbox: Sandbox) -> None:
+    store = OneOfTwo()
+    store.is_free = False
+    bot = offering_bot(store)
+    store.on_attempt = bot.stop
+    await bot.serve(exchange=sandbox.client())
 
 
 async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
