@@ -310,10 +310,17 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_inferred_updates.py",
     ),
     one(
+        "7 an inference within a lag of the clock counts as proof",
+        "feed/core/absence/inferred_updates.py",
+        "if latest[1] < row.updated_after and",
+        "if latest[0] + NARROW < row.updated_after and",
+        "tests/unit/feed/test_inferred_updates.py",
+    ),
+    one(
         "7 an inference that a scan has refuted stays",
         "feed/core/absence/inferred_updates.py",
-        "if row.index in self._proven and row.index in before and before[row.index].missed_scans",
-        "if row.index in self._proven and row.index not in before",
+        "if row.index in self._proofs and row.index in before and before[row.index].missed_scans",
+        "if row.index in self._proofs and row.index not in before",
         "tests/unit/feed/test_inferred_updates.py",
     ),
     one(

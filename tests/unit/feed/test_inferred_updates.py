@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
+from freight_exchange.feed.core.changes.observation import NARROW
 from freight_exchange.store.protocol import TrackedRequest
 
 ROW = TrackedRequest(
@@ -19,13 +20,17 @@ def row(updated_after: float, **changes: Any) -> TrackedRequest:
     return attrs.evolve(ROW, updated_after=updated_after, **changes)
 
 
+def record(updates: InferredUpdates, now: TrackedRequest, before: TrackedRequest | None, begin: float) -> None:
+    updates.record(now, before, (begin, begin + NARROW))
+
+
 def misses(updates: InferredUpdates, of: TrackedRequest, begin: float) -> int:
     return updates.count_misses([of], begin, math.inf)[0].missed_scans
 
 
 def test_first_miss_counts_by_inference_and_the_second_by_a_window_that_listed_the_request() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), None, -800.0)
+    record(updates, row(900.0), None, -800.0)
     assert updates.earliest([row(900.0)]) == -800.0
     once = row(900.0, missed_scans=1)
     assert misses(updates, row(900.0), 900.0) == 1
@@ -36,31 +41,41 @@ def test_first_miss_counts_by_inference_and_the_second_by_a_window_that_listed_t
 
 def test_later_windows_prove_more_until_nothing_is_inferred() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), None, -800.0)
-    updates.record(row(900.0), row(900.0), -500.0)
-    updates.record(row(900.0), row(900.0), -600.0)
+    record(updates, row(900.0), None, -800.0)
+    record(updates, row(900.0), row(900.0), -500.0)
+    record(updates, row(900.0), row(900.0), -600.0)
     assert updates.earliest([row(900.0)]) == -500.0
-    updates.record(row(900.0), row(900.0), 900.0)
+    record(updates, row(900.0), row(900.0), 900.0)
     assert updates.earliest([row(900.0)]) == math.inf
     assert misses(updates, row(900.0, missed_scans=1), 900.0) == 2
 
 
 def test_update_of_a_known_request_is_no_older_than_the_one_before() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), row(100.0), -800.0)
+    record(updates, row(900.0), row(100.0), -800.0)
     assert updates.earliest([row(900.0)]) == 100.0
 
 
 def test_update_that_a_window_proves_is_not_remembered() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), row(900.0), -800.0)
-    updates.record(row(-800.0), None, -800.0)
+    record(updates, row(900.0), row(900.0), -800.0)
+    record(updates, row(-800.0), None, -800.0)
     assert updates.earliest([row(900.0), row(-800.0)]) == math.inf
+
+
+def test_update_is_inferred_though_the_window_that_proves_it_begins_within_a_lag_of_the_clock() -> None:
+    updates = InferredUpdates()
+    updates.record(row(900.0), None, (850.0, 851.0))
+    assert updates.earliest([row(900.0)]) == 850.0
+    updates.record(row(900.0), row(900.0), (849.0, 850.0))
+    assert updates.earliest([row(900.0)]) == 850.0
+    updates.record(row(900.0), row(900.0), (851.0, 900.0))
+    assert updates.earliest([row(900.0)]) == math.inf
 
 
 def test_request_that_is_listed_after_a_miss_was_updated_when_windows_prove_it() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), None, -800.0)
+    record(updates, row(900.0), None, -800.0)
     assert updates.corrected([row(900.0)], {1: row(900.0)}, -900.0) == [row(900.0)]
     missed = {1: row(900.0, missed_scans=1)}
     assert updates.corrected([row(900.0)], missed, -900.0) == [row(-800.0)]
@@ -69,15 +84,15 @@ def test_request_that_is_listed_after_a_miss_was_updated_when_windows_prove_it()
 
 def test_withdrawn_request_keeps_only_the_update_that_windows_prove() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), None, -800.0)
+    record(updates, row(900.0), None, -800.0)
     assert updates.without_inference(row(900.0)) == row(-800.0)
     assert updates.without_inference(row(900.0, index=2)) == row(900.0, index=2)
 
 
 def test_withdrawn_and_old_requests_are_forgotten() -> None:
     updates = InferredUpdates()
-    updates.record(row(900.0), None, -800.0)
-    updates.record(row(900.0, index=2), None, -800.0)
+    record(updates, row(900.0), None, -800.0)
+    record(updates, row(900.0, index=2), None, -800.0)
     updates.forget(1)
     assert updates.earliest([row(900.0)]) == math.inf
     updates.prune(-800.0)

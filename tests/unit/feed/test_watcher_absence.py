@@ -334,3 +334,23 @@ async def test_withdrawn_request_that_returns_is_as_old_as_the_window_that_liste
     while rig.event_keys[-1] != ("withdrawn", 1):
         await rig.scan()
     assert rig.seen(1).updated_after == began
+
+
+async def test_request_that_is_listed_soon_after_a_lag_of_the_clock_is_withdrawn_by_a_scan_as_deep(
+    store: Store,
+) -> None:
+    # At this interval each scan is a deep one.
+    rig = Rig(service := Partial(), store=store, interval=400.0)
+    await rig.prime()
+    rig.clock.wall += HOUR
+    await rig.scan()
+    service.publish(1, 9)
+    await rig.scan()
+    assert ("new", 1) in rig.event_keys
+    began = anyio.current_time() - service.windows[-1]
+    service.away = frozenset({1})
+    while ("withdrawn", 1) not in rig.event_keys:
+        service.touch(9)
+        service.pages.clear()
+        await rig.scan()
+    assert max(anyio.current_time() - window for window in service.windows) <= began

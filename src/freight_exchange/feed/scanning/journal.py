@@ -151,7 +151,7 @@ class Journal:
             self.sizes = sizes.afresh() if is_complete and _lacks_more(scan, state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
             for row in tracked:
-                self._inferred.record(row, known.get(row.index), observation.begin_for(row.index))
+                self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -188,7 +188,7 @@ class Journal:
                 self.state = after
                 self._note_flips(result, observation.sent)
                 for row in tracked:
-                    self._inferred.record(row, known.get(row.index), observation.begin)
+                    self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 
         if records:
             await self._run(write)

@@ -8,14 +8,13 @@ from typing import Final
 
 import attrs
 
+from freight_exchange.feed.core.changes.observation import NARROW
 from freight_exchange.store.protocol import TrackedRequest
 
 __all__ = ["InferredUpdates"]
 
 _MOST: Final = 10_000
 """Requests that are remembered; of others the inference counts as proof."""
-_NARROW: Final = 60.0
-"""Seconds: a window that reaches back so little further is that of a narrow scan, which proves enough."""
 
 
 class InferredUpdates:
@@ -27,7 +26,7 @@ class InferredUpdates:
     """
 
     def __init__(self) -> None:
-        self._proven: dict[int, float] = {}
+        self._proofs: dict[int, tuple[float, float]] = {}
 
     def corrected(
         self, rows: Iterable[TrackedRequest], before: Mapping[int, TrackedRequest], begin: float
@@ -40,29 +39,30 @@ class InferredUpdates:
             begin: A time within the reach of scans to come: what was updated earlier would never be missing.
         """
         return [
-            attrs.evolve(row, updated_after=min(row.updated_after, max(self._proven[row.index], begin)))
-            if row.index in self._proven and row.index in before and before[row.index].missed_scans
+            attrs.evolve(row, updated_after=min(row.updated_after, max(self._proofs[row.index][0], begin)))
+            if row.index in self._proofs and row.index in before and before[row.index].missed_scans
             else row
             for row in rows
         ]
 
-    def record(self, row: TrackedRequest, before: TrackedRequest | None, begin: float) -> None:
+    def record(self, row: TrackedRequest, before: TrackedRequest | None, proof: tuple[float, float]) -> None:
         """Note what a page proves that lists a request, and what is inferred from it.
 
         Args:
             row: What is tracked from now on.
             before: What was tracked, if anything.
-            begin: Begin of the window that proves it.
+            proof: Begin of the window that proves it, and of one that is `NARROW` narrower. What is inferred to be no
+                later than that is proven well enough. Times within a lag of the clock are closer to each other.
         """
         is_inferred = before is None or before.updated_after < row.updated_after
-        proven = self._proven.pop(row.index, None)
-        if proven is None and not is_inferred:
+        known = self._proofs.pop(row.index, None)
+        if known is None and not is_inferred:
             return
-        if proven is None and before is not None:
-            proven = before.updated_after
-        proven = begin if proven is None else max(proven, begin)
-        if proven + _NARROW < row.updated_after and len(self._proven) < _MOST:
-            self._proven[row.index] = proven
+        if known is None and before is not None:
+            known = before.updated_after, before.updated_after + NARROW
+        latest = proof if known is None else max(known, proof)
+        if latest[1] < row.updated_after and len(self._proofs) < _MOST:
+            self._proofs[row.index] = latest
 
     def count_misses(self, rows: Iterable[TrackedRequest], begin: float, most: float) -> list[TrackedRequest]:
         """Count one more scan, whose window begins then, that lacks these: up to `most`, or to one by inference."""
@@ -78,14 +78,14 @@ class InferredUpdates:
 
     def forget(self, index: int) -> None:
         """Remove a request that is withdrawn."""
-        self._proven.pop(index, None)
+        self._proofs.pop(index, None)
 
     def prune(self, before: float) -> None:
         """Remove requests that the service no longer lists."""
-        self._proven = {index: proven for index, proven in self._proven.items() if proven >= before}
+        self._proofs = {index: proof for index, proof in self._proofs.items() if proof[0] >= before}
 
     def _since(self, row: TrackedRequest) -> float:
-        return min(self._proven.get(row.index, math.inf), row.updated_after)
+        return min(self._proofs.get(row.index, (math.inf,))[0], row.updated_after)
 
 
 def _count_miss(row: TrackedRequest, most: float) -> TrackedRequest:

@@ -12,7 +12,7 @@ import attrs
 from freight_exchange.feed.core.clock_lags import ClockLag, comparable_time
 from freight_exchange.feed.core.first_scan import BASELINE
 
-__all__ = ["RECENT_UNKNOWN", "Observation", "RecentUpdates", "Schema"]
+__all__ = ["NARROW", "RECENT_UNKNOWN", "Observation", "RecentUpdates", "Schema"]
 
 
 @attrs.frozen(kw_only=True)
@@ -45,6 +45,8 @@ class RecentUpdates:
     is_complete: bool = True
 
 
+NARROW: Final = 60.0
+"""Seconds: a window that reaches back so little further than the watermark is that of a narrow scan."""
 RECENT_UNKNOWN: Final = RecentUpdates(frozenset(), 0, is_complete=False)
 """No narrow scan shows what was updated recently: any difference may be an update."""
 
@@ -93,12 +95,19 @@ class Observation:
         """Begin of the window: what the page lists was updated later."""
         return self.updated_within(self.window)
 
-    def begin_for(self, index: int) -> float:
-        """Begin of the narrowest window that lists a request: its last update came later."""
-        recent = self.recent_updates
+    def begin_for(self, index: int, *, narrower: float = 0.0) -> float:
+        """Begin of the narrowest window that lists a request, made so many seconds narrower.
+
+        The last update came later than the begin of the window itself.
+        """
+        recent, begin = self.recent_updates, self.updated_within(self.window - narrower)
         if recent is None or index not in recent.listed:
-            return self.begin
-        return max(self.begin, self.updated_within(recent.window))
+            return begin
+        return max(begin, self.updated_within(recent.window - narrower))
+
+    def proof_for(self, index: int) -> tuple[float, float]:
+        """Return the begin of the narrowest window that lists a request, and of one that is `NARROW` narrower."""
+        return self.begin_for(index), self.begin_for(index, narrower=NARROW)
 
     def updated_within(self, seconds: float) -> float:
         """Return the time to compare for what was updated within so many seconds before the page was requested."""
