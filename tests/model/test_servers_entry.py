@@ -219,6 +219,24 @@ def test_touch_after_the_scan_that_decides_does_not_date_an_update_before_it() -
     assert touched(Quirks()) == [""]
 
 
+def test_failure_that_empties_the_scan_that_decides_hides_what_was_published_during_the_first_scan() -> None:
+    def missed(*others: int, hiding: bool = True) -> list[str]:
+        span = Span(350.0, 450.0) if hiding else Span(800.0, 900.0)
+        run = HandMadeRun(Quirks(empties=(attrs.evolve(FAILURE, span=span),)), listed=100.0)
+        run.listing(0.5, WIDEST)
+        run.market.publish(50.0, FIRST)
+        run.listing(60.0, WIDEST, 1)
+        for _ in others:
+            run.market.publish(200.0, SECOND)
+        run.listing(400.0, 410, *others)
+        run.listing(700.0, 680, 1)
+        return excuses(run, "missed")[:1]
+
+    assert missed() == ["an empty list by a failure, from the scan that decides what is new"]
+    assert missed(2) == [""]
+    assert missed(hiding=False) == [""]
+
+
 def returned(*, gone: float = 200.0, window: int = 410, late: bool = False, start: str = "now") -> list[str]:
     """Return the excuses for request 1 of the first scan, which is gone for a time and comes back as it was."""
     run = HandMadeRun(start=start, listed=100.0)

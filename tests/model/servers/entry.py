@@ -109,7 +109,21 @@ class Entry(History):
             return "updated during the first scan, and listed by no window that begins after the entry"
         if self._was_listed_by_a_cache_alone(index, updated, content):
             return "a cache that answers every window alike"
+        if self._was_all_hidden_when_decided(index, updated):
+            return "an empty list by a failure, from the scan that decides what is new"
         return ""
+
+    def _was_all_hidden_when_decided(self, index: int, updated: float) -> bool:
+        """Return whether a failure left nothing of the scan after the first one, during which a request was published.
+
+        A documented limit: the next windows look back less far, and a later one that does may show an update that
+        changed nothing.
+        """
+        listed, first = self.log.listed, self._deciding_scan()
+        if listed is None or not self.began < updated <= listed or not first:
+            return False
+        is_new = not any(v.content is not None and v.since < updated for v in self.versions(index))
+        return is_new and all(not s.rows and self.unseen.is_hidden(index, s.as_of) for s in first)
 
     def _was_listed_by_a_cache_alone(self, index: int, updated: float, content: Content) -> bool:
         """Return whether a cache that answers every window alike showed a state to the first scan only, or never."""
