@@ -36,7 +36,8 @@ def enqueue(seat: PostgresSeat, key: str, indexes: range) -> None:
 def pages(query: str, seat: PostgresSeat, handlers: list[str] | None) -> int:
     """Count the pages that a statement reads, and undo it."""
     values = {
-        "binding": seat.replica.binding_id, "replica": seat.replica.id, "now": 2.0, "limit": 10, "handlers": handlers,
+        "binding": seat.replica.binding_id, "replica": seat.replica.id, "relation": seat.replica.relation, "now": 2.0,
+        "limit": 10, "handlers": handlers,
     }  # fmt: skip
     with psycopg.connect(database_url()) as connection:
 
