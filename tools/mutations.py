@@ -111,7 +111,10 @@ def _check_by_tests(default: Sequence[str]) -> Check:
         if code == _NO_SUCH_TEST:
             raise LookupError(f"no such tests: {[*tests]}")
         failed = [line for line in output.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
-        return failed[0].split(" ", 1)[1].split(" - ")[0].rpartition("/")[2] if failed else output.strip()[-60:]
+        if not failed:
+            return output.strip()[-60:]
+        test, bracket, case = failed[0].split(" ", 1)[1].split(" - ")[0].partition("[")
+        return test.rpartition("/")[2] + bracket + case
 
     return check
 
