@@ -279,7 +279,7 @@ class Bot(Router):
 
     async def acknowledge_gaps(self) -> int:
         """Acknowledge the gaps that no handler received, and return their number."""
-        return await self._components().feed.acknowledge_gaps()
+        return await self._components().acknowledge_gaps()
 
     def _components(self) -> Components:
         """Return the parts of the running session."""

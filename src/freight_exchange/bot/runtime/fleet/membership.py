@@ -140,6 +140,10 @@ class Membership:
         """Return the feed's state, as the replica with the term last committed it."""
         return await self.run(self._joined().state)
 
+    async def acknowledge(self, kind: str, *, at: float) -> int:
+        """Acknowledge all events of a kind, and return their number."""
+        return await self.run(partial(self._joined().acknowledge, kind, at=at))
+
     async def adopt(self) -> Adoption:
         """Take over the unfinished work of replicas that have ended."""
         return await self.run(self._joined().adopt)

@@ -24,6 +24,7 @@ from freight_exchange.bot.runtime.session.feeds import make_feeds
 from freight_exchange.bot.runtime.session.health import Health
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import LoginRejectedError
+from freight_exchange.feed.events import Gap
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, unwrap_errors
 from freight_exchange.store.factory import make_store
 
@@ -56,6 +57,13 @@ class Components:
     ledger: Ledger
     answers: AnswerLedger
     dispatcher: Dispatcher
+    membership: Membership
+
+    async def acknowledge_gaps(self) -> int:
+        """Acknowledge the gaps, also in a replica that does not scan, and return their number."""
+        if self.feed.lease.is_held:
+            return await self.feed.acknowledge_gaps()
+        return await self.membership.acknowledge(Gap.kind, at=self.unit_of_work.time())
 
 
 class BotSession:
@@ -225,7 +233,7 @@ class BotSession:
                 counts=lambda: self.feed.lease.is_held,
             )
             ledger.resolver.wake = answers.resolver.wake = dispatcher.wake
-            self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher)
+            self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher, self.membership)
             term = Term(
                 self.feed,
                 self.membership,

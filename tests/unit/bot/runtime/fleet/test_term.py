@@ -14,8 +14,9 @@ from tests.unit.bot.rig import INTERVAL, amounts_on, blind, eventually, new_bot,
 
 from freight_exchange import RetryLater
 from freight_exchange.errors import StoreAwayError, StoreError
+from freight_exchange.feed.events import Gap
 from freight_exchange.store import MemoryStore
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import Commit, ConflictError, NewEvent
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.sqlite.seat import SQLiteSeat
 from freight_exchange.testing import Sandbox
@@ -121,6 +122,20 @@ async def test_replica_that_is_stopped_while_it_joins_ends_without_an_error(sand
     bot = offering_bot(store)
     store.on_attempt = bot.stop
     await bot.serve(exchange=sandbox.client())
+
+
+async def test_replica_without_the_term_acknowledges_gaps(sandbox: Sandbox) -> None:
+    store = OneOfTwo()
+    first, second = offering_bot(store), offering_bot(store)
+    async with sandbox.running(first) as trial:
+        await trial.idle()
+        gap = NewEvent(key="gap:1", index=None, kind=Gap.kind, payload=b"")
+        first._components().feed.lease.state().commit(lambda _: Commit(events=[gap]))
+    store.is_free = False
+    async with sandbox.running(second):
+        await eventually(lambda: second.status().state == "running")
+        assert await second.acknowledge_gaps() == 1
+        assert await second.acknowledge_gaps() == 0
 
 
 async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
