@@ -57,7 +57,7 @@ def translate_errors(address: str) -> Iterator[None]:
         ) from error
     except _CONFLICTS as error:
         raise ConflictError(f"{address}: a write met another one: {_first_line(error)}") from error
-    except (psycopg.DataError, UnicodeEncodeError) as error:
+    except (psycopg.DataError, errors.ProgramLimitExceeded, UnicodeEncodeError) as error:
         raise StoreError(f"{address} cannot store a value: {_first_line(error)}") from error
     except psycopg.Error as error:
         if isinstance(error, psycopg.OperationalError) or error.sqlstate in _CUT_OFF:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import string
 import traceback
 from collections.abc import Iterator
 
+import attrs
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -235,6 +238,14 @@ def test_statement_that_waits_for_a_lock_does_not_stay_in_the_server(monkeypatch
 def server_version() -> int:
     ((version,),) = execute("SHOW server_version_num")
     return int(version) // 10_000
+
+
+def test_name_that_no_index_can_hold_is_refused() -> None:
+    """The database is not away: another try would find the same."""
+    name = "".join(random.Random(1).choices(string.printable, k=5000))
+    with pytest.raises(StoreError, match="cannot store a value: index row size") as caught:
+        empty_store().open(attrs.evolve(BINDING, feed=name), lease=LEASE)
+    assert not isinstance(caught.value, StoreAwayError)
 
 
 def test_connection_that_was_cut_is_made_again() -> None:
