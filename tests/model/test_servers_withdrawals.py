@@ -319,6 +319,7 @@ def test_return_of_a_withdrawn_request_is_not_when_its_state_was_found() -> None
         run.report(1.0, "new", 1, observed=(None, None))
         run.listing(900.0, 345, 1)
         run.listing(1200.0, 645)
+        run.claim(1201.0, 1200.0)
         run.report(1300.0, "withdrawn", 1)
         content = SECOND if updated else FIRST
         if updated:
@@ -347,15 +348,22 @@ def test_stale_listing_that_shows_a_request_is_no_scan_that_lacks_it() -> None:
     assert listed(2300.0) == [""]
 
 
-def test_request_that_is_seen_after_the_wall_clock_was_set_is_not_older() -> None:
-    run = HandMadeRun(wall_jumps=((1000.0, 86_400.0),))
-    run.listing(0.5, WIDEST)
-    run.listing(1001.0, 345)
-    run.market.publish(1500.0, FIRST)
-    run.listing(1600.0, 645, 1)
-    run.report(1601.0, "new", 1)
-    run.market.remove(2000.0, 1)
-    assert excuses(run) == [""]
+def test_request_that_is_seen_after_a_scan_has_covered_a_jump_of_the_wall_clock_is_not_older() -> None:
+    """The first scan, which is complete after the jump, covers nothing that came after the entry."""
+
+    def seen(*, covered: float) -> list[str]:
+        run = HandMadeRun(wall_jumps=((1000.0, 86_400.0),))
+        run.listing(0.5, WIDEST)
+        run.listing(1001.0, 345)
+        run.claim(1002.0, covered)
+        run.market.publish(1500.0, FIRST)
+        run.listing(1600.0, 645, 1)
+        run.report(1601.0, "new", 1)
+        run.market.remove(2000.0, 1)
+        return excuses(run)
+
+    assert seen(covered=1001.0) == [""]
+    assert seen(covered=500.0) == ["a wall clock that was set: it may be older than every window"]
 
 
 def test_gap_soon_after_a_withdrawal_makes_its_time_unknown() -> None:

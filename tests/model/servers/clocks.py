@@ -92,11 +92,12 @@ class Clocks(History):
             found: When its last state was listed.
             gone: When it went.
         """
-        scans, whole = self.scans(), self.whole_scans()
+        whole = self.whole_scans()
         updated = min(found, proven_updates(self.listings(gone)).get(index, found))
         for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
-            first = next((s.at for s in scans if s.at >= when), math.inf)
-            # The scan after the jump shows what was updated in all the time that has passed by the wall clock.
+            # The scan that covers the jump shows what was updated in all the time that has passed by the wall clock.
+            # The first scan of a feed covers nothing that came after its entry.
+            first = min((claim.at for claim in self.log.claims if claim.since >= when), default=math.inf)
             if by <= 0 or found > first + SLACK:
                 continue
             deep = [first for first, last in whole if first.at > gone and begins(last) < updated - by]
