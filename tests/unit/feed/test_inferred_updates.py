@@ -99,3 +99,14 @@ def test_withdrawn_and_old_requests_are_forgotten() -> None:
     assert updates.earliest([row(900.0, index=2)]) == -800.0
     updates.prune(-799.0)
     assert updates.earliest([row(900.0, index=2)]) == math.inf
+
+
+def test_date_of_an_earlier_run_may_be_inferred_until_a_window_of_this_one_lists_the_request() -> None:
+    updates = InferredUpdates(last_scan=1)
+    record(updates, row(900.0, last_scan=2), row(900.0), -800.0)
+    assert updates.earliest([row(900.0)]) == -800.0
+    record(updates, row(900.0, last_scan=3), row(900.0, last_scan=2), -500.0)
+    assert updates.earliest([row(900.0)]) == -500.0
+    this_run = InferredUpdates()
+    record(this_run, row(900.0, last_scan=2), row(900.0), -800.0)
+    assert this_run.earliest([row(900.0)]) == math.inf

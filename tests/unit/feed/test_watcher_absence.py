@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import cycle
 
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import HOUR, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
 from freight_exchange.errors import ServerError
 from freight_exchange.feed.core.absence import doubts
@@ -198,14 +199,13 @@ def test_lasting_doubt_begins_anew_when_a_scan_lacks_much_that_another_has_liste
     lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST, scan=3)
     begun = AbsenceDoubt(since=5300.0, last=5300.0, window=2100, scan=7)
     assert next_doubt(lasted, window=2100, at=5300.0, listed=6, absent=3, relisted=3) == begun
-    assert next_doubt(lasted, window=2100, at=5300.0, listed=6, absent=4, relisted=2) == attrs.evolve(
-        lasted, last=5300.0, scan=7
-    )
+    # A deep scan lacks what was listed before it; one that reaches less far says nothing about the rest.
+    for window, scan in ((WIDEST // 2, 7), (2100, 3)):
+        again = next_doubt(lasted, window=window, at=5300.0, listed=6, absent=4, relisted=2)
+        assert again == attrs.evolve(lasted, last=5300.0, scan=scan)
     # An hour is enough, however often scans list and lack the same within it.
     young = attrs.evolve(lasted, last=3000.0)
-    assert next_doubt(young, window=90, at=3599.0, listed=6, absent=3, relisted=3) == attrs.evolve(
-        young, last=3599.0, scan=7
-    )
+    assert next_doubt(young, window=90, at=3599.0, listed=6, absent=3, relisted=3) == attrs.evolve(young, last=3599.0)
     again = next_doubt(young, window=90, at=3600.0, listed=6, absent=3, relisted=3)
     assert again == AbsenceDoubt(since=3600.0, last=3600.0, window=90, scan=7)
 
@@ -231,6 +231,24 @@ async def partly_live(store: Store) -> tuple[Partial, Rig]:
     service.publish(*range(1, 13))
     await rig.scan_for(600.0)
     return service, rig
+
+
+async def test_first_scan_that_lacks_much_of_what_was_delivered_before_it_is_trouble(store: Store) -> None:
+    service = Partial()
+    service.publish(*range(1, 9), age=HOUR)
+    service.publish(9, 10, age=DAY)
+    rig = Rig(service, store=store, start=timedelta(hours=2))
+    await rig.poller.prime()
+    while rig.journal.state.stage == "window":
+        await rig.scan()
+    service.away = frozenset(range(1, 7))
+    await rig.scan_for(HOUR / 4)
+    assert (rig.journal.state.is_primed, rig.poller.progress.phase) == (False, "backing-off")
+    assert [type(event) for event in rig.reported if isinstance(event, Degraded | Recovered)] == [Degraded]
+    service.away = frozenset()
+    await rig.scan_for(HOUR / 4)
+    assert (rig.journal.state.is_primed, rig.poller.progress.phase) == (True, "live")
+    assert sorted(rig.event_keys) == [("new", index) for index in range(1, 9)]
 
 
 async def test_second_time_without_many_requests_withdraws_none_that_were_listed_in_between(store: Store) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import DAY, Rig, Service
+from tests.unit.feed.rig import DAY, Rig, Service, live
 
+from freight_exchange.errors import ServerError
 from freight_exchange.feed.events import RequestEvent, SchemaChanged
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
@@ -91,3 +92,22 @@ async def test_recent_updates_that_come_slowly_date_the_requests_that_they_list(
     await rig.prime()
     assert min(service.windows) < 600
     assert [rig.seen(index).updated_after >= -600 for index in (1, 2)] == [True, False]
+
+
+async def test_page_that_cannot_be_checked_shows_what_is_listed(store: Store) -> None:
+    """A request that a scan lacked before it is lacked anew after it, and not for the second time."""
+    service = Service()
+    service.publish(*range(1, 9))
+    rig = await live(service, store)
+    service.publish(9)
+    await rig.scan()
+    hidden = service.requests.pop(9)
+    while not rig.seen(9).missed_scans:
+        await rig.scan()
+    service.requests[9] = hidden
+    for listed in service.requests.values():
+        listed.record = attrs.evolve(listed.record, extra={"carbon": 1})
+    await anyio.sleep(320)
+    service.faults[:] = [None, *[ServerError("down", status=503)] * 100]
+    await rig.scan()
+    assert rig.seen(9).missed_scans == 0

@@ -73,7 +73,12 @@ class PageFetcher:
             try:
                 await self._journal.record_page(scan, *scan.unwritten)
             except UnclearError:
-                scan.recent_updates = await self._read_recent_updates(scan)
+                try:
+                    scan.recent_updates = await self._read_recent_updates(scan)
+                except READ_ERRORS:
+                    if (page := scan.unwritten[0]) is not None:
+                        await self._journal.record_sighting(scan, page)
+                    raise
         if error_after_page is not None:
             raise error_after_page
 

@@ -31,7 +31,7 @@ from freight_exchange.feed.core.watermark import LEAST_RETENTION, WIDEST, Waterm
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
-from freight_exchange.store.protocol import AbsenceQuery, Commit, FeedStore, NewEvent, ReadSet, TrackedRequest
+from freight_exchange.store.protocol import AbsenceQuery, Commit, FeedStore, ReadSet, TrackedRequest
 
 if TYPE_CHECKING:
     from freight_exchange.feed.lease import Run
@@ -79,7 +79,7 @@ class Journal:
         self.state = kept.continued(now, allowance)
         self.sizes = PageSizes.restored(OPERATION, longest=kept.longest, clamp=kept.clamp)
         self._unsteady = UnsteadyFields()
-        self._inferred = InferredUpdates()
+        self._inferred = InferredUpdates(self.state.scan)
         self._relearn_at = -math.inf
 
     @property
@@ -111,12 +111,11 @@ class Journal:
         # Beside the first scan a narrow one trusts no size, and learns less than that does.
         learns_less = not state.is_primed and scan.tier is schedule.NARROW and self.sizes.longest(OPERATION)
         sizes = scan.scanner.sizes if is_complete and not learns_less else self.sizes
-        after, gap, result = self._with_page(state, scan, sizes), tuple[NewEvent, ...](), None
-        tracked, known = list[TrackedRequest](), dict[int, TrackedRequest]()
-        gap, after = find_gap(after, received)
-        query = None
-        if is_complete and state.is_listed and not scan.scanner.offset_ignored:
-            query = absence_query(state, scan, received)
+        tracked, known, result = list[TrackedRequest](), dict[int, TrackedRequest](), None
+        gap, after = find_gap(_with_sizes(state, scan, sizes), received)
+        # The first scan may lack what the narrow ones beside it, or those of what is delivered first, have listed.
+        is_whole = is_complete and (state.is_listed or (scan.is_first and scan.window >= WIDEST))
+        query = absence_query(state, scan, received) if is_whole and not scan.scanner.offset_ignored else None
 
         def decide(found: ReadSet) -> Commit:
             nonlocal after, result, tracked, known
@@ -148,14 +147,24 @@ class Journal:
             scan.event_count += self._store.commit(decide, indexes=tuple(about), absence=query)
             # Together with the commit: a caller that is cancelled while it waits for it finds both done.
             self.state = after
-            self.sizes = sizes.afresh() if is_complete and _lacks_more(scan, state.absence_doubt) else sizes
-            self._note_flips(result, state.watermark.time_at(received))
+            self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
+            self._unsteady.record(() if result is None else result.flips, state.watermark.time_at(received))
             for row in tracked:
                 self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
         await self._run(write)
+
+    async def record_sighting(self, scan: ActiveScan, page: Rows[RateRequest]) -> None:
+        """Commit that a page lists requests, though it is not clear what was updated."""
+
+        def decide(found: ReadSet) -> Commit:
+            listed = (row for row in found.requests.values() if row.digest)
+            return Commit(requests=[attrs.evolve(row, last_scan=scan.number, missed_scans=0) for row in listed])
+
+        indexes = tuple({record.index for record in page.records})
+        await self._run(lambda: self._store.commit(decide, indexes=indexes))
 
     async def record_recent(
         self, scan: ActiveScan, page: Rows[RateRequest], window: int, sent: Reading, received: Reading
@@ -186,7 +195,7 @@ class Journal:
             if self.state is state:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
                 self.state = after
-                self._note_flips(result, observation.sent)
+                self._unsteady.record(() if result is None else result.flips, observation.sent)
                 for row in tracked:
                     self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 
@@ -229,7 +238,7 @@ class Journal:
             return Commit(requests=rows, events=result.events, at=observation.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
-        self._note_flips(result, observation.sent)
+        self._unsteady.record(() if result is None else result.flips, observation.sent)
         # Its page may have been cut by a server that returns fewer rows than before, so page sizes are learned anew.
         # It may also be one of many that are no longer listed, and learning costs requests.
         if received.loop >= self._relearn_at:
@@ -260,11 +269,6 @@ class Journal:
         is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
         self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
 
-    @staticmethod
-    def _with_page(state: State, scan: ActiveScan, sizes: PageSizes) -> State:
-        number = max(state.scan, scan.number)
-        return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
-
     def _judge_absence(
         self, scan: ActiveScan, absent: Sequence[TrackedRequest], received: Reading, query: AbsenceQuery | None
     ) -> AbsenceDoubt | None:
@@ -286,14 +290,11 @@ class Journal:
         # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
         most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
         begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
-        scan.missing = [] if scan.doubt else self._inferred.count_misses(absent, begin, most)
+        scan.missing = self._inferred.count_misses(absent if scan.doubt is None else (), begin, most)
         scan.recheck_window = recheck_window(self.state, scan, self._inferred.earliest(scan.missing), received)
         return doubt
 
-    def _note_flips(self, result: Classification | None, time: float) -> None:
-        self._unsteady.record(() if result is None else result.flips, time)
 
-
-def _lacks_more(scan: ActiveScan, doubt: AbsenceDoubt | None) -> bool:
-    """Return whether requests are missing for the first time: they may be beyond a page that seemed to be the last."""
-    return any(row.missed_scans == 1 for row in scan.missing) or (scan.doubt is not None and doubt is None)
+def _with_sizes(state: State, scan: ActiveScan, sizes: PageSizes) -> State:
+    number = max(state.scan, scan.number)
+    return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))

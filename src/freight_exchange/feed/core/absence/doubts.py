@@ -48,21 +48,23 @@ def next_doubt(
         at: When it ended, on the feed's clock.
         listed, absent: How many known requests it listed, and how many it should have listed and did not.
         scan: Its number.
-        relisted: The most absent requests that one scan listed: the last scan that lacked much, or a later one.
+        relisted: The most absent requests that one scan listed: the last deep scan that lacked much, or a later one.
     """
     if _is_much(absent, listed, window):
         if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
             return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
-        is_check = is_open(before, at) or is_checked(before) or _DEPTH * window >= before.window
-        last = at if is_check else before.last
-        return attrs.evolve(before, last=last, window=max(before.window, window), scan=scan)
+        is_deep = _DEPTH * window >= before.window
+        last = at if is_deep or is_open(before, at) or is_checked(before) else before.last
+        # What a scan does not reach may have been listed since the one before it.
+        number = scan if is_deep else before.scan
+        return attrs.evolve(before, last=last, window=max(before.window, window), scan=number)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
     return before
 
 
 def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> int:
-    """Return the most absent requests that one scan listed: the last scan that lacked much, or a later one.
+    """Return the most absent requests that one scan listed: the last deep scan that lacked much, or a later one.
 
     Requests that different scans listed last have vanished one after the other.
     """

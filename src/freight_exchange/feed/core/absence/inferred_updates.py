@@ -23,9 +23,13 @@ class InferredUpdates:
     A request that a deep scan sees for the first time, or changed, was updated since the scan before it, unless that
     one should have listed it and did not. In that case narrow scans rightly lack it: only a scan that looks back as far
     as one that listed it can prove that it is gone.
+
+    Args:
+        last_scan: Number of the last scan of earlier runs, whose inferences are not known any more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, last_scan: int = 0) -> None:
+        self._last_scan = last_scan
         self._proofs: dict[int, tuple[float, float]] = {}
 
     def corrected(
@@ -54,11 +58,12 @@ class InferredUpdates:
             proof: Begin of the window that proves it, and of one that is `NARROW` narrower. What is inferred to be no
                 later than that is proven well enough. Times within a lag of the clock are closer to each other.
         """
+        is_of_earlier_run = before is not None and before.last_scan <= self._last_scan
         is_inferred = before is None or before.updated_after < row.updated_after
         known = self._proofs.pop(row.index, None)
-        if known is None and not is_inferred:
+        if known is None and not (is_inferred or is_of_earlier_run):
             return
-        if known is None and before is not None:
+        if known is None and before is not None and not is_of_earlier_run:
             known = before.updated_after, before.updated_after + NARROW
         latest = proof if known is None else max(known, proof)
         if latest[1] < row.updated_after and len(self._proofs) < _MOST:

@@ -17,6 +17,7 @@ from freight_exchange.store.protocol import TrackedRequest
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.feed.core.state import AbsenceDoubt
     from freight_exchange.models import RateRequest
     from freight_exchange.wire import Rows
 
@@ -80,3 +81,11 @@ class ActiveScan:
     due: float = -math.inf
     departures: int = 0
     recent: tuple[frozenset[int], int] = (frozenset(), 0)
+
+    def lacks_more(self, doubt: AbsenceDoubt | None) -> bool:
+        """Return whether requests are missing for the first time: they may be beyond a page that seemed to be the last.
+
+        Args:
+            doubt: The doubt before it, if there was one.
+        """
+        return any(row.missed_scans == 1 for row in self.missing) or (self.doubt is not None and doubt is None)
