@@ -11,6 +11,7 @@ from tools.snippets.pages import ROOT, snippets_of
 from freight_exchange.testing import Cargo, Sandbox
 
 
+@pytest.mark.virtual_time
 async def test_page_quotes_and_its_bot_offers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
