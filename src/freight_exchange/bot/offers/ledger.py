@@ -35,6 +35,7 @@ from freight_exchange.errors import (
     DeadlineExceededError,
     OfferInDoubtError,
     StoreError,
+    ValidationError,
 )
 from freight_exchange.platform.keyed_locks import KeyedLocks
 
@@ -209,13 +210,18 @@ class Ledger:
                 await self.resolver.decide(record, taken=taken)
                 return
         async with self._locks.hold(request):
-            refused = {
-                record.key: record for record in await self._repository.find(request) if record.state == "rejected"
-            }
-            changes = manual_changes(refused.get(key), taken=taken)
+            found = next((record for record in await self._repository.find(request) if record.key == key), None)
+            if found is not None and found.state in UNSETTLED:
+                raise ValidationError(
+                    f"{found} is being sent, or checked by another replica: wait for the result, or resolve it with"
+                    " `freight-exchange bot doubts resolve`",
+                    field="request",
+                )
+            changes = manual_changes(found, taken=taken)
+            assert found is not None
             if taken is False:
                 self._existing_bids.allow(request)
-            await self._repository.advance(refused[key], step="resolved", **changes)
+            await self._repository.advance(found, step="resolved", **changes)
             self._metrics.offers["confirmed" if taken else "not taken"] += 1
 
     async def wait_idle(self) -> None:

@@ -65,7 +65,8 @@ def dead_replay(
 ) -> None:
     """Call HANDLER again for EVENT.
 
-    The next run of the bot calls it as if for the first time. Stop the bot and fix the handler before.
+    The bot calls it as if for the first time, as soon as it runs. Fix the handler before, and stop a bot that has its
+    store in a file.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def dead_replay(
         confirm(f"Deliver {count} again?", yes=yes, action="changed")
     for letter in letters:
         file.replay(letter.event, letter.handler)
-    sentence = f"The next run of the bot delivers {count} again." if letters else _NO_DEAD_LETTERS
+    sentence = f"The bot delivers {count} again, as soon as it runs." if letters else _NO_DEAD_LETTERS
     print_result(sentence, {"replayed": len(letters)}, as_json=as_json)
 
 

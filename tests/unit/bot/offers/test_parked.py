@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.unit.bot.rig import (
     AMOUNT,
@@ -32,6 +33,16 @@ from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Profile, Sandbox, Trial
 
 pytestmark = pytest.mark.virtual_time
+
+
+class Watched(MemoryStore):
+    """Store that shows the seat of its bot."""
+
+    seat: Any
+
+    def join(self, binding: Any, **options: Any) -> Any:
+        self.seat = super().join(binding, **options)
+        return self.seat
 
 
 class TestOutages:
@@ -171,6 +182,17 @@ class TestParked:
             with pytest.raises(ValidationError, match="not in doubt"):
                 await bot.resolve(index + request_of, taken=True, revision=revision)
             assert trial.status.parked == 1
+
+    async def test_doubt_of_another_replica_is_not_decided_here(self, sandbox: Sandbox) -> None:
+        store = Watched()
+        bot = offering_bot(store)
+        async with sandbox.running(bot) as trial:
+            index = sandbox.publish()
+            await trial.idle()
+            (effect,) = store.seat.work.effects_under("offer:")
+            store.seat.work.put_effect(attrs.evolve(effect, state="unknown"), expected_state="confirmed")
+            with pytest.raises(ValidationError, match="being sent, or checked by another replica"):
+                await bot.resolve(index, taken=False)
 
     async def test_invalid_decision_raises(self, sandbox: Sandbox, store: MemoryStore) -> None:
         taken: Any

@@ -108,7 +108,7 @@ def test_dead_letter_is_replayed(bot_shell: Shell) -> None:
     assert unconfirmed.err.endswith("give --yes if it is to be changed; nothing was changed\n")
     declined = bot_shell(*replay, typed="n\n")
     assert (declined.status, declined.err.endswith("Error: nothing was changed\n")) == (Status.USAGE, True)
-    assert bot_shell(*replay, typed="y\n").out == "The next run of the bot delivers 1 dead letter again.\n"
+    assert bot_shell(*replay, typed="y\n").out == "The bot delivers 1 dead letter again, as soon as it runs.\n"
     assert bot_shell("bot", "dead", "list", *STORE).err == "There are no dead letters.\n"
     again = bot_shell(*replay, "--yes")
     assert again.status == Status.NOT_FOUND

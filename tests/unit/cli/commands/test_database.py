@@ -64,7 +64,7 @@ def test_records_are_read_and_changed_beside_the_replica(fleet: Shell) -> None:
     assert "restored       the database has lost commits" in fleet("bot", "status").out
     (letter,) = fleet("bot", "dead", "list", "--json").objects
     assert fleet("bot", "dead", "replay", str(letter["event"]), "tell", "--yes").out.startswith(
-        "The next run of the bot delivers 1 dead letter"
+        "The bot delivers 1 dead letter again"
     )
     assert fleet("bot", "dead", "list").err == "There are no dead letters.\n"
     assert [doubt["request"] for doubt in fleet("bot", "doubts", "list", "--json").objects] == [1]
