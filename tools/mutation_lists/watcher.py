@@ -522,8 +522,22 @@ MUTATIONS: Final = (
     one(
         "3 a shallow scan lacks what it does not reach",
         "feed/core/absence/doubts.py",
-        "scan if is_deep else before.scan",
+        "scan if is_open_or_deep else before.scan",
         "scan",
+        "tests/unit/feed/test_watcher_absence.py",
+    ),
+    one(
+        "3 what shallow scans lack again and again begins a new doubt each time",
+        "feed/core/absence/doubts.py",
+        "scan if is_open_or_deep else before.scan",
+        "before.scan",
+        "tests/unit/feed/test_watcher_absence.py",
+    ),
+    one(
+        "3 what counts as missing begins a new doubt",
+        "feed/core/absence/doubts.py",
+        " and not row.missed_scans)",
+        ")",
         "tests/unit/feed/test_watcher_absence.py",
     ),
     one(
@@ -536,8 +550,8 @@ MUTATIONS: Final = (
     one(
         "3 what the last doubtful scan listed begins no new doubt",
         "feed/core/absence/doubts.py",
-        "if row.last_scan >= doubt.scan)",
-        "if row.last_scan > doubt.scan)",
+        "if row.last_scan >= doubt.scan and",
+        "if row.last_scan > doubt.scan and",
         "tests/unit/feed/test_watcher_absence.py",
     ),
     one(

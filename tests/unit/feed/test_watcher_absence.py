@@ -199,15 +199,28 @@ def test_lasting_doubt_begins_anew_when_a_scan_lacks_much_that_another_has_liste
     lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST, scan=3)
     begun = AbsenceDoubt(since=5300.0, last=5300.0, window=2100, scan=7)
     assert next_doubt(lasted, window=2100, at=5300.0, listed=6, absent=3, relisted=3) == begun
-    # A deep scan lacks what was listed before it; one that reaches less far says nothing about the rest.
+    # A deep scan lacks what was listed before it; one that reaches less far lacks less, and that counts as missing.
     for window, scan in ((WIDEST // 2, 7), (2100, 3)):
         again = next_doubt(lasted, window=window, at=5300.0, listed=6, absent=4, relisted=2)
         assert again == attrs.evolve(lasted, last=5300.0, scan=scan)
     # An hour is enough, however often scans list and lack the same within it.
     young = attrs.evolve(lasted, last=3000.0)
-    assert next_doubt(young, window=90, at=3599.0, listed=6, absent=3, relisted=3) == attrs.evolve(young, last=3599.0)
+    assert next_doubt(young, window=90, at=3599.0, listed=6, absent=3, relisted=3) == attrs.evolve(
+        young, last=3599.0, scan=7
+    )
     again = next_doubt(young, window=90, at=3600.0, listed=6, absent=3, relisted=3)
     assert again == AbsenceDoubt(since=3600.0, last=3600.0, window=90, scan=7)
+
+
+async def test_what_counts_as_missing_was_not_listed_since(store: Store) -> None:
+    rig = Rig(service := Service(), store=store)
+    service.publish(1, 2, 3, 4)
+    await rig.prime()
+    doubt = AbsenceDoubt(since=0.0, last=0.0, window=90, scan=1)
+    rows = [rig.seen(index) for index in (1, 2, 3)]
+    assert doubts.most_relisted(rows, doubt) == 3
+    assert doubts.most_relisted([*rows[:2], attrs.evolve(rows[2], missed_scans=1)], doubt) == 2
+    assert doubts.most_relisted([*rows[:2], attrs.evolve(rows[2], last_scan=0)], doubt) == 2
 
 
 @attrs.define

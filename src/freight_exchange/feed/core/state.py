@@ -27,7 +27,7 @@ class AbsenceDoubt:
         since: When the first of them was read.
         last: When the last of them was read; after an hour, only one about as deep counts at first.
         window: Window of the first one, in seconds.
-        scan: Number of the last of them that looked back far.
+        scan: Number of the last of them; after an hour, of the last one about as deep.
     """
 
     since: float

@@ -48,15 +48,15 @@ def next_doubt(
         at: When it ended, on the feed's clock.
         listed, absent: How many known requests it listed, and how many it should have listed and did not.
         scan: Its number.
-        relisted: The most absent requests that one scan listed: the last deep scan that lacked much, or a later one.
+        relisted: The most absent requests that one scan listed: the last scan that lacked much, or a later one.
     """
     if _is_much(absent, listed, window):
         if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
             return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
-        is_deep = _DEPTH * window >= before.window
-        last = at if is_deep or is_open(before, at) or is_checked(before) else before.last
-        # What a scan does not reach may have been listed since the one before it.
-        number = scan if is_deep else before.scan
+        is_open_or_deep = is_open(before, at) or _DEPTH * window >= before.window
+        last = at if is_open_or_deep or is_checked(before) else before.last
+        # What a shallow scan does not reach was not lacked. What it lacks counts as missing, unless the doubt is open.
+        number = scan if is_open_or_deep else before.scan
         return attrs.evolve(before, last=last, window=max(before.window, window), scan=number)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
@@ -64,11 +64,12 @@ def next_doubt(
 
 
 def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> int:
-    """Return the most absent requests that one scan listed: the last deep scan that lacked much, or a later one.
+    """Return the most absent requests that one scan listed: the last scan that lacked much, or a later one.
 
-    Requests that different scans listed last have vanished one after the other.
+    Requests that different scans listed last have vanished one after the other, and those that count as missing before.
     """
-    return max(Counter(row.last_scan for row in absent if row.last_scan >= doubt.scan).values(), default=0)
+    listed = (row.last_scan for row in absent if row.last_scan >= doubt.scan and not row.missed_scans)
+    return max(Counter(listed).values(), default=0)
 
 
 def _is_much(absent: int, listed: int, window: int) -> bool:
