@@ -5,13 +5,15 @@ loses or delays offers and their replies, while requests are published. Some rep
 until another one has made it. More than a third of the faults falls between `sending` and its end. `--without wait`,
 `limit` or `fences` removes a guard, to see what that lets through. `--beside REVISION` is a rolling deploy: replicas
 with the code of an earlier revision begin, and each start after a fault has that code or this one. Exits with 1 if
-anything was missed, offered twice or for the wrong amount, or is not at its end.
+anything was missed, offered twice or for the wrong amount, or is not at its end; of what was offered twice it prints
+the log.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import time
@@ -212,9 +214,14 @@ async def main() -> int:
         async with serve_tcp(sandbox) as face:
             port = int(face.url.rpartition(":")[2].partition("/")[0])
             figures = await Trial(server, sandbox, port, directory, options).run()
+        log = directory / "log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     for label, figure in figures.items():
         print(f"{label:>30}  {figure}")
     print(f"{'seconds':>30}  {time.monotonic() - began:.0f}")
+    for index in figures["offered twice"]:
+        print(f"\nrequest {index} in the log of the replicas:")
+        print(*(line for line in lines if re.search(rf"\brequest {index}\b", line)), sep="\n")
     wrong = ("offers too many", "requests missed", "wrong prices", "open at the end")
     return int(any(figures[label] for label in wrong))
 
