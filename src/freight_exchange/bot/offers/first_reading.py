@@ -53,9 +53,8 @@ class FirstReading:
     async def __call__(self) -> None:
         """Read them, repeated until it succeeds."""
         is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
-        # No replica offers before one of them has read the bids.
-        may_others_offer = is_repeated
-        await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=may_others_offer)
+        # Other replicas may offer meanwhile only if one of them has read the bids before.
+        await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=is_repeated)
         await self._repository.mark_bids_read()
         if self._memory.is_restored:
             await self._memory.trust()

@@ -210,7 +210,7 @@ class Ledger:
                 await self.resolver.decide(record, taken=taken)
                 return
         async with self._locks.hold(request):
-            found = next((record for record in await self._repository.find(request) if record.key == key), None)
+            found = await self._repository.find_one(request, key)
             if found is not None and found.state in UNSETTLED:
                 raise ValidationError(
                     f"{found} is being sent, or checked by another replica: wait for the result, or resolve it with"

@@ -95,9 +95,9 @@ class OfferRepository:
             state, lambda store: store.amend_effect(changed.to_effect(), replaces=is_open)
         )
 
-    async def find_stored(self, record: OfferRecord) -> OfferRecord | None:
-        """Return an offer as the store has it now, or `None` if it has lost it."""
-        return next((other for other in await self.find(record.request) if other.key == record.key), None)
+    async def find_one(self, request: int, key: str) -> OfferRecord | None:
+        """Return an offer on a request as the store has it now, or `None`."""
+        return next((record for record in await self.find(request) if record.key == key), None)
 
     async def return_to_handler(self, record: OfferRecord, **changes: Any) -> bool | None:
         """Record that an offer was not taken, and have its handler send it again.

@@ -220,7 +220,8 @@ class OfferSender:
 
     async def _report_late_bid(self, record: OfferRecord) -> None:
         """Log that an offer was taken whose reply could not be recorded."""
-        stored, fields = await self._repository.find_stored(record), {"request": record.request}
+        stored = await self._repository.find_one(record.request, record.key)
+        fields = {"request": record.request}
         if stored is None:
             _logger.warning("%s was taken, and the store has lost it: a backup was restored", record, extra=fields)
         elif (stored.state, stored.resends) != ("confirmed", record.resends):

@@ -112,7 +112,7 @@ class Journal:
         learns_less = not state.is_primed and scan.tier is schedule.NARROW and self.sizes.longest(OPERATION)
         sizes = scan.scanner.sizes if is_complete and not learns_less else self.sizes
         tracked, known, result = list[TrackedRequest](), dict[int, TrackedRequest](), None
-        gap, after = find_gap(_with_sizes(state, scan, sizes), received)
+        gap, after = find_gap(scan.noted_in(state, sizes), received)
         # The first scan may lack what the narrow ones beside it, or those of what is delivered first, have listed.
         is_whole = is_complete and (state.is_listed or (scan.is_first and scan.window >= WIDEST))
         query = absence_query(state, scan, received) if is_whole and not scan.scanner.offset_ignored else None
@@ -148,7 +148,7 @@ class Journal:
             # Together with the commit: a caller that is cancelled while it waits for it finds both done.
             self.state = after
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
-            self._unsteady.record(() if result is None else result.flips, state.watermark.time_at(received))
+            self._note_flips(result, state.watermark.time_at(received))
             for row in tracked:
                 self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
@@ -195,7 +195,7 @@ class Journal:
             if self.state is state:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
                 self.state = after
-                self._unsteady.record(() if result is None else result.flips, observation.sent)
+                self._note_flips(result, observation.sent)
                 for row in tracked:
                     self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 
@@ -238,7 +238,7 @@ class Journal:
             return Commit(requests=rows, events=result.events, at=observation.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
-        self._unsteady.record(() if result is None else result.flips, observation.sent)
+        self._note_flips(result, observation.sent)
         # Its page may have been cut by a server that returns fewer rows than before, so page sizes are learned anew.
         # It may also be one of many that are no longer listed, and learning costs requests.
         if received.loop >= self._relearn_at:
@@ -294,7 +294,5 @@ class Journal:
         scan.recheck_window = recheck_window(self.state, scan, self._inferred.earliest(scan.missing), received)
         return doubt
 
-
-def _with_sizes(state: State, scan: ActiveScan, sizes: PageSizes) -> State:
-    number = max(state.scan, scan.number)
-    return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
+    def _note_flips(self, result: Classification | None, time: float) -> None:
+        self._unsteady.record(() if result is None else result.flips, time)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from freight_exchange.feed.core.changes.observation import RecentUpdates
-from freight_exchange.feed.core.planning.scanner import Scanner
+from freight_exchange.feed.core.planning.scanner import OPERATION, Scanner
 from freight_exchange.feed.core.planning.schedule import Tier
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.platform.clock import Reading
@@ -17,8 +17,9 @@ from freight_exchange.store.protocol import TrackedRequest
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
-    from freight_exchange.feed.core.state import AbsenceDoubt
+    from freight_exchange.feed.core.state import AbsenceDoubt, State
     from freight_exchange.models import RateRequest
+    from freight_exchange.paging import PageSizes
     from freight_exchange.wire import Rows
 
 __all__ = ["ActiveScan"]
@@ -81,6 +82,11 @@ class ActiveScan:
     due: float = -math.inf
     departures: int = 0
     recent: tuple[frozenset[int], int] = (frozenset(), 0)
+
+    def noted_in(self, state: State, sizes: PageSizes) -> State:
+        """Return a state with the number of this scan, and with what is known of the service's page sizes."""
+        number = max(state.scan, self.number)
+        return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
 
     def lacks_more(self, doubt: AbsenceDoubt | None) -> bool:
         """Return whether requests are missing for the first time: they may be beyond a page that seemed to be the last.
