@@ -386,8 +386,8 @@ MUTATIONS: Final = (
     one(
         "answers: an adopted one is looked for at once",
         "bot/answers/in_doubt.py",
-        "await anyio.sleep(wait)",
-        "await anyio.sleep(0)",
+        "await self._arrivals.wait(record, wait)",
+        "await self._arrivals.wait(record, 0)",
         "tests/unit/bot/answers/test_taken_over.py",
     ),
     one(

@@ -120,8 +120,8 @@ MUTATIONS: Final = (
     one(
         "take-over: an offer that may still arrive is looked for at once",
         "bot/offers/in_doubt.py",
-        "            await anyio.sleep(wait)\n            self._may_arrive_until",
-        "            await anyio.sleep(0)\n            self._may_arrive_until",
+        "await self._arrivals.wait(record, wait)",
+        "await self._arrivals.wait(record, 0)",
         "tests/unit/bot/offers/test_taken_over.py",
     ),
     one(

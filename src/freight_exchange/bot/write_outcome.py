@@ -1,38 +1,14 @@
-"""Outcome of a write: unknown, rejected, or not sent, and whether it may still arrive. Pure."""
+"""Outcome of a write that raised: unknown, rejected, or not sent. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from freight_exchange.errors import (
-    BadRequestError,
-    FreightExchangeError,
-    NotFoundError,
-    OutcomeUnknownError,
-    ValidationError,
-)
+from freight_exchange.errors import BadRequestError, FreightExchangeError, NotFoundError, OutcomeUnknownError
 from freight_exchange.errors.transient import is_from_login
 
-__all__ = ["check_arrived", "outcome_of"]
-
-
-def check_arrived(write: object, remaining: float) -> None:
-    """Check that a write of a process that has ended cannot reach the service any more.
-
-    Args:
-        write: The write, in words.
-        remaining: Seconds for which it may.
-
-    Raises:
-        ValidationError: It may.
-    """
-    if remaining > 0:
-        raise ValidationError(
-            f"{write} may still arrive for {remaining:.0f} s: look at the service's own pages after that, and resolve"
-            " it then",
-            field="taken",
-        )
+__all__ = ["outcome_of"]
 
 
 def outcome_of(

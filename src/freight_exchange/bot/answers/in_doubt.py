@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -12,9 +11,9 @@ import anyio
 
 from freight_exchange.bot.answers.record import RESOLVED, AnswerRecord
 from freight_exchange.bot.answers.repository import redeliver_answer
+from freight_exchange.bot.arrivals import Arrivals
 from freight_exchange.bot.offers.record import UNSETTLED
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
-from freight_exchange.bot.write_outcome import check_arrived
 from freight_exchange.errors import LoginRejectedError, OfferInDoubtError
 from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Listing, NotApplied, Reconciliation, StillUnknown
@@ -66,7 +65,7 @@ class AnswerResolver:
         self._repository = repository
         self._metrics = metrics
         self._settle = settle
-        self._may_arrive_until: dict[str, float] = {}
+        self._arrivals = Arrivals()
         self.wake = _ignore
 
     async def settled(self, key: str) -> AnswerRecord | None:
@@ -89,9 +88,7 @@ class AnswerResolver:
 
     async def resolve(self, record: AnswerRecord, wait: float = 0.0) -> None:
         """Look, after a wait for what may still arrive, until the result is known, or somebody else has decided."""
-        self._may_arrive_until[record.key] = anyio.current_time() + wait
-        await anyio.sleep(wait)
-        self._may_arrive_until.pop(record.key, None)
+        await self._arrivals.wait(record, wait)
         pause = _FIRST_PAUSE
         while self._repository.is_current(record):
             try:
@@ -109,7 +106,7 @@ class AnswerResolver:
 
     def check_arrived(self, record: AnswerRecord) -> None:
         """Raise `ValidationError` if an answer may still arrive."""
-        check_arrived(record, self._may_arrive_until.get(record.key, -math.inf) - anyio.current_time())
+        self._arrivals.check(record)
 
     async def _look(self, record: AnswerRecord) -> AnswerRecord:
         settle = min(self._settle * _CHECK_FACTOR**record.resends, _LONGEST_SETTLE)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
+from freight_exchange.bot.arrivals import Arrivals
 from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_unsent, manual_changes
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
-from freight_exchange.bot.write_outcome import check_arrived
 from freight_exchange.endpoints.reconcile.reconcile import time_limit
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
@@ -72,7 +71,7 @@ class InDoubtResolver:
         self._slots = anyio.CapacityLimiter(_CONCURRENCY)
         self._unresolved: dict[str, OfferRecord] = {}
         self._being_recorded: dict[str, anyio.Event] = {}
-        self._may_arrive_until: dict[str, float] = {}
+        self._arrivals = Arrivals()
         self.wake = _ignore
 
     def retry_pause(self, request: int | None, *, handler: str | None = None) -> float | None:
@@ -109,9 +108,7 @@ class InDoubtResolver:
     async def resolve(self, record: OfferRecord, wait: float = 0.0) -> None:
         """Check an offer, after a wait for what may still arrive, until it is found, proven absent, or parked."""
         if wait:
-            self._may_arrive_until[record.key] = anyio.current_time() + wait
-            await anyio.sleep(wait)
-            self._may_arrive_until.pop(record.key, None)
+            await self._arrivals.wait(record, wait)
         try:
             await self._resolve(record)
         except ChangedElsewhereError as error:
@@ -155,7 +152,7 @@ class InDoubtResolver:
         """
         changes = manual_changes(record, taken=taken)
         if not taken:
-            check_arrived(record, self._may_arrive_until.get(record.key, -math.inf) - anyio.current_time())
+            self._arrivals.check(record)
         if not self._take(record):
             raise ValidationError(f"{record} is not in doubt any more", field="request")
         await self._close(record, why=f"a person decided that it was {'taken' if taken else 'not taken'}", **changes)

@@ -14,6 +14,7 @@ import attrs
 from freight_exchange.bot.answers.in_doubt import log_absent
 from freight_exchange.bot.answers.record import AnswerRecord, answer_keys, answer_prefix, is_answer, manual_answer
 from freight_exchange.bot.answers.repository import redeliver_answer
+from freight_exchange.bot.arrivals import check_arrived
 from freight_exchange.bot.offers.record import (
     UNSETTLED,
     OfferRecord,
@@ -28,7 +29,6 @@ from freight_exchange.bot.offers.repository import redeliver
 from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, now, request_state
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME, offer_feed_name
-from freight_exchange.bot.write_outcome import check_arrived
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap

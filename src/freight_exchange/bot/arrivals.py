@@ -1,0 +1,52 @@
+"""Arrivals: writes of processes that have ended, which may still reach the service."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import anyio
+
+from freight_exchange.errors import ValidationError
+
+__all__ = ["Arrivals", "check_arrived"]
+
+
+class _Record(Protocol):
+    @property
+    def key(self) -> str: ...
+
+
+class Arrivals:
+    """Writes that were taken over, for as long as they may still arrive."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    async def wait(self, record: _Record, seconds: float) -> None:
+        """Wait until a write cannot arrive any more, so many seconds from now."""
+        self._until[record.key] = anyio.current_time() + seconds
+        await anyio.sleep(seconds)
+        self._until.pop(record.key, None)
+
+    def check(self, record: _Record) -> None:
+        """Raise `ValidationError` while a write may still arrive."""
+        check_arrived(record, self._until.get(record.key, -math.inf) - anyio.current_time())
+
+
+def check_arrived(write: object, remaining: float) -> None:
+    """Check that a write of a process that has ended cannot reach the service any more.
+
+    Args:
+        write: The write, in words.
+        remaining: Seconds for which it may.
+
+    Raises:
+        ValidationError: It may.
+    """
+    if remaining > 0:
+        raise ValidationError(
+            f"{write} may still arrive for {remaining:.0f} s: look at the service's own pages after that, and resolve"
+            " it then",
+            field="taken",
+        )
