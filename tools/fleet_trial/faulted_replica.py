@@ -20,6 +20,9 @@ _SUBMIT: Final = b"quote/submitoffer"
 _FREEZES: Final = (1, 3, 6, 9.5, 20, 40, 60)
 _FREEZE_WEIGHTS: Final = (3, 3, 3, 3, 1, 1, 1)
 _CUT_OFF_FREEZES: Final = (6, 9.5, 36)
+_DELAYED_FREEZES: Final = (6, 9.5, 20, 40)
+"""Longer than the lease. A sender that keeps it waits for the settle time only, and sends the offer again while the
+gateway still holds it."""
 _CUT_OFF: Final = 3.0
 """Seconds for which a replica that wakes sees nothing of the database, so that it does not know of its take-over."""
 _DELAY: Final = (14.0, 18.0)
@@ -142,7 +145,7 @@ class FaultedReplica:
 
     def delay_offer(self, on_caught: Callable[[], None], ends: float) -> None:
         """Kill or freeze it as soon as its next offer has left, if it comes in time, and deliver that seconds later."""
-        end, delay = self._random.choice((self.kill, self.freeze)), self._random.uniform(*_DELAY)
+        end, delay = self._random.choice((self.kill, self._freeze_past_lease)), self._random.uniform(*_DELAY)
 
         def caught() -> None:
             end()
@@ -150,6 +153,10 @@ class FaultedReplica:
             on_caught()
 
         self.service.delay(_SUBMIT, delay, caught, until=ends)
+
+    def _freeze_past_lease(self) -> None:
+        self._wakes_at = time.monotonic() + self._random.choice(_DELAYED_FREEZES)
+        self.freeze()
 
     def freeze_at(self, point: str, may_wake: Callable[[], bool], ends: float) -> None:
         """Freeze it at its next visit of a point of an offer, if that comes in time, until it may wake."""
