@@ -198,6 +198,13 @@ class Work(Protocol):
         """Return the effects whose keys begin with this text, by key."""
         ...
 
+    def used_prefixes(self, prefixes: Collection[str], *, states: Collection[str]) -> Collection[str]:
+        """Return which of these texts the key of an effect in one of these states begins with.
+
+        Its cost is that of a look-up for each text, however many effects there are.
+        """
+        ...
+
 
 class WorkStore(FeedStore, Work, Protocol):
     """The state of one feed with its deliveries and effects, under one lease."""

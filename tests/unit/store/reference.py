@@ -243,6 +243,10 @@ class ReferenceFeed:
     def effects_under(self, prefix: str) -> Sequence[Effect]:
         return [effect for key, effect in sorted(self._rows.effects.items()) if key.startswith(prefix)]
 
+    def used_prefixes(self, prefixes: Collection[str], *, states: Collection[str]) -> Collection[str]:
+        found = [one.key for one in self._rows.effects.values() if one.state in states]
+        return {prefix for prefix in prefixes if any(key.startswith(prefix) for key in found)}
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         before = copy.deepcopy(self._rows)

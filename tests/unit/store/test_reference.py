@@ -220,6 +220,7 @@ class Stores(RuleBasedStateMachine):
     def effects(self, states: list[str]) -> None:
         self.compare(lambda side: side.feed.effects(*states))
         self.compare(lambda side: side.feed.effects_under("x"))
+        self.compare(lambda side: side.feed.used_prefixes(["", "x", "y"], states=states))
 
     @rule(before=TIMES)
     def prune(self, before: float) -> None:

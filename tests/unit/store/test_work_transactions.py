@@ -61,6 +61,16 @@ def test_effects_are_listed_by_the_beginning_of_their_keys(feed: WorkStore) -> N
     assert feed.effects_under("other") == []
 
 
+def test_prefixes_are_used_by_effects_in_the_given_states(feed: WorkStore) -> None:
+    for key, state in (("offer:4:0", "sent"), ("offer:5:1", "kept"), ("offer:6:0", "lost"), ("offer:40:0", "sent")):
+        feed.put_effect(effect(key, state), expected_state=None)
+    prefixes = [f"offer:{index}:" for index in (4, 5, 6, 7)]
+    assert {*feed.used_prefixes(prefixes, states=["sent", "kept"])} == {"offer:4:", "offer:5:"}
+    assert {*feed.used_prefixes(["", "offer:", "other"], states=["lost"])} == {"", "offer:"}
+    assert not feed.used_prefixes(prefixes, states=[])
+    assert not feed.used_prefixes([], states=["sent"])
+
+
 SEVERAL = ("commit", "claim", "settle", "add an effect", "add an event")
 
 

@@ -12,7 +12,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot.offers.existing_bids import describe_request, lenient_bids
-from freight_exchange.bot.offers.record import UNSETTLED, is_offer, parse_offer_key
+from freight_exchange.bot.offers.record import PLACED, offer_prefix
 from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
 from freight_exchange.feed.events import BidSelected
@@ -179,16 +179,15 @@ class SelectedBids:
         def skip(store: WorkStore) -> Sequence[int]:
             since = store.effect(_SINCE)
             assert since is not None
-            made_since = {
-                parse_offer_key(effect.key)[0]: effect.at >= since.at
-                for effect in store.effects("confirmed", *UNSETTLED)
-                if is_offer(effect)
-            }
-            earlier = [] if since.state == _EVERYTHING else [index for index in selected if not made_since.get(index)]
-            for index in earlier:
-                self._mark(store, key=_key_of(index), state="passed over", now=now)
+            skipped = list[int]()
+            for index in selected if since.state != _EVERYTHING else ():
+                offers = store.effects_under(offer_prefix(index))
+                made_at = max((offer.at for offer in offers if offer.state in PLACED), default=None)
+                if made_at is None or made_at < since.at:
+                    self._mark(store, key=_key_of(index), state="passed over", now=now)
+                    skipped += [] if made_at is None else [index]
             self._mark(store, key=_PRIMED, state="primed", now=now)
-            return sorted(index for index in earlier if index in made_since)
+            return sorted(skipped)
 
         if skipped := await self._unit_of_work.write("known", skip):
             _logger.warning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -18,6 +18,7 @@ from freight_exchange.models import BidsType
 from freight_exchange.transport.call import RequestMeter
 
 if TYPE_CHECKING:
+    from freight_exchange.bot.offers.repository import OfferRepository
     from freight_exchange.client import FreightExchange
     from freight_exchange.endpoints.bids import Bids
     from freight_exchange.models import Bid
@@ -39,14 +40,12 @@ class ExistingBids:
 
     Args:
         exchange: The client.
-        requests_with_offers: Returns the requests on which the ledger has made offers.
+        ledger: The offers that the bot has made.
     """
 
-    def __init__(
-        self, exchange: FreightExchange, requests_with_offers: Callable[[], Awaitable[frozenset[int]]]
-    ) -> None:
+    def __init__(self, exchange: FreightExchange, ledger: OfferRepository) -> None:
         self._exchange = exchange
-        self._requests_with_offers = requests_with_offers
+        self._ledger = ledger
         self._unknown: frozenset[int] = frozenset()
         self._allowed: set[int] = set()
         self._first_read = anyio.Event()
@@ -118,14 +117,13 @@ class ExistingBids:
         """Read them, and return whether there are any, known or not."""
         listed = await self._list_requests()
         # The ledger is read second: it recorded its own bids before they could be listed.
-        offered = await self._requests_with_offers()
+        offered = await self._ledger.find_requests_with_offers(listed)
         self._unknown |= listed - offered
-        if offered and not listed & offered and not self._first_read.is_set():
+        if not offered and not self._first_read.is_set() and await self._ledger.has_offers():
             _logger.warning(
-                "%s lists none of the bids on the %d requests that this bot's store has offers on: if the exchange was"
-                " reset, as by a restart of the sandbox, its requests count as known; begin with a new store",
+                "%s lists none of the offers that this bot's store has: if the exchange was reset, as by a restart of"
+                " the sandbox, its requests count as known; begin with a new store",
                 self._exchange._base_url,
-                len(offered),
             )
         return bool(listed)
 

@@ -82,7 +82,7 @@ class Ledger:
         self._metrics = metrics
         self._settle = settle
         self._repository = OfferRepository(unit_of_work, handlers)
-        self._existing_bids = ExistingBids(exchange, self._repository.requests_with_offers)
+        self._existing_bids = ExistingBids(exchange, self._repository)
         # One offer at a time on a request: a second one could not be distinguished from one that is not settled.
         self._locks = KeyedLocks()
         self.resolver = InDoubtResolver(exchange, self._repository, metrics, settle=settle)

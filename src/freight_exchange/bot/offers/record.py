@@ -15,6 +15,7 @@ from freight_exchange.models import Bid, SubmitOffer, validation
 from freight_exchange.store.work import OPEN_STATES, Effect
 
 __all__ = [
+    "PLACED",
     "RESOLVED",
     "UNSETTLED",
     "OfferRecord",
@@ -27,7 +28,6 @@ __all__ = [
     "manual_changes",
     "offer_key",
     "offer_prefix",
-    "parse_offer_key",
 ]
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
@@ -35,6 +35,9 @@ State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
 
 UNSETTLED: Final[tuple[State, ...]] = OPEN_STATES
 """States in which the service may or may not have the offer."""
+
+PLACED: Final[tuple[State, ...]] = ("confirmed", *UNSETTLED)
+"""States in which the service has the offer, or may have it."""
 
 RESOLVED: Final[Mapping[str, Any]] = {"checks": 0, "parked": False, "unknown_since": None}
 """Fields of an offer that is not in doubt."""
@@ -185,12 +188,6 @@ def checked_offer_key(request: object, revision: object) -> str:
         ValidationError: One of them is invalid.
     """
     return offer_key(validation.identifier(request, "request"), check_revision(revision))
-
-
-def parse_offer_key(key: str) -> tuple[int, int]:
-    """Return the request and the revision of a key."""
-    _, request, revision = key.split(":")
-    return int(request), int(revision)
 
 
 def is_offer(effect: Effect, request: int | None = None) -> bool:

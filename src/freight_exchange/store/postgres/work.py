@@ -139,6 +139,10 @@ class PostgresWork:
         query = f"{work_sql.EFFECT} AND {work_sql.IS_UNDER} ORDER BY key"
         return [read_effect(row) for row in self._read().rows(query, self._values(prefix=prefix))]
 
+    def used_prefixes(self, prefixes: Collection[str], *, states: Collection[str]) -> Collection[str]:
+        values = self._values(prefixes=[*prefixes], states=[*states])
+        return {prefix for (prefix,) in self._read().rows(work_sql.USED_PREFIXES, values)}
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         with self._write():

@@ -162,6 +162,15 @@ ENQUEUE: Final = """
 
 EFFECT: Final = "SELECT key, state, payload, at FROM freight_exchange.effect WHERE binding = %(binding)s"
 IS_UNDER: Final = "key >= %(prefix)s AND key < %(prefix)s || chr(1114111)"
+# Sorted, so that each look-up goes by the primary key, which ends at the first one found, and never by the state.
+USED_PREFIXES: Final = """
+    SELECT prefix FROM unnest(%(prefixes)s::text[]) AS prefix
+    WHERE EXISTS (
+        SELECT FROM freight_exchange.effect
+        WHERE binding = %(binding)s AND key >= prefix AND key < prefix || chr(1114111) AND state = ANY(%(states)s)
+        ORDER BY key OFFSET 0
+    )
+"""
 COUNT_EFFECTS: Final = f"""
     SELECT state, count(*) FROM freight_exchange.effect WHERE binding = %(binding)s AND {IS_UNDER} GROUP BY state
 """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from freight_exchange.store.rows import read_effect
 from freight_exchange.store.work import Effect
 
-__all__ = ["count_effects", "effect", "effects", "effects_under", "put_effect"]
+__all__ = ["count_effects", "effect", "effects", "effects_under", "put_effect", "used_prefixes"]
 
 _EFFECTS: Final = "SELECT key, state, payload, at FROM effect WHERE feed = ?"
 _EFFECT: Final = f"{_EFFECTS} AND key = ?"
@@ -17,6 +17,7 @@ _EFFECTS_IN: Final = "SELECT key, state, payload, at FROM effect INDEXED BY effe
 # The character after any other ends the range: keys are compared byte by byte.
 _IS_UNDER: Final = "key >= ? AND key < ? || '\U0010ffff'"
 _EFFECTS_UNDER: Final = f"{_EFFECTS} AND {_IS_UNDER} ORDER BY key"
+_IS_USED: Final = f"SELECT 1 FROM effect WHERE feed = ? AND {_IS_UNDER} AND state IN ({{places}}) LIMIT 1"
 _COUNT_EFFECTS: Final = f"SELECT state, count(*) FROM effect WHERE feed = ? AND {_IS_UNDER} GROUP BY state"
 _ADD_EFFECT: Final = """
     INSERT INTO effect (feed, key, state, payload, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (feed, key) DO NOTHING
@@ -51,6 +52,18 @@ def effects(connection: sqlite3.Connection, feed: int, states: Sequence[str]) ->
 def effects_under(connection: sqlite3.Connection, feed: int, prefix: str) -> list[Effect]:
     """Read the effects whose keys begin with this text."""
     return [read_effect(row) for row in connection.execute(_EFFECTS_UNDER, (feed, prefix, prefix))]
+
+
+def used_prefixes(
+    connection: sqlite3.Connection, feed: int, prefixes: Collection[str], states: Collection[str]
+) -> set[str]:
+    """Look which of these texts the key of an effect in one of these states begins with."""
+    query = _IS_USED.format(places=", ".join("?" * len(states)))
+    return {
+        prefix
+        for prefix in prefixes
+        if connection.execute(query, (feed, prefix, prefix, *states)).fetchone() is not None
+    }
 
 
 def count_effects(connection: sqlite3.Connection, feed: int, prefix: str) -> dict[str, int]:

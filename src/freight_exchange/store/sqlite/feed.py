@@ -170,6 +170,10 @@ class SQLiteFeed:
         with self._read() as connection:
             return effect_sql.effects_under(connection, self._feed, prefix)
 
+    def used_prefixes(self, prefixes: Collection[str], *, states: Collection[str]) -> Collection[str]:
+        with self._read() as connection:
+            return effect_sql.used_prefixes(connection, self._feed, prefixes, states)
+
     def read_state(self) -> str | None:
         """Return the state as it was last committed, by this object or another one of the same lease."""
         with self._read() as connection:

@@ -33,10 +33,13 @@ from tests.unit.bot.rig import (
 
 from freight_exchange import Bot
 from freight_exchange.bot.offers.existing_bids import merge_bids
+from freight_exchange.bot.offers.record import is_offer
 from freight_exchange.errors import AlreadyOfferedError
 from freight_exchange.models import Bid
 from freight_exchange.sandbox.model.messages import Reply
-from freight_exchange.store import MemoryStore
+from freight_exchange.store import MemoryStore, rows
+from freight_exchange.store.sqlite import effect_sql
+from freight_exchange.store.work import Effect
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -159,6 +162,24 @@ class TestUnknownBid:
         assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT, "1700"]] * 3
 
 
+async def test_start_reads_few_of_the_offers_in_the_store(
+    sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stay for ever: in a database, a reading of all of them would take longer than the wait for its reply."""
+    for _ in range(30):
+        sandbox.publish()
+    await run_until_idle(sandbox, offering_bot(store))
+    read = list[Effect]()
+
+    def read_effect(row: tuple[Any, ...]) -> Effect:
+        read.append(rows.read_effect(row))
+        return read[-1]
+
+    monkeypatch.setattr(effect_sql, "read_effect", read_effect)
+    await run_until_idle(sandbox, offering_bot(store))
+    assert len([effect for effect in read if is_offer(effect)]) < 30
+
+
 async def test_exchange_that_was_reset_is_named(
     sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -171,7 +192,7 @@ async def test_exchange_that_was_reset_is_named(
     await run_until_idle(anew, offering_bot(store))
     assert amounts_on(anew, index) == []  # its number is known
     (message,) = messages(caplog)
-    assert "lists none of the bids on the 1 requests that this bot's store has offers on" in message
+    assert "lists none of the offers that this bot's store has" in message
     assert "begin with a new store" in message
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Collection
+from typing import Any, cast
 
 import anyio
 import attrs
@@ -12,6 +12,7 @@ import pytest
 
 from freight_exchange import Bid, BidsType
 from freight_exchange.bot.offers.existing_bids import ExistingBids
+from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.errors import FeedProtocolError
 from freight_exchange.transport.call import RequestMeter
 
@@ -59,15 +60,19 @@ class Exchange:
         yield Bid(index=7)
 
 
+class NoOffers:
+    async def find_requests_with_offers(self, requests: Collection[int]) -> frozenset[int]:
+        return frozenset()
+
+    async def has_offers(self) -> bool:
+        return False
+
+
 async def read(exchange: Any, **options: bool) -> ExistingBids:
-    bids = ExistingBids(exchange, _no_offers)
+    bids = ExistingBids(exchange, cast("OfferRepository", NoOffers()))
     with anyio.move_on_after(TEN_MINUTES):
         await bids.read(settle=0, **options)
     return bids
-
-
-async def _no_offers() -> frozenset[int]:
-    return frozenset()
 
 
 async def test_reading_that_fails_after_many_requests_is_repeated_at_their_pace() -> None:

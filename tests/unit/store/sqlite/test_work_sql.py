@@ -78,6 +78,7 @@ def test_no_statement_scans_a_table(path: Path, feed: SQLiteFeed) -> None:
         effect_sql._EFFECT: (1, "1/0"),
         effect_sql._EFFECTS_UNDER: (1, "1/", "1/"),
         effect_sql._EFFECTS_IN: (1, "intent"),
+        effect_sql._IS_USED.format(places="?"): (1, "1/", "1/", "intent"),
         effect_sql._ADD_EFFECT: (1, "1/0", "intent", b"", 0.0),
         effect_sql._UPDATE_EFFECT: ("sending", b"", 0.0, 1, "1/0", "intent"),
     }
@@ -112,6 +113,7 @@ def test_cost_of_a_call_does_not_grow_with_finished_deliveries(feed: SQLiteFeed)
             "dead": lambda: feed.deliveries(state="dead"),
             "replay": lambda: feed.replay(number, "log", at=20.0),
             "effects": lambda: feed.effects("intent"),
+            "prefixes": lambda: feed.used_prefixes(["none", "next"], states=["sent", "intent"]),
             "put effect": lambda: feed.put_effect(effect("next", "sent"), expected_state="intent"),
         }
         return {name: counter.run(call) for name, call in calls.items()}
