@@ -170,9 +170,9 @@ MUTATIONS: Final = (
     ),
     one(
         "resolve: an offer that a replica is sending is given back to its handler",
-        "bot/ops/admin.py",
-        'if before.state == "sending" and before.key not in',
-        "if False and before.key not in",
+        "bot/ops/decisions.py",
+        'if record.state == "sending" and record.key not in',
+        "if False and record.key not in",
         "tests/unit/bot/ops/test_admin_in_fleet.py::test_what_a_replica_is_sending_is_not_in_doubt",
     ),
     one(
@@ -212,10 +212,25 @@ MUTATIONS: Final = (
     ),
     one(
         "resolve: an offer that was just taken over is given back to its handler",
+        "bot/ops/decisions.py",
+        "return 0.0 if record.checks or record.parked else adoption.wait",
+        "return 0.0",
+        "tests/unit/bot/ops/test_admin_in_fleet.py",
+    ),
+    one(
+        "resolve: an offer that was sent again during the wait is given back to its handler",
+        "bot/ops/decisions.py",
+        "return record.state in UNSETTLED and send(record) == send(earlier)",
+        "return record.state in UNSETTLED",
+        "tests/unit/bot/ops/test_admin_in_fleet.py::test_change_during_the_wait_is_kept",
+    ),
+    one(
+        "replay: a delivery is due by the clock of the command",
         "bot/ops/admin.py",
-        '        if after.state == "intent":\n',
-        '        if after.state == "intent" and before.state == "sending":\n',
-        "tests/unit/bot/ops/test_admin_in_fleet.py::test_what_another_replica_has_adopted_is_resolved",
+        "feed_state.State.load(state).watermark.time\n",
+        "feed_state.State.load(state).watermark.time_at("
+        'feed_state.Reading(boot_id="", boot=0.0, wall=__import__("time").time()))\n',
+        "tests/unit/bot/ops/test_admin_in_fleet.py::test_replayed_delivery_is_due_by_any_clock_of_the_command",
     ),
     one(
         "database: a connection that was cut while idle costs the seat",

@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import ValidationError
 
-__all__ = ["Arrivals", "check_arrived"]
+__all__ = ["Arrivals"]
 
 
 class _Record(Protocol):
@@ -30,23 +30,15 @@ class Arrivals:
         self._until.pop(record.key, None)
 
     def check(self, record: _Record) -> None:
-        """Raise `ValidationError` while a write may still arrive."""
-        check_arrived(record, self._until.get(record.key, -math.inf) - anyio.current_time())
+        """Check that a write cannot reach the service any more.
 
-
-def check_arrived(write: object, remaining: float) -> None:
-    """Check that a write of a process that has ended cannot reach the service any more.
-
-    Args:
-        write: The write, in words.
-        remaining: Seconds for which it may.
-
-    Raises:
-        ValidationError: It may.
-    """
-    if remaining > 0:
-        raise ValidationError(
-            f"{write} may still arrive for {remaining:.0f} s: look at the service's own pages after that, and resolve"
-            " it then",
-            field="taken",
-        )
+        Raises:
+            ValidationError: It may.
+        """
+        remaining = self._until.get(record.key, -math.inf) - anyio.current_time()
+        if remaining > 0:
+            raise ValidationError(
+                f"{record} may still arrive for {remaining:.0f} s: look at the service's own pages after that, and"
+                " resolve it then",
+                field="taken",
+            )

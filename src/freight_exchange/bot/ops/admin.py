@@ -11,31 +11,18 @@ from typing import TYPE_CHECKING, Final, cast, get_args
 
 import attrs
 
-from freight_exchange.bot.answers.in_doubt import log_absent
-from freight_exchange.bot.answers.record import AnswerRecord, answer_keys, answer_prefix, is_answer, manual_answer
-from freight_exchange.bot.answers.repository import redeliver_answer
-from freight_exchange.bot.arrivals import check_arrived
-from freight_exchange.bot.offers.record import (
-    UNSETTLED,
-    OfferRecord,
-    State,
-    checked_offer_key,
-    describe_unsent,
-    is_offer,
-    manual_changes,
-    offer_prefix,
-)
-from freight_exchange.bot.offers.repository import redeliver
-from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, now, request_state
+from freight_exchange.bot.answers.record import AnswerRecord, answer_prefix, is_answer
+from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, State, is_offer, offer_prefix
+from freight_exchange.bot.ops.decisions import OnWait, decide_answer, decide_offer
+from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, request_state
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME, offer_feed_name
-from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.platform.database_url import is_database, masked
 from freight_exchange.store.factory import make_store
-from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import NO_LIMIT, DeliveryState
 
 if TYPE_CHECKING:
@@ -145,10 +132,23 @@ class BotFile:
         with self._open_for_change() as (seat, time):
             return seat.work.replay(event, handler, at=time)
 
-    def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> bool:
+    def resolve(
+        self,
+        request: int,
+        *,
+        taken: bool,
+        revision: int = 0,
+        offer: int | None = None,
+        on_wait: OnWait = _logger.warning,
+    ) -> bool:
         """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`.
 
         The file does not list the bot's handlers: the log names the one that must send the offer again.
+
+        Args:
+            request, taken, revision, offer: As for `Bot.resolve`.
+            on_wait: Called with a sentence before a wait of 20.2 seconds: what counts as not taken may still arrive if
+                a replica has sent it, and none has checked it since.
 
         Returns:
             Whether nothing is left to do. False for a refused offer to make again, until its dead letter is replayed;
@@ -156,38 +156,13 @@ class BotFile:
 
         Raises:
             HeldError: The bot, or another process, holds the file.
-            ValidationError: The offer is neither in doubt nor refused, a replica is sending it, it may still arrive, or
-                an argument is invalid.
+            ValidationError: The offer is neither in doubt nor refused, a replica is sending it, or an argument is
+                invalid.
             StoreError: A replica has changed it meanwhile.
         """
-        if offer is not None:
-            return self._resolve_answer(request, offer, taken=taken)
-        with self._open_for_change() as (seat, time), seat.work.transaction():
-            work = seat.work
-            effect = work.effect(checked_offer_key(request, revision))
-            record = None if effect is None else OfferRecord.from_effect(effect)
-            changes = manual_changes(record, taken=taken)
-            assert record is not None
-            changed = attrs.evolve(record, at=time, **changes)
-            # Redelivered first, as in the bot.
-            is_sent_again = taken or (record.state in UNSETTLED and redeliver(work, changed, at=time))
-            _replace(seat, record, changed)
-        if record.state in UNSETTLED and not taken:
-            _log_absent(record, is_sent_again=is_sent_again)
-        return bool(is_sent_again)
-
-    def _resolve_answer(self, request: int, offer: int, *, taken: bool) -> bool:
-        with self._open_for_change() as (seat, time), seat.work.transaction():
-            work = seat.work
-            effects = [work.effect(key) for key in answer_keys(request, offer)]
-            records = [AnswerRecord.from_effect(effect) for effect in effects if effect is not None]
-            record, changes = manual_answer(records, offer, taken=taken)
-            changed = attrs.evolve(record, at=time, **changes)
-            is_sent_again = taken or (record.state in UNSETTLED and redeliver_answer(work, changed, at=time))
-            _replace(seat, record, changed)
-        if record.state in UNSETTLED and not taken:
-            log_absent(record, is_sent_again=is_sent_again)
-        return is_sent_again
+        if offer is None:
+            return decide_offer(self._open_for_change, on_wait, request, revision, taken=taken)
+        return decide_answer(self._open_for_change, on_wait, request, offer, taken=taken)
 
     def acknowledge_gaps(self) -> int:
         """Acknowledge all gaps, like `Bot.acknowledge_gaps`, and return their number.
@@ -224,7 +199,8 @@ class BotFile:
             seat = cast("BotStore", store).join(binding, handlers=(), version="", lease=_LEASE_SECONDS)
             try:
                 state = seat.state()
-                yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time_at(now())
+                # The time of the last scan, which is over for each replica. The clocks of this machine may be off.
+                yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time
             finally:
                 seat.leave()
         finally:
@@ -241,34 +217,6 @@ class BotFile:
             return chosen[0]
         names = ", ".join(repr(feed.binding.feed) for feed in rows) or "none at all"
         raise ConfigurationError(f"the name of a bot is needed: pass name=; the file has {names}")
-
-
-def _replace(seat: Seat, before: OfferRecord | AnswerRecord, after: OfferRecord | AnswerRecord) -> None:
-    """Write what a person decided.
-
-    Raises:
-        ValidationError: A replica is sending it; or it counts as not taken, and may still arrive.
-        ConflictError: Another process has changed it meanwhile.
-    """
-    if before.state in UNSETTLED:
-        # One that was being sent when its process ended is adopted, and only looked for: it counts as in doubt.
-        adoption = seat.adopt()
-        if before.state == "sending" and before.key not in [effect.key for effect in adoption.effects]:
-            raise ValidationError(f"{before} is being sent: wait for its result", field="request")
-        if after.state == "intent":
-            # A replica that adopts it counts it as in doubt at once, and waits.
-            check_arrived(before, before.in_doubt_since + adoption.wait - after.at)
-    if not seat.work.put_effect(after.to_effect(), expected_state=before.state):
-        raise ConflictError(f"{before} has changed meanwhile: nothing was written; look at it again")
-
-
-def _log_absent(record: OfferRecord, *, is_sent_again: bool | None) -> None:
-    text, fields = "%s is no longer in doubt: %s", {"request": record.request}
-    if is_sent_again:
-        then = f"it was not taken, and the handler {record.handler!r} sends it again, if the bot still has it"
-        _logger.warning(text, record, then, extra=fields)
-    else:
-        _logger.error(text, record, describe_unsent(record, is_final=is_sent_again is False), extra=fields)
 
 
 def _gaps(feed: Snapshot) -> dict[int, Gap]:

@@ -17,7 +17,7 @@ from freight_exchange.platform.clock import Reading, SystemClock
 if TYPE_CHECKING:
     from freight_exchange.store.snapshot import Snapshot
 
-__all__ = ["covered_until", "explain_handling", "moment", "now", "request_state"]
+__all__ = ["covered_until", "explain_handling", "moment", "request_state"]
 
 
 def request_state(feed: Snapshot) -> State | None:
@@ -39,26 +39,37 @@ def explain_handling(index: int, feed: Snapshot, offer_feed: Snapshot | None) ->
     Raises:
         ConfigurationError: No feed has a state yet.
     """
-    reading, state, offer_state = now(), request_state(feed), _offer_state(offer_feed)
+    state, offer_state = request_state(feed), _offer_state(offer_feed)
     tracked, events = feed.history(index)
     if offer_feed is not None and offer_state is not None and tracked is None:
         own, own_events = offer_feed.history(index)
         if own is not None or state is None or not state.is_primed:
-            time = offer_state.watermark.time_at(reading)
-            return explain_request(index, own, own_events, time=time, wall=reading.wall)
+            time, wall = _clocks(offer_state)
+            return explain_request(index, own, own_events, time=time, wall=wall)
     if state is None:
         raise ConfigurationError("the file has no complete scan yet: let the bot finish its first one")
-    time = state.watermark.time_at(reading)
-    return explain(index, tracked, events, state=state, time=time, wall=reading.wall, where=None)
+    time, wall = _clocks(state)
+    return explain(index, tracked, events, state=state, time=time, wall=wall, where=None)
 
 
 def moment(state: State | OfferFeedState, time: float) -> datetime:
     """Return a time on the feed's clock as UTC."""
-    reading = now()
-    return datetime.fromtimestamp(reading.wall - (state.watermark.time_at(reading) - time), UTC)
+    present, wall = _clocks(state)
+    return datetime.fromtimestamp(wall - (present - time), UTC)
 
 
-def now() -> Reading:
+def _clocks(state: State | OfferFeedState) -> tuple[float, float]:
+    """Return the feed's clock and the wall clock at one moment.
+
+    That is now on the machine that scans. On another one, whose clocks may be off, it is the last scan.
+    """
+    watermark, reading = state.watermark, _read()
+    if reading.boot_id and reading.boot_id == watermark.reading.boot_id:
+        return watermark.time_at(reading), reading.wall
+    return watermark.time, watermark.reading.wall
+
+
+def _read() -> Reading:
     """Return a reading of the machine's clocks, outside of an event loop."""
 
     async def read() -> Reading:

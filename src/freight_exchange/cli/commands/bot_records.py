@@ -15,7 +15,7 @@ from freight_exchange.cli.render.csv_rows import csv_columns
 from freight_exchange.cli.render.listing import print_records
 from freight_exchange.cli.render.record import print_result
 from freight_exchange.cli.render.table import Column
-from freight_exchange.cli.terminal import confirm, require_confirmation
+from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import ValidationError
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ def doubts_resolve(
     """Record whether the service took an offer in doubt.
 
     It is your offer on REQUEST or, with --offer, your approval or decline of another's offer there. Check the service's
-    website first: what was not taken may be sent again.
+    website first: what was not taken may be sent again. In a database, --not-taken waits for 20 seconds if it may still
+    arrive.
 
     \b
     Examples:
@@ -157,7 +158,9 @@ def doubts_resolve(
     )
     confirm(f"{subject} is {'' if taken else 'not '}there, and {effect}?", yes=yes, action="changed")
     try:
-        is_certain = BotFile(store, name=name).resolve(request, taken=taken, revision=revision, offer=offer)
+        is_certain = BotFile(store, name=name).resolve(
+            request, taken=taken, revision=revision, offer=offer, on_wait=warn
+        )
     except ValidationError as error:
         # The options are valid, so there is no such doubt.
         raise _NoRecordError(str(error)) from error

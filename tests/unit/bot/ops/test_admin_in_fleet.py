@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import attrs
 import pytest
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
-from tests.unit.store.rows import BINDING
+from tests.unit.store.postgres.replicas import enqueue, join
 
 from freight_exchange import StoreError, ValidationError
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.offers.record import OfferRecord
+from freight_exchange.bot.ops import decisions
 from freight_exchange.bot.ops.admin import BotFile
+from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.watermark import Watermark
+from freight_exchange.platform.clock import Reading
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.work import PostgresWork
@@ -22,6 +27,9 @@ from freight_exchange.store.work import Effect
 
 OFFER = OfferRecord(request=1, state="sending", handler="quote", amount=Decimal(100), currency=1)
 ANSWER = AnswerRecord(request=1, offer=7, state="sending", approved=True, handler="award", event=1)
+
+TIME = 9000.0
+"""Time of the last scan, on the feed's clock."""
 
 Record = OfferRecord | AnswerRecord
 
@@ -39,18 +47,30 @@ def record(request: pytest.FixtureRequest) -> Record:
     return request.param  # type: ignore[no-any-return]  # one of the two
 
 
-def join(store: PostgresStore) -> PostgresSeat:
-    return store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that commands wait; they do not pass."""
+    waited = list[float]()
+    monkeypatch.setattr(decisions, "sleep", waited.append)
+    return waited
 
 
 def resolve(record: Record, *, taken: bool = False) -> None:
     BotFile(database_url()).resolve(1, taken=taken, offer=record.offer if isinstance(record, AnswerRecord) else None)
 
 
-def state(seat: PostgresSeat, record: Record) -> str:
-    effect = seat.work.effect(record.key)
-    assert effect is not None
-    return effect.state
+def stored_state(record: Record) -> str:
+    ((state,),) = execute("SELECT state FROM freight_exchange.effect WHERE key = %s", record.key)
+    return str(state)
+
+
+def scanned_elsewhere(hours: int) -> datetime:
+    """Commit a scan of another machine, whose clock is ahead by so many hours, and return when that was."""
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
+    reading = Reading(run="theirs", loop=1.0, boot_id="their machine", boot=1.0, wall=at.timestamp())
+    state = State(watermark=Watermark(TIME, reading), stage="primed", allowance=60.0)
+    execute("UPDATE freight_exchange.binding SET state = %s", state.dump())
+    return at
 
 
 @pytest.mark.parametrize("taken", [True, False])
@@ -59,40 +79,102 @@ def test_what_a_replica_is_sending_is_not_in_doubt(seat: PostgresSeat, record: R
     seat.work.put_effect(record.to_effect(), expected_state=None)
     with pytest.raises(ValidationError, match="is being sent: wait for its result"):
         resolve(record, taken=taken)
-    assert state(seat, record) == "sending"
+    assert stored_state(record) == "sending"
     assert execute("SELECT count(*) FROM freight_exchange.replica WHERE NOT has_left") == [(1,)]
 
 
-def test_what_an_ended_replica_was_sending_is_resolved(seat: PostgresSeat, record: Record) -> None:
-    """As not taken only once it cannot arrive any more."""
+def test_what_an_ended_replica_was_sending_counts_as_not_taken_once_it_cannot_arrive(
+    seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replica may look for it meanwhile."""
     seat.work.put_effect(record.to_effect(), expected_state=None)
     seat.leave()
-    with pytest.raises(ValidationError, match="may still arrive for 20 s: look at the service's own pages after that"):
-        resolve(record)
-    execute("UPDATE freight_exchange.effect SET at = -30")
+    other, waits = PostgresStore(database_url()), list[float]()
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        replica = join(other)
+        assert [effect.key for effect in replica.adopt().effects] == [record.key]
+        adopted = attrs.evolve(record, state="unknown", unknown_since=record.at, at=1.0)
+        assert replica.work.put_effect(adopted.to_effect(), expected_state="sending")
+
+    monkeypatch.setattr(decisions, "sleep", wait)
     resolve(record)
-    store = PostgresStore(database_url())
-    assert state(join(store), record) == "intent"
-    store.close()
+    other.close()
+    assert waits == [pytest.approx(20.2)]
+    assert stored_state(record) == "intent"
 
 
-def test_what_another_replica_has_adopted_is_resolved(seat: PostgresSeat, record: Record) -> None:
-    """It is in doubt at once, and may still arrive for as long."""
+def test_what_a_replica_has_just_adopted_is_waited_for_by_any_clock_of_the_command(
+    seat: PostgresSeat, record: Record, waits: list[float]
+) -> None:
+    scanned_elsewhere(hours=-2)
+    adopted = attrs.evolve(record, state="unknown", unknown_since=TIME)
+    seat.work.put_effect(adopted.to_effect(), expected_state=None)
+    resolve(record)
+    assert waits == [pytest.approx(20.2)]
+    assert stored_state(record) == "intent"
+
+
+def test_what_a_replica_has_checked_cannot_arrive_any_more(
+    seat: PostgresSeat, record: Record, waits: list[float]
+) -> None:
+    """It began to check after a wait of its own."""
+    checked = attrs.evolve(record, state="unknown", checks=1)
+    seat.work.put_effect(checked.to_effect(), expected_state=None)
+    resolve(record)
+    assert (waits, stored_state(record)) == ([], "intent")
+
+
+@pytest.mark.parametrize("changes", [{"state": "rejected"}, {"state": "unknown", "unknown_since": 5.0}])
+def test_change_during_the_wait_is_kept(
+    seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, Any]
+) -> None:
+    """The reply was recorded after all; or a second send is in doubt, which may arrive for longer."""
     adopted = attrs.evolve(record, state="unknown", unknown_since=0.0)
     seat.work.put_effect(adopted.to_effect(), expected_state=None)
-    with pytest.raises(ValidationError, match="may still arrive for 20 s"):
+
+    def wait(seconds: float) -> None:
+        later = attrs.evolve(adopted, **changes)
+        assert seat.work.put_effect(later.to_effect(), expected_state="unknown")
+
+    monkeypatch.setattr(decisions, "sleep", wait)
+    with pytest.raises(StoreError, match="has changed meanwhile: nothing was written"):
         resolve(record)
-    assert state(seat, record) == "unknown"
-    long_ago = attrs.evolve(adopted, unknown_since=-30.0)
-    assert seat.work.put_effect(long_ago.to_effect(), expected_state="unknown")
-    resolve(record)
-    assert state(seat, record) == "intent"
+    assert stored_state(record) == changes["state"]
+
+
+def test_what_is_taken_is_not_waited_for(seat: PostgresSeat, record: Record, waits: list[float]) -> None:
+    seat.work.put_effect(record.to_effect(), expected_state=None)
+    seat.leave()
+    resolve(record, taken=True)
+    assert (waits, stored_state(record)) == ([], "confirmed")
+
+
+@pytest.mark.parametrize("hours", [-2, 3])
+def test_replayed_delivery_is_due_by_any_clock_of_the_command(seat: PostgresSeat, hours: int) -> None:
+    enqueue(seat, 1)
+    scanned_elsewhere(hours)
+    (claimed,) = seat.work.claim(now=TIME, limit=1)
+    seat.work.settle(claimed.event, "quote", state="dead", at=TIME)
+    assert BotFile(database_url()).replay(claimed.event, "quote")
+    assert [one.event for one in seat.work.claim(now=TIME, limit=1)] == [claimed.event]
+
+
+def test_moments_are_those_of_the_clock_of_the_replica_that_scans(seat: PostgresSeat) -> None:
+    scanned_at = scanned_elsewhere(hours=3)
+    doubtful = attrs.evolve(OFFER, state="unknown", unknown_since=TIME - 60)
+    seat.work.put_effect(doubtful.to_effect(), expected_state=None)
+    file = BotFile(database_url())
+    assert file.status().covered_until == scanned_at
+    assert [doubt.since for doubt in file.doubts()] == [scanned_at - timedelta(minutes=1)]
+    assert f"updates before {scanned_at:%Y-%m-%d %H:%M:%S} UTC" in file.explain(1).explanation.sentence
 
 
 def test_change_by_a_replica_at_the_same_time_is_kept(
     seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doubtful, confirmed = (attrs.evolve(record, state=word, at=-30.0).to_effect() for word in ("unknown", "confirmed"))
+    doubtful, confirmed = (attrs.evolve(record, state=word, checks=1).to_effect() for word in ("unknown", "confirmed"))
     seat.work.put_effect(doubtful, expected_state=None)
     put: Any = PostgresWork.put_effect
 
@@ -104,4 +186,4 @@ def test_change_by_a_replica_at_the_same_time_is_kept(
     monkeypatch.setattr(PostgresWork, "put_effect", overtaken)
     with pytest.raises(StoreError, match="has changed meanwhile: nothing was written"):
         resolve(record)
-    assert state(seat, record) == "confirmed"
+    assert stored_state(record) == "confirmed"
