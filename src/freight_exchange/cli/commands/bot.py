@@ -183,6 +183,9 @@ def status(store: str, name: str | None, as_json: bool) -> None:
         print_json(fields | {"gaps": to_json(report.gaps)})
         return
     covered = "nothing yet" if report.covered_until is None else f"{report.covered_until:%Y-%m-%d %H:%M:%S} UTC"
+    unheld = "no process: the bot is not running"
+    if report.replicas:
+        unheld = "no replica: none of them scans at the moment, and one takes over soon"
     offers, answers = report.offers, report.answers
     in_doubt = offers["sending"] + offers["unknown"]
     unanswered = answers["sending"] + answers["unknown"]
@@ -191,7 +194,7 @@ def status(store: str, name: str | None, as_json: bool) -> None:
             ("bot", report.name),
             ("service", report.base_url),
             ("account", report.account),
-            ("held by", report.holder or "no process: the bot is not running"),
+            ("held by", report.holder or unheld),
             ("replicas", ", ".join(report.replicas) or None),
             (
                 "restored",

@@ -61,7 +61,10 @@ def test_records_are_read_and_changed_beside_the_replica(fleet: Shell) -> None:
     (report,) = fleet("bot", "status", "--json").objects
     assert (len(report["replicas"]), report["is_restored"], len(report["gaps"])) == (1, False, 1)
     execute("UPDATE freight_exchange.binding SET is_restored = true")
-    assert "restored       the database has lost commits" in fleet("bot", "status").out
+    execute("UPDATE freight_exchange.binding SET term_replica = NULL")
+    text = fleet("bot", "status").out
+    assert "restored       the database has lost commits" in text
+    assert "held by        no replica: none of them scans at the moment" in text
     (letter,) = fleet("bot", "dead", "list", "--json").objects
     assert fleet("bot", "dead", "replay", str(letter["event"]), "tell", "--yes").out.startswith(
         "The bot delivers 1 dead letter again"
