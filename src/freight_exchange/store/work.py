@@ -130,15 +130,17 @@ class Work(Protocol):
         """
         ...
 
-    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
-        """Return how many ready deliveries are due, and the due time of the first.
+    def count_overdue(
+        self, *, now: float, limit: int = NO_LIMIT, handlers: Collection[str] | None = None
+    ) -> tuple[int, float | None]:
+        """Return how many ready deliveries are due, but no more than `limit`, and the due time of the first.
 
         A delivery behind an earlier one of its handler and request that is not due does not count.
         """
         ...
 
-    def count_ready_by_handler(self) -> Mapping[str, int]:
-        """Count the ready deliveries of each handler that has any, due or not."""
+    def count_ready_by_handler(self, *, limit: int = NO_LIMIT) -> Mapping[str, int]:
+        """Count the ready deliveries of each handler among the first `limit` ones, by due time."""
         ...
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:

@@ -10,7 +10,7 @@ from typing import Literal
 import attrs
 
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet, StoredEvent, TrackedRequest
-from freight_exchange.store.work import Delivery, DeliveryState, Effect
+from freight_exchange.store.work import NO_LIMIT, Delivery, DeliveryState, Effect
 
 
 @attrs.define(kw_only=True)
@@ -193,13 +193,16 @@ class ReferenceFeed:
         due = self._due(float("inf"), handlers)
         return min((one.not_before for one in due if self._is_claimable(one)), default=None)
 
-    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
+    def count_overdue(
+        self, *, now: float, limit: int = NO_LIMIT, handlers: Collection[str] | None = None
+    ) -> tuple[int, float | None]:
         due = self._due(now, handlers)
         times = [one.not_before for one in due if all(other.not_before <= now for other in self._earlier(one))]
-        return len(times), min(times, default=None)
+        return min(len(times), limit), min(times, default=None)
 
-    def count_ready_by_handler(self) -> Mapping[str, int]:
-        names = [one.handler for one in self.deliveries(state="ready")]
+    def count_ready_by_handler(self, *, limit: int = NO_LIMIT) -> Mapping[str, int]:
+        ready = sorted(self.deliveries(state="ready"), key=lambda one: one.not_before)
+        names = [one.handler for one in ready[:limit]]
         return {name: names.count(name) for name in names}
 
     def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:

@@ -101,7 +101,7 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
         "absent": [absent(feed, scan, after) for scan in range(4) for after in (float("-inf"), 5.0, 70.0)],
         "deliveries": {state: list(feed.deliveries(state=state)) for state in get_args(DeliveryState)},
         "next due": feed.next_due(),
-        "overdue": [feed.count_overdue(now=now) for now in (0.0, 5.0, 70.0)],
+        "overdue": [feed.count_overdue(now=now, limit=limit) for now in (0.0, 5.0, 70.0) for limit in (2, 99)],
         "handler a": [
             feed.next_due(handlers={"a"}),
             *(feed.count_overdue(now=now, handlers={"a"}) for now in (5.0, 70.0)),

@@ -176,6 +176,7 @@ class TestClaim:
         late, *_ = added(feed, 3, 3)
         feed.enqueue({late: ["log"], late + 1: ["log"]}, at=30.0)
         assert feed.count_ready_by_handler() == {"gone": 2, "quote": 1, "log": 2}
+        assert feed.count_ready_by_handler(limit=3) == {"gone": 2, "quote": 1}
         names = {"log", "quote"}
         assert feed.next_due(handlers=names) == 20.0
         assert feed.count_overdue(now=50.0, handlers=names) == (3, 20.0)
@@ -199,6 +200,7 @@ class TestCountOverdue:
         first, second, third = enqueued(feed, 1, 2, 2)
         assert feed.count_overdue(now=19.0) == (0, None)
         assert feed.count_overdue(now=20.0) == (3, 20.0)
+        assert feed.count_overdue(now=20.0, limit=2) == (2, 20.0)
         assert claimed(feed, now=50.0) == [(first, "quote"), (second, "quote")]
         assert feed.count_overdue(now=50.0) == (1, 20.0), "it waits for the claimed one before it"
         feed.settle(first, "quote", state="ready", not_before=60.0, at=51.0)

@@ -32,7 +32,10 @@ _logger = logging.getLogger("freight_exchange.bot")
 _SUSPECT_INTERVAL: Final = 1.0
 _COUNT_INTERVAL: Final = 1.0
 _COUNT_SHARE: Final = 0.05
-"""Share of the time that counts may take: the cost of one grows with the queue."""
+"""Share of the time that counts may take."""
+_COUNTED: Final = 10_000
+"""Waiting deliveries after which a count ends: that of a million would keep a database for longer than a reply may
+take, and with it the replica that waits."""
 _MAX_SLEEP: Final = 60.0
 """While the machine is suspended, the loop's clock stands still and the feed's does not."""
 _MIN_SLEEP: Final = 0.001
@@ -49,11 +52,12 @@ class Dispatcher:
         tasks: Runs the handlers.
         stopping: Set when no more deliveries may be claimed.
         concurrency: Limit of deliveries in flight.
-        counts: Returns whether this process counts what waits. The replica that scans does, for all: a count reads the
-            whole queue.
+        counts: Returns whether this process counts what waits. The replica that scans does, for all: a count reads much
+            of the queue.
 
     Attributes:
-        waiting: Deliveries that were due and not in flight, at the last count; 0 in a process that does not count.
+        waiting: Deliveries that were due and not in flight, at the last count, which ends at 10,000; 0 in a process
+            that does not count.
     """
 
     def __init__(
@@ -114,7 +118,7 @@ class Dispatcher:
                 settle(store, delivery, decision, now=now)
 
         await self._unit_of_work.write("recover", return_claimed)
-        ready = await self._unit_of_work.read(lambda store: store.count_ready_by_handler())
+        ready = await self._unit_of_work.read(lambda store: store.count_ready_by_handler(limit=_COUNTED))
         if orphans := {handler: count for handler, count in ready.items() if handler not in self._handlers}:
             _logger.error(
                 "%d deliveries wait for handlers that this bot does not have: %s; they are kept",
@@ -161,7 +165,7 @@ class Dispatcher:
     async def _count_waiting(self) -> None:
         now, began = self._unit_of_work.time(), anyio.current_time()
         self.waiting, self._waiting_since = await self._unit_of_work.read(
-            lambda store: store.count_overdue(now=now, handlers=self._handlers)
+            lambda store: store.count_overdue(now=now, limit=_COUNTED, handlers=self._handlers)
         )
         ended = anyio.current_time()
         self._count_at = ended + max(_COUNT_INTERVAL, (ended - began) / _COUNT_SHARE)

@@ -90,7 +90,7 @@ class _BotMetrics:
             # What all replicas share has one series, from the one that scans.
             return
         yield _gauge("cover_age_seconds", "Age of the watermark.", age.total_seconds())
-        yield _gauge("waiting", "Deliveries that are due and at no handler yet.", status.waiting)
+        yield _gauge("waiting", "Deliveries that are due and at no handler yet, up to 10,000.", status.waiting)
         yield _gauge("waited_seconds", "Time that the oldest of them has been due.", status.waited.total_seconds())
         if feed is not None:
             yield _gauge("unacknowledged", "Events that are not yet deliveries.", feed.unacknowledged)

@@ -35,8 +35,8 @@ class BotStatus(Serializable):
         feed: Status of the feed; `None` before its first scan.
         offer_feed: Status of the feed of offers; `None` before its first scan, and without a handler of offers.
         in_flight: Deliveries at their handlers.
-        waiting: Deliveries that are due and not in flight, counted within the last minute; 0 once the bot has stopped,
-            and while another replica scans.
+        waiting: Deliveries that are due and not in flight, counted within the last minute, up to 10,000; 0 once the bot
+            has stopped, and while another replica scans.
         waited: Time since the oldest of them became due; 0 with `waiting`.
         handled: Deliveries that ended since the process began. Merged updates count each.
         retried: Failures that are tried again.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import work_sql
 from freight_exchange.store.rows import read_delivery, read_effect
-from freight_exchange.store.work import Delivery, DeliveryState, Effect
+from freight_exchange.store.work import NO_LIMIT, Delivery, DeliveryState, Effect
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -79,12 +79,15 @@ class PostgresWork:
         row = self._read().row(work_sql.NEXT_DUE, self._values(handlers=_array(handlers)))
         return None if row is None else float(row[0])
 
-    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
-        count, since = self._read().row(work_sql.COUNT_OVERDUE, self._values(now=now, handlers=_array(handlers)))
+    def count_overdue(
+        self, *, now: float, limit: int = NO_LIMIT, handlers: Collection[str] | None = None
+    ) -> tuple[int, float | None]:
+        values = self._values(now=now, limit=limit, handlers=_array(handlers))
+        count, since = self._read().row(work_sql.COUNT_OVERDUE, values)
         return count, since
 
-    def count_ready_by_handler(self) -> Mapping[str, int]:
-        return dict(self._read().rows(work_sql.COUNT_READY, self._values()))
+    def count_ready_by_handler(self, *, limit: int = NO_LIMIT) -> Mapping[str, int]:
+        return dict(self._read().rows(work_sql.COUNT_READY, self._values(limit=limit)))
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         query = work_sql.IN_STATE if index is None else work_sql.OF_REQUEST

@@ -85,20 +85,28 @@ NEXT_DUE: Final = f"""
     WHERE binding = %(binding)s AND state = 'ready' AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}
     ORDER BY not_before LIMIT 1
 """
+# `+ 0` keeps each search from the index of due times, which has all that are postponed.
 COUNT_OVERDUE: Final = f"""
-    SELECT count(*), min(not_before) FROM freight_exchange.delivery
-    WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s AND {_HANDLER.format(table="delivery")}
-        AND NOT EXISTS (
-            SELECT FROM freight_exchange.delivery AS earlier
-            WHERE earlier.binding = delivery.binding AND earlier."index" = delivery."index"
-                AND earlier.handler = delivery.handler AND earlier.event < delivery.event AND earlier.state = 'ready'
-                AND earlier.not_before > %(now)s
-            OFFSET 0
-        )
+    SELECT count(*), min(not_before) FROM (
+        SELECT not_before FROM freight_exchange.delivery
+        WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s
+            AND {_HANDLER.format(table="delivery")}
+            AND NOT EXISTS (
+                SELECT FROM freight_exchange.delivery AS earlier
+                WHERE earlier.binding = delivery.binding AND earlier."index" = delivery."index"
+                    AND earlier.handler = delivery.handler AND earlier.event < delivery.event
+                    AND earlier.state = 'ready' AND earlier.not_before + 0 > %(now)s
+                OFFSET 0
+            )
+        ORDER BY not_before LIMIT %(limit)s
+    ) AS overdue
 """
 COUNT_READY: Final = """
-    SELECT handler, count(*) FROM freight_exchange.delivery
-    WHERE binding = %(binding)s AND state = 'ready' GROUP BY handler
+    SELECT handler, count(*) FROM (
+        SELECT handler FROM freight_exchange.delivery
+        WHERE binding = %(binding)s AND state = 'ready' ORDER BY not_before LIMIT %(limit)s
+    ) AS ready
+    GROUP BY handler
 """
 SETTLE: Final = """
     UPDATE freight_exchange.delivery SET state = %(state)s, not_before = %(not_before)s,

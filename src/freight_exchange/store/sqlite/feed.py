@@ -14,6 +14,7 @@ from freight_exchange.store.protocol import Commit, ReadSet
 from freight_exchange.store.sqlite import effect_sql, feed_sql, work_sql
 from freight_exchange.store.sqlite.connection import transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
+from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import AbsenceQuery, NewEvent, StoredEvent, TrackedRequest
@@ -124,13 +125,15 @@ class SQLiteFeed:
         with self._read() as connection:
             return work_sql.next_due(connection, self._feed, handlers)
 
-    def count_overdue(self, *, now: float, handlers: Collection[str] | None = None) -> tuple[int, float | None]:
+    def count_overdue(
+        self, *, now: float, limit: int = NO_LIMIT, handlers: Collection[str] | None = None
+    ) -> tuple[int, float | None]:
         with self._read() as connection:
-            return work_sql.count_overdue(connection, self._feed, now, handlers)
+            return work_sql.count_overdue(connection, self._feed, now, limit, handlers)
 
-    def count_ready_by_handler(self) -> Mapping[str, int]:
+    def count_ready_by_handler(self, *, limit: int = NO_LIMIT) -> Mapping[str, int]:
         with self._read() as connection:
-            return work_sql.count_ready_by_handler(connection, self._feed)
+            return work_sql.count_ready_by_handler(connection, self._feed, limit)
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:
         with self._read() as connection:

@@ -88,13 +88,19 @@ _COUNT_OVERDUE: Final = """
         WHERE feed = :feed AND state = 'ready' AND not_before > :now AND "index" IS NOT NULL
         GROUP BY "index", handler
     )
-    SELECT count(*), min(delivery.not_before) FROM delivery INDEXED BY delivery_due
-    LEFT JOIN postponed ON postponed."index" = delivery."index" AND postponed.handler = delivery.handler
-    WHERE delivery.feed = :feed AND delivery.state = 'ready' AND delivery.not_before <= :now {handler_filter}
-        AND (postponed.event IS NULL OR postponed.event > delivery.event)
+    SELECT count(*), min(not_before) FROM (
+        SELECT delivery.not_before FROM delivery INDEXED BY delivery_due
+        LEFT JOIN postponed ON postponed."index" = delivery."index" AND postponed.handler = delivery.handler
+        WHERE delivery.feed = :feed AND delivery.state = 'ready' AND delivery.not_before <= :now {handler_filter}
+            AND (postponed.event IS NULL OR postponed.event > delivery.event)
+        ORDER BY delivery.not_before LIMIT :limit
+    )
 """
-_COUNT_READY: Final = f"""
-    SELECT handler, count(*) FROM delivery {_INDEX_OF["ready"]} WHERE feed = ? AND state = 'ready' GROUP BY handler
+_COUNT_READY: Final = """
+    SELECT handler, count(*) FROM (
+        SELECT handler FROM delivery INDEXED BY delivery_due
+        WHERE feed = ? AND state = 'ready' ORDER BY not_before LIMIT ?
+    ) GROUP BY handler
 """
 _CLAIM: Final = """
     UPDATE delivery SET state = 'claimed', attempts = attempts + 1 WHERE feed = ? AND event = ? AND handler = ?
@@ -219,20 +225,20 @@ def next_due(connection: sqlite3.Connection, feed: int, handlers: Collection[str
 
 
 def count_overdue(
-    connection: sqlite3.Connection, feed: int, now: float, handlers: Collection[str] | None
+    connection: sqlite3.Connection, feed: int, now: float, limit: int, handlers: Collection[str] | None
 ) -> tuple[int, float | None]:
     """Count the due deliveries, and read the due time of the first."""
     condition, parameters = _handler_filter(handlers)
-    values = {"feed": feed, "now": now, **parameters}
+    values = {"feed": feed, "now": now, "limit": limit, **parameters}
     if connection.execute(_ANY_DUE.format(handler_filter=condition), values).fetchone() is None:
         return 0, None
     count, since = connection.execute(_COUNT_OVERDUE.format(handler_filter=condition), values).fetchone()
     return count, since
 
 
-def count_ready_by_handler(connection: sqlite3.Connection, feed: int) -> dict[str, int]:
-    """Count the ready deliveries of each handler."""
-    return dict(connection.execute(_COUNT_READY, (feed,)))
+def count_ready_by_handler(connection: sqlite3.Connection, feed: int, limit: int) -> dict[str, int]:
+    """Count the first ready deliveries by handler."""
+    return dict(connection.execute(_COUNT_READY, (feed, limit)))
 
 
 def _handler_filter(handlers: Collection[str] | None) -> tuple[str, Mapping[str, str | None]]:

@@ -12,6 +12,7 @@ from tests.unit.store.rows import BINDING, event, put
 
 from freight_exchange.store.postgres import work_sql
 from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.work import NO_LIMIT
 
 REQUESTS = 1000
 HANDLERS = [None, ["quote"], ["log", "quote"]]
@@ -33,11 +34,11 @@ def enqueue(seat: PostgresSeat, key: str, indexes: range) -> None:
     term.release()
 
 
-def pages(query: str, seat: PostgresSeat, handlers: list[str] | None) -> int:
+def pages(query: str, seat: PostgresSeat, handlers: list[str] | None, *, limit: int = 10) -> int:
     """Count the pages that a statement reads, and undo it."""
     values = {
         "binding": seat.replica.binding_id, "replica": seat.replica.id, "relation": seat.replica.relation, "now": 2.0,
-        "limit": 10, "handlers": handlers,
+        "limit": limit, "handlers": handlers,
     }  # fmt: skip
     with psycopg.connect(database_url()) as connection:
 
@@ -59,8 +60,10 @@ def test_claim_reads_few_rows_of_a_long_queue(seat: PostgresSeat, handlers: list
         enqueue(seat, key, range(REQUESTS))
     assert pages(work_sql.CLAIM, seat, handlers) < REQUESTS
     assert pages(work_sql.NEXT_DUE, seat, handlers) < REQUESTS
+    assert pages(work_sql.COUNT_READY, seat, handlers) < REQUESTS / 10
+    assert pages(work_sql.COUNT_OVERDUE, seat, handlers) < REQUESTS
     # A few for each delivery, and not some for each pair of them.
-    assert pages(work_sql.COUNT_OVERDUE, seat, handlers) < 10 * 2 * REQUESTS
+    assert pages(work_sql.COUNT_OVERDUE, seat, handlers, limit=NO_LIMIT) < 10 * 2 * REQUESTS
 
 
 @pytest.mark.parametrize("handlers", HANDLERS)
