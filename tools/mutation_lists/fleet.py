@@ -247,6 +247,27 @@ MUTATIONS: Final = (
         f"{_CONNECTION}::TestConnectionCutWhileIdle",
     ),
     one(
+        "database: a statement runs on after it was given up",
+        "store/postgres/connection.py",
+        """{**_DEFAULTS, "statement_timeout": f"{(self._patience + _MARGIN) * 1000:.0f}"}""",
+        """{**_DEFAULTS, "statement_timeout": "0"}""",
+        _CONNECTION,
+    ),
+    one(
+        "database: a reply that comes in parts counts as late",
+        "store/postgres/connection.py",
+        "until = now + connection.patience",
+        "pass",
+        _CONNECTION,
+    ),
+    one(
+        "database: a count of waiting deliveries has no end",
+        "store/postgres/work_sql.py",
+        "ORDER BY not_before LIMIT %(limit)s\n    ) AS overdue",
+        ") AS overdue",
+        "tests/unit/store/postgres/test_claim_costs.py",
+    ),
+    one(
         "database: a statement waits for a lock after it was given up",
         "store/postgres/connection.py",
         '    "lock_timeout": "5000",\n',

@@ -25,6 +25,8 @@ _ENCODING: Final = "UTF8"
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
+_MARGIN: Final = 2.0
+"""Seconds after that at which the server ends the statement, which would run on for a reply that nothing reads."""
 _IDLE: Final = 1.0
 """Seconds after which a connection may have been cut since its last use."""
 _KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 30}
@@ -35,9 +37,8 @@ _DEFAULTS: Final = {
     "default_transaction_isolation": _ISOLATION,
     # Between two scans a connection is idle. Older servers lack some of these limits.
     "idle_session_timeout": "0",
-    # Each wait for a reply is limited here. A statement that waits for a lock stays in the server when it is given up.
+    # A statement that waits for a lock stays in the server when its connection is cut.
     "lock_timeout": "5000",
-    "statement_timeout": "0",
     "transaction_timeout": "0",
     # Values would be written or read in another form: bytes with doubled backslashes, times without their last digits.
     "standard_conforming_strings": "on",
@@ -65,14 +66,16 @@ class DatabaseConnection:
 
     Args:
         address: The database, as a connection string of libpq.
+        patience: Seconds to wait for a reply; default 10, for the short statements of a replica.
 
     Attributes:
         address: Description of it for messages, without the password.
         count: Number of connections that were opened so far.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, patience: float | None = None) -> None:
         self._conninfo = address
+        self._patience = _REPLY_TIMEOUT if patience is None else patience
         self.address: Final = describe_address(address)
         self._keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in (_parts(address) or ())}
         self._connection: _Connection | None = None
@@ -197,7 +200,7 @@ class DatabaseConnection:
     def _connect(self) -> _Connection | StoreError:
         """Return a new connection, or the error. That of the library holds the password, so nothing leads to it."""
         try:
-            return _Connection.connect(
+            opened = _Connection.connect(
                 self._conninfo,
                 autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT,
@@ -207,6 +210,8 @@ class DatabaseConnection:
             )
         except psycopg.Error as error:
             return connect_error(error, self.address)
+        opened.patience = self._patience
+        return opened
 
     def _check_server(self, connection: _Connection) -> None:
         major = connection.info.server_version // 10_000
@@ -221,28 +226,35 @@ class DatabaseConnection:
             )
 
     def _set_defaults(self, connection: _Connection) -> None:
+        defaults = {**_DEFAULTS, "statement_timeout": f"{(self._patience + _MARGIN) * 1000:.0f}"}
         with translate_errors(self.address):
-            for name, setting in connection.execute(_READ_DEFAULTS, [[*_DEFAULTS]]).fetchall():
-                if setting != _DEFAULTS[name]:
-                    statement = f"SET {name} = '{_DEFAULTS[name]}'"
+            for name, setting in connection.execute(_READ_DEFAULTS, [[*defaults]]).fetchall():
+                if setting != defaults[name]:
+                    statement = f"SET {name} = '{defaults[name]}'"
                     connection.execute(statement)  # pyright: ignore[reportArgumentType, reportCallIssue]  # constants
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection on which no wait is longer than the time-out of replies."""
+    """A connection on which no wait for a part of a reply is longer than its patience in seconds."""
+
+    patience = _REPLY_TIMEOUT
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        return super().wait(_limited(gen, self, time.monotonic() + _REPLY_TIMEOUT), *args, **options)
+        return super().wait(_limited(gen, self), *args, **options)
 
 
-def _limited(gen: Generator[Any, Any, Any], connection: _Connection, until: float) -> Generator[Any, Any, Any]:
+def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generator[Any, Any, Any]:
+    until = time.monotonic() + connection.patience
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
-            if not ready and time.monotonic() > until:
+            now = time.monotonic()
+            if ready:
+                until = now + connection.patience
+            elif now > until:
                 connection.pgconn.finish()
-                raise psycopg.OperationalError(f"no reply for {_REPLY_TIMEOUT:g} s")
+                raise psycopg.OperationalError(f"no reply for {connection.patience:g} s")
             wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value

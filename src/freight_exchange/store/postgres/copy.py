@@ -19,6 +19,8 @@ from freight_exchange.store.sqlite.schema import MOVED_ID
 __all__ = ["copy_file"]
 
 _BATCH: Final = 1000
+_PATIENCE: Final = 3600.0
+"""Seconds for a statement: it reads and sorts a whole table, to compare it."""
 
 _READ: Final = {
     "seen": 'SELECT "index", digest, record, version, first, last, scan, updated_after, missing FROM seen'
@@ -64,7 +66,7 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
     assert file.path != MEMORY
     if not Path(file.path).exists():
         raise StoreError(f"there is no store {file.path}: a bot, or a watch with a store, makes it")
-    database = DatabaseConnection(address)
+    database = DatabaseConnection(address, patience=_PATIENCE)
     try:
         with file.access:
             source = file.connect()

@@ -16,6 +16,9 @@ from freight_exchange.store.work import DeliveryState
 
 __all__ = ["PostgresSnapshot", "snapshots"]
 
+_PATIENCE: Final = 60.0
+"""Seconds for a statement: it may count a million offers, and a person waits for it."""
+
 _BINDINGS: Final = """
     SELECT binding.id, base_url, account, name, state, is_restored, (
         SELECT holder FROM freight_exchange.replica
@@ -42,7 +45,7 @@ def snapshots(address: str) -> Iterator[Sequence[PostgresSnapshot]]:
     Raises:
         StoreError: No schema of this version is there, or it cannot be read.
     """
-    connection = DatabaseConnection(address)
+    connection = DatabaseConnection(address, patience=_PATIENCE)
     try:
         with connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

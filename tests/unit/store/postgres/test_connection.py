@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import string
 import traceback
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from types import SimpleNamespace
 
 import attrs
 import psycopg
@@ -214,10 +215,32 @@ def test_connection_is_not_ended_for_being_idle() -> None:
     database.close()
 
 
-def test_statements_have_no_limit_of_the_role() -> None:
-    """A replica that prunes for longer would lose its seat at each scan."""
-    database = DatabaseConnection(make_conninfo(database_url(), options="-c statement_timeout=50s"))
-    assert database.row("SHOW statement_timeout") == ("0",)
+@pytest.mark.parametrize(("patience", "limit"), [(None, "12s"), (60.0, "62s")])
+def test_server_ends_a_statement_soon_after_it_was_given_up(patience: float | None, limit: str) -> None:
+    """Each one would run on beside those that follow it. The limit of a role may be shorter."""
+    database = DatabaseConnection(make_conninfo(database_url(), options="-c statement_timeout=5s"), patience=patience)
+    assert database.row("SHOW statement_timeout") == (limit,)
+    database.close()
+
+
+def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long reply may take longer than the first part of it."""
+    database = DatabaseConnection(database_url(), patience=5.0)
+    opened = database._open()
+    moments = iter([0.0, 4.0, 8.0, 9.0, 13.9, 14.1])
+    monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+
+    def reply() -> Generator[str, bool]:
+        while True:
+            yield "the next part"
+
+    wait = connection._limited(reply(), opened)
+    next(wait)
+    for is_ready in (True, False, True, False):
+        wait.send(is_ready)
+    with pytest.raises(psycopg.OperationalError, match="no reply for 5 s"):
+        wait.send(False)
+    monkeypatch.undo()
     database.close()
 
 
