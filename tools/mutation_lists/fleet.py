@@ -176,6 +176,20 @@ MUTATIONS: Final = (
         "tests/unit/bot/ops/test_admin_in_fleet.py::test_what_a_replica_is_sending_is_not_in_doubt",
     ),
     one(
+        "copy: the file is marked after the commit alone",
+        "store/postgres/copy.py",
+        "        mark_begun(source, path, copy)\n",
+        "",
+        "tests/unit/store/postgres/test_copy.py::TestInterruptedCopy",
+    ),
+    one(
+        "copy: one that was begun is begun again in another database",
+        "store/postgres/copy.py",
+        "if begun.database != identity:",
+        "if False:",
+        "tests/unit/store/postgres/test_copy.py::TestInterruptedCopy",
+    ),
+    one(
         "database: commits do not wait for its disk",
         "store/postgres/connection.py",
         ";\n    SET LOCAL synchronous_commit = on\n",

@@ -82,6 +82,7 @@ def copy(file: str, database: str, yes: bool, as_json: bool) -> None:
     """Copy the bots and feeds of FILE into the empty database at URL.
 
     Stop the bot first. The copy is verified before it counts, and FILE is marked, so that no bot begins with it again.
+    If this is interrupted, run it again.
 
     \b
     Example:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from freight_exchange.errors import StoreError
+from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.sqlite.connection import MEMORY
 from freight_exchange.store.sqlite.connection import DatabaseConnection as FileConnection
-from freight_exchange.store.sqlite.schema import MOVED_ID
+from freight_exchange.store.sqlite.copy_mark import BegunCopy, mark_absent, mark_begun, mark_moved, read_begun
 
 __all__ = ["copy_file"]
 
@@ -45,6 +46,17 @@ _IS_USED: Final = """
         OR EXISTS (SELECT FROM freight_exchange.effect)
         OR EXISTS (SELECT FROM freight_exchange.replica WHERE NOT has_left AND lease_until > clock_timestamp())
 """
+# The first replica of its version, which is never forgotten: by it a second call recognises the copy.
+_ADD_REPLICA: Final = """
+    INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until, has_left)
+    VALUES (%s, 'the file', 'copy ' || %s, '{}', clock_timestamp(), true) RETURNING id
+"""
+_HAS_COPY: Final = "SELECT EXISTS (SELECT FROM freight_exchange.replica WHERE version = 'copy ' || %s)"
+# Neither changes when a standby is promoted.
+_DATABASE: Final = """
+    SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' || oid::text
+    FROM pg_database WHERE datname = current_database()
+"""
 _OWNED: Final = ("delivery", "effect")
 """Tables whose rows belong to a replica. A row in the middle of its work belongs to one that has left."""
 
@@ -52,17 +64,19 @@ _OWNED: Final = ("delivery", "effect")
 def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
     """Copy a file's feeds and bots into a database, and mark the file as moved.
 
-    The file is held meanwhile. The copy is one transaction, which is verified before it is committed. A second copy of
-    the file finds it marked.
+    The file is held meanwhile. The copy is one transaction, which is verified before it is committed. Before that the
+    file is marked: if the reply is lost, or this process ends, no bot begins with the file, and a second call finishes
+    what the first has begun.
 
     Returns:
         The number of rows of each kind.
 
     Raises:
         HeldError: A process holds the file: stop that one first.
-        StoreError: One of them cannot be used, the database is in use already, or the copy differs.
+        StoreError: One of them cannot be used, the file was moved, the database is in use already, the copy differs, or
+            another one was begun into another database.
     """
-    file = FileConnection(os.path.realpath(path))
+    file = FileConnection(os.path.realpath(path), may_be_copied=True)
     assert file.path != MEMORY
     if not Path(file.path).exists():
         raise StoreError(f"there is no store {file.path}: a bot, or a watch with a store, makes it")
@@ -71,44 +85,62 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
         with file.access:
             source = file.connect()
             schema.prepare(database)
-            with database.transaction():
-                # Between its statements a large file is read and compared.
-                database.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                database.execute("LOCK TABLE freight_exchange.binding, freight_exchange.event IN EXCLUSIVE MODE")
-                counts = _copy(source, database)
-            source.execute(f"PRAGMA application_id = {MOVED_ID}")
-            return counts
+            try:
+                _commit_copy(source, file.path, database)
+            except StoreAwayError as error:
+                if read_begun(source) is None:
+                    raise
+                raise StoreAwayError(f"{error}; the copy may be there all the same: run this command again") from error
+            mark_moved(source, file.path)
+            return {name: source.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("feed", *_READ)}
     finally:
         file.close()
         database.close()
 
 
-def _copy(source: sqlite3.Connection, database: DatabaseConnection) -> Mapping[str, int]:
+def _commit_copy(source: sqlite3.Connection, path: str, database: DatabaseConnection) -> None:
+    """Copy the file, unless the database has the copy that an earlier call has begun."""
+    with database.transaction():
+        # Between its statements a large file is read and compared.
+        database.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        # A commit whose reply was lost may still be under way: this waits for it.
+        database.execute("LOCK TABLE freight_exchange.binding, freight_exchange.event IN EXCLUSIVE MODE")
+        (identity,) = database.row(_DATABASE)
+        begun = read_begun(source)
+        if begun is not None:
+            if begun.database != identity:
+                raise StoreError(
+                    f"a copy of {path} into {begun.address} was begun, and may be there: run this command again with"
+                    " that one"
+                )
+            if database.row(_HAS_COPY, (begun.id,))[0]:
+                return
+            # Its transaction had the lock, so it has ended without a commit.
+            mark_absent(source, path)
+        copy = BegunCopy(id=uuid.uuid4().hex, database=identity, address=database.address)
+        _copy(source, database, copy.id)
+        # The last step before the commit: a failure before it leaves the file as it was.
+        mark_begun(source, path, copy)
+
+
+def _copy(source: sqlite3.Connection, database: DatabaseConnection, id: str) -> None:
     if database.row(_IS_USED)[0]:
         raise StoreError(f"{database.address} is in use already: copy the file into an empty database")
-    counts = dict.fromkeys(("feed", *_READ), 0)
     for feed, name, base_url, account, state in source.execute("SELECT id, name, base_url, account, state FROM feed"):
         (binding,) = database.row(
             "INSERT INTO freight_exchange.binding (base_url, account, name, state) VALUES (%s, %s, %s, %s)"
             " ON CONFLICT (base_url, account, name) DO UPDATE SET state = excluded.state RETURNING id",
             (base_url, account, name, state),
         )
-        counts["feed"] += 1
-        (left,) = database.row(
-            "INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until, has_left)"
-            " VALUES (%s, 'the file', '', '{}', clock_timestamp(), true) RETURNING id",
-            (binding,),
-        )
+        (left,) = database.row(_ADD_REPLICA, (binding, id))
         for table, query in _READ.items():
             rows = [_converted(table, row) for row in source.execute(query, (feed,))]
             _insert(database, table, binding, left, rows)
             _verify(database, table, binding, rows)
-            counts[table] += len(rows)
     database.execute(
         "SELECT setval(pg_get_serial_sequence('freight_exchange.event', 'id'), coalesce(max(id), 0) + 1, false)"
         " FROM freight_exchange.event"
     )
-    return counts
 
 
 def _insert(database: DatabaseConnection, table: str, binding: int, left: int, rows: Sequence[tuple[Any, ...]]) -> None:

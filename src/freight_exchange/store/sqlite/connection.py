@@ -49,6 +49,10 @@ class DatabaseConnection:
 
     A database in memory stays open until `close`. While a file is open, its lock file keeps other processes out.
 
+    Args:
+        path: The file, or `MEMORY`.
+        may_be_copied: Whether a copy of the file may have been begun, which is no store for a bot any more.
+
     Attributes:
         path: The file, or `MEMORY`.
         access: Must be held for every method but `using`, `release` and `close`, which take it.
@@ -57,8 +61,9 @@ class DatabaseConnection:
         is_closed: `close` was called.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, may_be_copied: bool = False) -> None:
         self.path: Final = path
+        self._may_be_copied = may_be_copied
         self.access: Final = threading.Lock()
         self.leases: Final[dict[str, Lease]] = {}
         self.lock_inode = 0
@@ -86,12 +91,12 @@ class DatabaseConnection:
                     # Read-only: a connection that can write merges the log into the file when it closes, even a torn
                     # log or one of another database.
                     with read_only(file) as reader:
-                        verify(reader, self.path)
+                        verify(reader, self.path, may_be_copied=self._may_be_copied)
             connection = sqlite3.connect(
                 self.path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
             )
             cleanup.callback(_close_quietly, connection)
-            prepare(connection, self.path)
+            prepare(connection, self.path, may_be_copied=self._may_be_copied)
             # A store that is garbage-collected without `close` must not keep the lock.
             dispose = weakref.finalize(self, cleanup.pop_all().close)
             dispose.atexit = False

@@ -8,10 +8,13 @@ from typing import Final
 from freight_exchange.errors import StoreError
 from freight_exchange.store.sqlite.wal_check import leftover_wal
 
-__all__ = ["APPLICATION_ID", "MOVED_ID", "VERSION", "damage_error", "identify", "prepare", "verify"]
+__all__ = ["APPLICATION_ID", "COPYING_ID", "MOVED_ID", "VERSION", "damage_error", "identify", "prepare", "verify"]
 
 APPLICATION_ID: Final = 0x46_58_53_54
 """FXST, the mark of a store's file: `file` and `PRAGMA application_id` show it."""
+
+COPYING_ID: Final = 0x46_58_53_43
+"""FXSC, the mark of a file whose copy into a database was begun."""
 
 MOVED_ID: Final = 0x46_58_53_4D
 """FXSM, the mark of a file that was copied into a database."""
@@ -113,14 +116,14 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FEEDS, _WORK)
 VERSION: Final = len(_MIGRATIONS)
 
 
-def prepare(connection: sqlite3.Connection, path: str) -> None:
-    """Create or migrate the store. Files that are not a store's are left untouched.
+def prepare(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = False) -> None:
+    """Create or migrate the store. Files that are not a store's are left untouched. The arguments are `identify`'s.
 
     Raises:
         StoreError: The file is another program's, a newer version's, or damaged.
         sqlite3.Error: It cannot be read or written.
     """
-    version = verify(connection, path)
+    version = verify(connection, path, may_be_copied=may_be_copied)
     # Before anything is created: tables created only in the log would be lost with the log.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -130,7 +133,7 @@ def prepare(connection: sqlite3.Connection, path: str) -> None:
         _migrate(connection, version)
 
 
-def verify(connection: sqlite3.Connection, path: str) -> int:
+def verify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = False) -> int:
     """Read the version, as `identify` does, and check the whole file for damage.
 
     A damaged file must not be written to: growing it would overwrite what could still be saved.
@@ -138,7 +141,7 @@ def verify(connection: sqlite3.Connection, path: str) -> int:
     Raises:
         StoreError: The file is another program's, a newer version's, or damaged.
     """
-    version = identify(connection, path)
+    version = identify(connection, path, may_be_copied=may_be_copied)
     if version:
         (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if result != "ok":
@@ -146,8 +149,13 @@ def verify(connection: sqlite3.Connection, path: str) -> int:
     return version
 
 
-def identify(connection: sqlite3.Connection, path: str) -> int:
+def identify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = False) -> int:
     """Read the version of the store; 0 for an empty database.
+
+    Args:
+        connection: The file.
+        path: Its path.
+        may_be_copied: Whether a copy of it may have been begun.
 
     Raises:
         StoreError: The file is another program's, or a newer version's.
@@ -160,7 +168,12 @@ def identify(connection: sqlite3.Connection, path: str) -> int:
             f"the store {path} was copied into a database: start the bot with the URL of that one; with the file, a "
             "bot would repeat the offers made since"
         )
-    if application == APPLICATION_ID:
+    if application == COPYING_ID and not may_be_copied:
+        raise StoreError(
+            f"a copy of the store {path} into a database was begun, and may be there: run `freight-exchange store copy`"
+            " again with the same database; with the file, a bot would repeat the offers made since"
+        )
+    if application in (APPLICATION_ID, COPYING_ID):
         if version > VERSION:
             raise StoreError(
                 f"the store {path} was written by a newer version of this package (schema {version}, this one reads up "
@@ -190,7 +203,8 @@ def _migrate(connection: sqlite3.Connection, version: int) -> None:
         for statements in _MIGRATIONS[version:]:
             for statement in statements:
                 connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        if version == 0:
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     except BaseException:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
 from tests.unit.store.rows import BINDING, INDEXES, LEASE, effect, event, everything, filled, put
 
-from freight_exchange.errors import HeldError, StoreError
+from freight_exchange.errors import HeldError, StoreAwayError, StoreError
 from freight_exchange.store import PostgresStore, SQLiteStore
-from freight_exchange.store.postgres import copy
+from freight_exchange.store.postgres import copy, schema
+from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.copy import copy_file
 from freight_exchange.store.sqlite.feed import SQLiteFeed
 
@@ -87,6 +90,71 @@ def test_copy_that_differs_is_undone(path: Path, monkeypatch: pytest.MonkeyPatch
     assert execute("SELECT count(*) FROM freight_exchange.binding") == [(0,)]
     with closing(SQLiteStore(path)) as store:
         assert store.open(BINDING, lease=LEASE).state == "old"
+
+
+class TestInterruptedCopy:
+    """The connection is lost with the commit, or with the reply to it. The end of the process leaves the same."""
+
+    @pytest.fixture(params=["commit", "reply"])
+    def lost(self, request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+        """Lose the commit or the reply to it, and return which one."""
+        empty_store().close()
+        with closing(DatabaseConnection(database_url())) as database:
+            schema.prepare(database)
+        execute_in: Any = psycopg.Connection.execute
+
+        def cut(self: psycopg.Connection, query: str, *args: Any, **options: Any) -> Any:
+            if query != "COMMIT":
+                return execute_in(self, query, *args, **options)
+            if request.param == "reply":
+                execute_in(self, query)
+            self.close()
+            raise psycopg.OperationalError("cut")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(psycopg.Connection, "execute", cut)
+            with pytest.raises(StoreAwayError, match="the copy may be there all the same: run this command again"):
+                copy_file(path, database_url())
+        return str(request.param)
+
+    def test_leaves_a_file_that_no_bot_uses(self, path: Path, lost: str) -> None:
+        with pytest.raises(StoreError, match=r"a copy of the store .* was begun, and may be there: run"):
+            SQLiteStore(path).open(BINDING, lease=LEASE)
+
+    def test_is_finished_by_another_call(self, path: Path, lost: str) -> None:
+        assert copy_file(path, database_url())["feed"] == 1
+        assert execute("SELECT count(*) FROM freight_exchange.effect WHERE key = 'offer:7:0'") == [(1,)]
+        with pytest.raises(StoreError, match="was copied into a database"):
+            SQLiteStore(path).open(BINDING, lease=LEASE)
+
+    @pytest.mark.parametrize("lost", ["reply"], indirect=True)
+    def test_is_finished_beside_replicas_that_use_it(self, path: Path, lost: str) -> None:
+        with closing(PostgresStore(database_url())) as store:
+            term = store.join(BINDING, handlers=["a"], version="1", lease=LEASE).take_term()
+            assert term is not None
+            put(term, events=[event("new", 9)])
+            before = everything(term, INDEXES)
+            copy_file(path, database_url())
+            assert everything(term, INDEXES) == before
+
+    @pytest.mark.parametrize("lost", ["reply"], indirect=True)
+    def test_is_not_begun_again_in_another_database(
+        self, path: Path, lost: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The bots of both would make the same offers."""
+        monkeypatch.setattr(copy, "_DATABASE", "SELECT 'another'")
+        with pytest.raises(StoreError, match=r"into the database postgresql://.* was begun, and may be there"):
+            copy_file(path, database_url())
+        self.test_leaves_a_file_that_no_bot_uses(path, lost)
+
+    @pytest.mark.parametrize("lost", ["commit"], indirect=True)
+    def test_that_never_comes_leaves_the_file_usable(self, path: Path, lost: str) -> None:
+        with closing(PostgresStore(database_url())) as store:
+            put(store.open(BINDING, lease=LEASE), events=[event("a", 1)])
+        with pytest.raises(StoreError, match="is in use already"):
+            copy_file(path, database_url())
+        with closing(SQLiteStore(path)) as file:
+            assert file.open(BINDING, lease=LEASE).state == "old"
 
 
 def test_copy_of_a_missing_file_raises(tmp_path: Path) -> None:

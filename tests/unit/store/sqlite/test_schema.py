@@ -13,7 +13,7 @@ from tests.unit.store.rows import BINDING, LEASE, Watch, event, everything, put,
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite.schema import VERSION
+from freight_exchange.store.sqlite.schema import COPYING_ID, VERSION, prepare
 
 INDEXES = range(8)
 FEEDS = ("requests", "bids")
@@ -139,3 +139,11 @@ def test_failure_during_migration_leaves_the_file_as_it_was(path: Path, tmp_path
         assert schema(copy)[0] == VERSION
         store.close()
     assert any("CREATE TABLE effect" in statement for statement in statements)
+
+
+def test_migration_keeps_the_mark_of_a_copy_that_was_begun(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA application_id = {COPYING_ID}")
+        prepare(connection, str(path), may_be_copied=True)
+        assert connection.execute("PRAGMA application_id").fetchone() == (COPYING_ID,)
+    assert schema(path)[0] == VERSION
