@@ -7,7 +7,7 @@ from typing import Any
 from freight_exchange.store.protocol import TrackedRequest
 from freight_exchange.store.work import Delivery, Effect
 
-__all__ = ["read_delivery", "read_effect", "read_request"]
+__all__ = ["place", "read_delivery", "read_effect", "read_request"]
 
 
 def read_request(row: tuple[Any, ...]) -> TrackedRequest:
@@ -24,6 +24,11 @@ def read_request(row: tuple[Any, ...]) -> TrackedRequest:
         updated_after=updated_after,
         missed_scans=missed_scans,
     )
+
+
+def place(request: TrackedRequest | None) -> tuple[float, int]:
+    """Return the place of a request among the live ones; that before all of them for `None`."""
+    return (float("-inf"), -(2**63)) if request is None else (request.updated_after, request.index)
 
 
 def read_delivery(row: tuple[Any, ...]) -> Delivery:

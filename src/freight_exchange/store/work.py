@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 
 import attrs
 
-from freight_exchange.store.protocol import FeedStore, NewEvent
+from freight_exchange.store.protocol import FeedStore, NewEvent, TrackedRequest
 
 __all__ = [
     "NO_LIMIT", "OPEN_STATES", "SEND_WINDOW", "Delivery", "DeliveryState", "Effect", "Work", "WorkStore",
@@ -147,6 +147,10 @@ class Work(Protocol):
         """Return the first `limit` deliveries in this state, of one request or of all, by event and handler."""
         ...
 
+    def has_delivery(self, handler: str, kind: str) -> bool:
+        """Return whether there is a delivery of an event of this kind to the handler, in any state."""
+        ...
+
     def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
         """Return the ready deliveries to this handler of later events of the same request, by event.
 
@@ -216,6 +220,13 @@ class WorkStore(FeedStore, Work, Protocol):
 
         The payload of an event with handlers is kept until its last delivery is done; without handlers it is dropped at
         once. Unknown and acknowledged events are ignored.
+        """
+        ...
+
+    def live_requests(self, *, after: TrackedRequest | None = None, limit: int) -> Sequence[TrackedRequest]:
+        """Return the first `limit` requests after this one, or of all, by `updated_after` and then by `index`.
+
+        Tombstones and withdrawn requests are left out.
         """
         ...
 

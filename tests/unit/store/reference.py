@@ -205,6 +205,15 @@ class ReferenceFeed:
         names = [one.handler for one in ready[:limit]]
         return {name: names.count(name) for name in names}
 
+    def has_delivery(self, handler: str, kind: str) -> bool:
+        return any((one.handler, one.kind) == (handler, kind) for one in self._rows.deliveries.values())
+
+    def live_requests(self, *, after: TrackedRequest | None = None, limit: int) -> Sequence[TrackedRequest]:
+        query = AbsenceQuery(scan=10**9, updated_after=float("-inf"))
+        found = [one for one in self._rows.requests.values() if _is_absent(one, query)]
+        found = [one for one in found if after is None or _place(one) > _place(after)]
+        return sorted(found, key=_place)[:limit]
+
     def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
         mine = self._rows.deliveries.get((event, handler))
         return [one for one in self.deliveries(state="ready") if mine and mine in [*self._mine_before(one)]]
@@ -258,6 +267,10 @@ class ReferenceFeed:
         except BaseException:
             self._rows = before
             raise
+
+
+def _place(request: TrackedRequest) -> tuple[float, int]:
+    return request.updated_after, request.index
 
 
 def _is_absent(request: TrackedRequest, query: AbsenceQuery) -> bool:

@@ -99,6 +99,8 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
         "history": {index: (one, list(events)) for index in indexes for one, events in [feed.history(index)]},
         "known": known(feed, *indexes),
         "absent": [absent(feed, scan, after) for scan in range(4) for after in (float("-inf"), 5.0, 70.0)],
+        "live": [live := list(feed.live_requests(limit=3)), live and feed.live_requests(after=live[0], limit=3)],
+        "has delivery": [feed.has_delivery(handler, "new") for handler in "ab"],
         "deliveries": {state: list(feed.deliveries(state=state)) for state in get_args(DeliveryState)},
         "next due": feed.next_due(),
         "overdue": [feed.count_overdue(now=now, limit=limit) for now in (0.0, 5.0, 70.0) for limit in (2, 99)],

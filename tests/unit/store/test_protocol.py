@@ -86,6 +86,15 @@ class TestAbsence:
         expected = sorted(range(100), key=lambda index: (index * -7.0 % 50, index))
         assert absent(feed, scan=9, updated_after=0.0) == expected
 
+    def test_live_ones_are_read_in_pages(self, feed: WorkStore) -> None:
+        put(feed, [seen(index, updated_after=index * -7.0 % 5) for index in range(10)])
+        put(feed, [seen(10, digest=b""), seen(11, record=None)])
+        order, last = list[int](), None
+        while page := feed.live_requests(after=last, limit=4):
+            order += [one.index for one in page]
+            last = page[-1]
+        assert order == sorted(range(10), key=lambda index: (index * -7.0 % 5, index))
+
 
 class TestEvents:
     def test_are_kept_in_order(self, feed: WorkStore) -> None:
@@ -225,6 +234,8 @@ class TestLease:
             feed.next_due,
             lambda: feed.count_overdue(now=1.0),
             feed.count_ready_by_handler,
+            lambda: feed.live_requests(limit=1),
+            lambda: feed.has_delivery("quote", "new"),
             lambda: feed.deliveries(state="dead"),
             lambda: feed.later_deliveries(1, "quote"),
             lambda: feed.replay(1, "quote", at=1.0),

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 from freight_exchange.bot.handlers.handler import Handler, kind_of
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
 from freight_exchange.feed.serialization import pack, recall
-from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, ReadSet
-from freight_exchange.store.work import NO_LIMIT, DeliveryState, Effect
+from freight_exchange.store.protocol import Commit, NewEvent
+from freight_exchange.store.work import Effect
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import BotEvent
@@ -30,10 +30,11 @@ _logger = logging.getLogger("freight_exchange.bot")
 BACKFILL_KIND: Final = "earlier:"
 """Prefix of the kind of an event for one handler, whose id follows: a request from before it was registered."""
 
-_STATES: Final[tuple[DeliveryState, ...]] = get_args(DeliveryState)
+_MARK: Final = "handler:"
+_MARK_STATES: Final = ("introduced", "there")
 
-_ALL_REQUESTS: Final = AbsenceQuery(scan=2**62, updated_after=float("-inf"))
-"""Query for each request in the store."""
+_BATCH: Final = 500
+"""Known requests that are delivered to a new handler in one transaction."""
 
 
 class Routing:
@@ -93,6 +94,8 @@ class Routing:
 
     async def introduce_handlers(self) -> None:
         """Backfill new handlers with `from_start`, and record the others, so that a later `from_start` is ignored."""
+        # Earlier versions left no mark of handlers without `from_start`; their deliveries show that they existed.
+        is_marked = await self._unit_of_work.read(lambda store: store.used_prefixes([_MARK], states=_MARK_STATES))
         now = self._unit_of_work.time()
         others = [
             _handler_mark(handler, "there", now)
@@ -102,9 +105,8 @@ class Routing:
         await self.record_marks(others)
         for handler in self._handlers:
             if handler.from_start:
-                now = self._unit_of_work.time()
-                backfill = partial(self._backfill, handler=handler, now=now, moment=self._unit_of_work.moment(now))
-                await self._unit_of_work.write("deliver", backfill)
+                await self._backfill(handler, may_have_run=not is_marked)
+                # An earlier version may have ended between the events and their deliveries.
                 await self.deliver_kind(BACKFILL_KIND + handler.id, (handler.id,))
 
     async def deliver_kind(self, kind: str, handlers: Sequence[str]) -> None:
@@ -133,36 +135,55 @@ class Routing:
             )
         return tuple(handler.id for handler in self._handlers if matches(handler, event))
 
-    def _backfill(self, store: WorkStore, *, handler: Handler, now: float, moment: datetime) -> None:
+    async def _backfill(self, handler: Handler, *, may_have_run: bool) -> None:
+        """Deliver the known requests to a new handler, in batches, and then mark it.
+
+        Neither a scan nor the routing of a new event comes in between. If the process ends before the mark, the next
+        one begins again, and the keys of the events keep it from a second delivery.
+        """
+        now = self._unit_of_work.time()
+        moment = self._unit_of_work.moment(now)
         mark = _handler_mark(handler, "introduced", now)
-        if store.effect(mark.key) is not None:
+        if await self._unit_of_work.read(lambda store: store.effect(mark.key)) is not None:
             return
-        # Earlier versions left no mark of handlers without `from_start`; their deliveries show that they existed.
-        if _has_received_new(store, handler):
-            store.put_effect(_handler_mark(handler, "there", now), expected_state=None)
+        if may_have_run and await self._unit_of_work.read(lambda store: store.has_delivery(handler.id, "new")):
+            await self.record_marks([_handler_mark(handler, "there", now)])
             return
-        pending = {event.index for event in store.pending_of_kind("new")}
-
-        def events(found: ReadSet) -> Commit:
-            earlier = (_backfill_event(seen, handler, moment) for seen in found.absent if seen.index not in pending)
-            return Commit(events=[event for event in earlier if event is not None], at=now)
-
-        store.commit(events, absence=_ALL_REQUESTS)
-        store.put_effect(mark, expected_state=None)
+        pending = await self._unit_of_work.read(lambda store: {new.index for new in store.pending_of_kind("new")})
+        last: TrackedRequest | None = None
+        while batch := await self._unit_of_work.read(partial(_live_requests, after=last)):
+            last = batch[-1]
+            known = [seen for seen in batch if seen.index not in pending]
+            # The filter of a handler may take long. A database ends a transaction that waits for it.
+            events = await self._unit_of_work.read(partial(_backfill_events, known, handler, moment))
+            if events:
+                await self._unit_of_work.write("deliver", partial(_deliver, handler=handler, events=events, now=now))
+                self._wake()
+        await self.record_marks([mark])
 
 
 def _handler_mark(handler: Handler, state: str, now: float) -> Effect:
     """Make the mark by which later runs recognise a handler of new requests."""
-    return Effect(key=f"handler:{handler.id}", state=state, payload=b"", at=now)
+    return Effect(key=f"{_MARK}{handler.id}", state=state, payload=b"", at=now)
 
 
-def _has_received_new(store: WorkStore, handler: Handler) -> bool:
-    """Return whether the store has a delivery of a new request to the handler."""
-    return any(
-        (delivery.handler, delivery.kind) == (handler.id, "new")
-        for state in _STATES
-        for delivery in store.deliveries(state=state, limit=NO_LIMIT)
-    )
+def _live_requests(store: WorkStore, *, after: TrackedRequest | None) -> Sequence[TrackedRequest]:
+    return store.live_requests(after=after, limit=_BATCH)
+
+
+def _backfill_events(
+    known: Iterable[TrackedRequest], handler: Handler, now: datetime, _: WorkStore
+) -> Sequence[NewEvent]:
+    events = (_backfill_event(seen, handler, now) for seen in known)
+    return [event for event in events if event is not None]
+
+
+def _deliver(store: WorkStore, *, handler: Handler, events: Sequence[NewEvent], now: float) -> None:
+    """Add events for one handler alone, and their deliveries."""
+    with store.transaction():
+        store.commit(lambda _: Commit(events=events, at=now))
+        added = store.pending_of_kind(BACKFILL_KIND + handler.id)
+        store.enqueue({event.id: (handler.id,) for event in added}, at=now)
 
 
 def _backfill_event(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:

@@ -20,6 +20,12 @@ ABSENT: Final = f"""
         AND digest <> ''
     ORDER BY updated_after, "index"
 """
+LIVE: Final = f"""
+    SELECT {_REQUEST} FROM freight_exchange.seen
+    WHERE binding = %(binding)s AND record IS NOT NULL AND digest <> ''
+        AND (updated_after, "index") > (%(after)s::float8, %(index)s::bigint)
+    ORDER BY updated_after, "index" LIMIT %(limit)s
+"""
 PUT_REQUEST: Final = f"""
     INSERT INTO freight_exchange.seen (binding, {_REQUEST}) VALUES (%s{", %s" * len(_COLUMNS)})
     ON CONFLICT (binding, "index") DO UPDATE SET

@@ -10,7 +10,7 @@ from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import feed_sql, work_sql
 from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.store.protocol import Commit, ReadSet, StoredEvent, TrackedRequest
-from freight_exchange.store.rows import read_request
+from freight_exchange.store.rows import place, read_request
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -109,6 +109,11 @@ class PostgresTerm(PostgresWork):
                 values = self._values(events=[*events], handlers=[*names], at=at)
                 self.unacknowledged -= connection.row(work_sql.ENQUEUE, values)[0]
                 self._replica.notify(connection)
+
+    def live_requests(self, *, after: TrackedRequest | None = None, limit: int) -> Sequence[TrackedRequest]:
+        moment, index = place(after)
+        values = self._values(after=moment, index=index, limit=limit)
+        return [read_request(row) for row in self._read().rows(feed_sql.LIVE, values)]
 
     def add_event(self, event: NewEvent, *, at: float) -> bool:
         return self.commit(lambda read_set: Commit(events=(event,), at=at)) == 1

@@ -94,6 +94,9 @@ class PostgresWork:
         rows = self._read().rows(query, self._values(state=state, index=index, limit=max(0, limit)))
         return [read_delivery(row) for row in rows]
 
+    def has_delivery(self, handler: str, kind: str) -> bool:
+        return bool(self._read().row(work_sql.HAS_DELIVERY, self._values(handler=handler, kind=kind))[0])
+
     def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
         rows = self._read().rows(work_sql.LATER, self._values(event=event, handler=handler))
         return [read_delivery(row) for row in rows]

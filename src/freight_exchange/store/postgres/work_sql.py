@@ -19,6 +19,12 @@ OF_REQUEST: Final = f"""
     {DELIVERY} AND event.binding = %(binding)s AND event."index" = %(index)s AND delivery.state = %(state)s
     ORDER BY delivery.event, delivery.handler LIMIT %(limit)s
 """
+HAS_DELIVERY: Final = """
+    SELECT EXISTS (
+        SELECT FROM freight_exchange.delivery JOIN freight_exchange.event ON event.id = delivery.event
+        WHERE delivery.binding = %(binding)s AND delivery.handler = %(handler)s AND event.kind = %(kind)s
+    )
+"""
 LATER: Final = f"""
     {DELIVERY} AND delivery.state = 'ready' AND delivery.handler = %(handler)s AND delivery.event > %(event)s
         AND delivery."index" = (

@@ -139,6 +139,10 @@ class SQLiteFeed:
         with self._read() as connection:
             return work_sql.deliveries(connection, self._feed, state, limit, index)
 
+    def has_delivery(self, handler: str, kind: str) -> bool:
+        with self._read() as connection:
+            return work_sql.has_delivery(connection, self._feed, handler, kind)
+
     def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
         with self._read() as connection:
             return work_sql.later_deliveries(connection, self._feed, event, handler)
@@ -146,6 +150,10 @@ class SQLiteFeed:
     def replay(self, event: int, handler: str, *, at: float) -> bool:
         with self._write() as connection:
             return work_sql.replay(connection, self._feed, event, handler, at)
+
+    def live_requests(self, *, after: TrackedRequest | None = None, limit: int) -> Sequence[TrackedRequest]:
+        with self._read() as connection:
+            return feed_sql.live_requests(connection, self._feed, after, limit)
 
     def add_event(self, event: NewEvent, *, at: float) -> bool:
         return self.commit(lambda read_set: Commit(events=(event,), at=at)) == 1

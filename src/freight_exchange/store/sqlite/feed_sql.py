@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from freight_exchange.store.protocol import AbsenceQuery, Commit, StoredEvent, TrackedRequest
-from freight_exchange.store.rows import read_request
+from freight_exchange.store.rows import place, read_request
 
 __all__ = [
-    "absent", "acknowledge", "can_prune", "events_of_request", "pending", "pending_of_kind", "prune", "tracked",
-    "unacknowledged", "write",
+    "absent", "acknowledge", "can_prune", "events_of_request", "live_requests", "pending", "pending_of_kind", "prune",
+    "tracked", "unacknowledged", "write",
 ]  # fmt: skip
 
 _INDEXES_PER_QUERY: Final = 500
@@ -39,6 +39,11 @@ _ABSENT: Final = f"""
     SELECT {_REQUEST} FROM seen
     WHERE feed = ? AND updated_after >= ? AND scan < ? AND record IS NOT NULL AND digest <> x''
     ORDER BY updated_after, "index"
+"""
+_LIVE: Final = f"""
+    SELECT {_REQUEST} FROM seen INDEXED BY seen_live
+    WHERE feed = ? AND record IS NOT NULL AND digest <> x'' AND (updated_after, "index") > (?, ?)
+    ORDER BY updated_after, "index" LIMIT ?
 """
 _ADD_EVENT: Final = """
     INSERT INTO event (feed, key, "index", kind, payload, at) VALUES (?, ?, ?, ?, ?, ?)
@@ -87,6 +92,13 @@ def tracked(connection: sqlite3.Connection, feed: int, indexes: Sequence[int]) -
 def absent(connection: sqlite3.Connection, feed: int, query: AbsenceQuery) -> list[TrackedRequest]:
     """Read the requests that match the query."""
     return [read_request(row) for row in connection.execute(_ABSENT, (feed, query.updated_after, query.scan))]
+
+
+def live_requests(
+    connection: sqlite3.Connection, feed: int, after: TrackedRequest | None, limit: int
+) -> list[TrackedRequest]:
+    """Read the first requests after one that are neither tombstones nor withdrawn."""
+    return [read_request(row) for row in connection.execute(_LIVE, (feed, *place(after), limit))]
 
 
 def write(connection: sqlite3.Connection, feed: int, commit: Commit) -> int:

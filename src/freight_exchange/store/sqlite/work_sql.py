@@ -12,8 +12,8 @@ from freight_exchange.store.sqlite import feed_sql
 from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = [
-    "claim", "count_overdue", "count_ready_by_handler", "deliveries", "enqueue", "later_deliveries", "next_due",
-    "replay", "settle",
+    "claim", "count_overdue", "count_ready_by_handler", "deliveries", "enqueue", "has_delivery", "later_deliveries",
+    "next_due", "replay", "settle",
 ]  # fmt: skip
 
 _INDEX_OF: Final = {state: f"INDEXED BY delivery_{state}" for state in ("ready", "claimed", "dead")}
@@ -52,6 +52,11 @@ _OF_REQUEST: Final = """
     WHERE event.feed = ? AND event."index" = ?
         AND delivery.feed = event.feed AND delivery.event = event.id AND delivery.state = ?
     ORDER BY event.id, delivery.handler LIMIT ?
+"""
+
+_HAS_DELIVERY: Final = """
+    SELECT 1 FROM delivery CROSS JOIN event ON event.id = delivery.event
+    WHERE delivery.feed = ? AND delivery.handler = ? AND event.kind = ? LIMIT 1
 """
 
 # No delivery of its request is claimed, and no earlier one of its request and handler is ready.
@@ -207,6 +212,11 @@ def _touch_event(connection: sqlite3.Connection, feed: int, event: int, is_done:
     connection.execute(_TOUCH, (at, event))
     if is_done:
         connection.execute(_FINISH_EVENT, (event, feed, event))
+
+
+def has_delivery(connection: sqlite3.Connection, feed: int, handler: str, kind: str) -> bool:
+    """Look for a delivery of an event of this kind to the handler."""
+    return connection.execute(_HAS_DELIVERY, (feed, handler, kind)).fetchone() is not None
 
 
 def later_deliveries(connection: sqlite3.Connection, feed: int, event: int, handler: str) -> list[Delivery]:

@@ -12,8 +12,9 @@ from tests.unit.bot.delivery.recorders import hearing
 from tests.unit.bot.rig import HOUR, INTERVAL, new_bot, other, run_until_idle
 
 from freight_exchange import Bot
+from freight_exchange.bot.delivery import routing
 from freight_exchange.bot.delivery.routing import Routing
-from freight_exchange.store import Store
+from freight_exchange.store import MemoryStore, Store
 from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -125,9 +126,30 @@ async def test_backfill_follows_the_filter_of_the_handler(store: Store) -> None:
     assert kinds == [("new", "Ningbo", None)]
 
 
-@pytest.mark.parametrize("times", [1, 2])
+async def test_filter_is_called_outside_of_transactions(store: MemoryStore) -> None:
+    """A database ends the session of one that waits for long, as for a filter of 100,000 requests."""
+    sandbox, inside = Sandbox(), list[bool]()
+    for _ in range(3):
+        sandbox.publish()
+    await run_until_idle(sandbox, hearing(new_bot(store), []))
+
+    def where(request: Any) -> bool:
+        connection = store._database._connection
+        assert connection is not None
+        inside.append(connection.in_transaction)
+        return True
+
+    await run_until_idle(sandbox, hearing(new_bot(store), [], id="fresh", from_start=True, where=where))
+    assert inside[:3] == [False] * 3
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("point", ["before deliver", "after deliver"])
-async def test_crash_loses_and_repeats_nothing(store: Store, point: str, times: int) -> None:
+async def test_crash_loses_and_repeats_nothing(
+    store: Store, point: str, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one between two batches."""
+    monkeypatch.setattr(routing, "_BATCH", 2)
     sandbox, fresh = Sandbox(), list[int]()
     known = [sandbox.publish() for _ in range(3)]
     await run_until_idle(sandbox, hearing(new_bot(store), []))

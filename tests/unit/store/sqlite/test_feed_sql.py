@@ -17,6 +17,7 @@ def test_no_statement_scans_a_table(tmp_path: Path) -> None:
         store.open(BINDING, lease=LEASE)
     statements = {
         feed_sql._ABSENT: (1, 0.0, 1),
+        feed_sql._LIVE: (1, 0.0, 1, 1),
         feed_sql._PENDING: (1, 0, 1),
         feed_sql._PENDING_OF_KIND: (1, "new"),
         feed_sql._OF_REQUEST: (1, 1),

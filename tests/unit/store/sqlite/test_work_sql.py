@@ -67,6 +67,7 @@ def test_no_statement_scans_a_table(path: Path, feed: SQLiteFeed) -> None:
         **dict.fromkeys(work_sql._IN_STATE.values(), (1, 1)),
         work_sql._OF_REQUEST: (1, 1, "ready", 1),
         work_sql._LATER: (1, 1, "quote", 1),
+        work_sql._HAS_DELIVERY: (1, "quote", "new"),
         work_sql._CLAIM: (1, 1, "quote"),
         work_sql._SETTLE: ("done", 0.0, None, 1, 1, "quote"),
         work_sql._SETTLE_WITH_REFUND: ("done", 0.0, None, 1, 1, "quote"),
