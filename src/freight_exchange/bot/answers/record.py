@@ -102,7 +102,10 @@ class AnswerRecord:
     @classmethod
     def from_effect(cls, effect: Effect) -> AnswerRecord:
         """Convert it from the store."""
-        fields: dict[str, Any] = json.loads(effect.payload)
+        payload: dict[str, Any] = json.loads(effect.payload)
+        known = attrs.fields_dict(cls)
+        # A replica of a newer version may have stored more.
+        fields = {name: value for name, value in payload.items() if name in known}
         listing, amount = fields.pop("listing"), fields.pop("amount", None)
         state: Any = effect.state
         return cls(

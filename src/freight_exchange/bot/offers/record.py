@@ -151,9 +151,11 @@ class OfferRecord:
     @classmethod
     def from_effect(cls, effect: Effect) -> OfferRecord:
         """Convert it from the store."""
-        names = {stored: name for name, stored in _STORED_NAMES.items()}
+        names, known = {stored: name for name, stored in _STORED_NAMES.items()}, attrs.fields_dict(cls)
         payload: dict[str, Any] = json.loads(effect.payload)
         fields = {names.get(stored, stored): value for stored, value in payload.items()}
+        # A replica of a newer version may have stored more.
+        fields = {name: value for name, value in fields.items() if name in known}
         rates = fields.pop("rates")
         return cls(
             state=_state(effect.state),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -173,3 +174,11 @@ async def test_answer_that_another_replica_begins_at_the_same_time_is_in_doubt(p
         with pytest.raises(OfferInDoubtError):
             await replica.approve()
         assert (replica.state, replica.sent) == ("sending", 0)
+
+
+def test_what_a_newer_version_has_stored_is_ignored() -> None:
+    """During a deploy its replicas write beside those of this one."""
+    record = AnswerRecord(request=1, offer=7, approved=True, handler="award", event=1)
+    effect = record.to_effect()
+    newer = json.dumps({**json.loads(effect.payload), "invented_later": 1}).encode()
+    assert AnswerRecord.from_effect(attrs.evolve(effect, payload=newer)) == record

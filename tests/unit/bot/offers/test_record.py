@@ -128,6 +128,12 @@ class TestStorage:
         with pytest.raises(ValueError, match="no offer is 'reported'"):
             OfferRecord.from_effect(effect)
 
+    def test_ignores_what_a_newer_version_has_stored(self) -> None:
+        """During a deploy its replicas write beside those of this one."""
+        effect = RECORD.to_effect()
+        newer = json.dumps({**json.loads(effect.payload), "invented_later": 1}).encode()
+        assert OfferRecord.from_effect(attrs.evolve(effect, payload=newer)) == RECORD
+
     def test_reads_records_of_earlier_versions(self) -> None:
         """Stores of running bots have this payload."""
         payload = (
