@@ -111,7 +111,7 @@ def _remove_guard(name: str) -> None:
         Replica.beat = beat_on  # type: ignore[method-assign]
         put = work.PostgresWork.put_effect
 
-        def overwrite(self: Any, effect: Any, *, expected_state: str | None) -> bool:
+        def overwrite(self: Any, effect: Any, *, expected_state: str | None, expected_at: float | None = None) -> bool:
             return any(put(self, effect, expected_state=state) for state in (expected_state, *_STATES))
 
         work.PostgresWork.put_effect = overwrite  # type: ignore[method-assign]

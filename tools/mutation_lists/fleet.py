@@ -316,4 +316,18 @@ MUTATIONS: Final = (
         "if has_news:",
         "tests/unit/bot/runtime/fleet/test_membership.py",
     ),
+    one(
+        "version: the database compares the state alone",
+        "store/postgres/work_sql.py",
+        "AND at = coalesce(%(expected_at)s::double precision, at)",
+        "",
+        "tests/unit/store/test_work_transactions.py::test_effect_is_written_only_over_the_version_of_its_expected_time",
+    ),
+    one(
+        "version: a file compares the state alone",
+        "store/sqlite/effect_sql.py",
+        "AND at = coalesce(?, at)",
+        "AND coalesce(?, at) IS NOT NULL",
+        "tests/unit/store/test_work_transactions.py::test_effect_is_written_only_over_the_version_of_its_expected_time",
+    ),
 )

@@ -174,8 +174,14 @@ class Work(Protocol):
         """Return the effect with this key, or `None`."""
         ...
 
-    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
-        """Write an effect if its stored state is `expected_state`; `None` expects that it does not exist.
+    def put_effect(self, effect: Effect, *, expected_state: str | None, expected_at: float | None = None) -> bool:
+        """Write an effect if the stored one is the expected one.
+
+        Args:
+            effect: The effect.
+            expected_state: State of the stored effect; `None` expects that there is none.
+            expected_at: Its time; `None` for any. An effect can come back to a state that it had before: one that was
+                read and may have changed since is expected by its time too.
 
         Returns:
             Whether it was written.

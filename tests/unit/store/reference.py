@@ -237,9 +237,11 @@ class ReferenceFeed:
     def effect(self, key: str) -> Effect | None:
         return self._rows.effects.get(key)
 
-    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
+    def put_effect(self, effect: Effect, *, expected_state: str | None, expected_at: float | None = None) -> bool:
         known = self._rows.effects.get(effect.key)
         if (None if known is None else known.state) != expected_state:
+            return False
+        if known is not None and expected_at not in (None, known.at):
             return False
         self._rows.effects[effect.key] = effect
         return True

@@ -206,9 +206,9 @@ class Stores(RuleBasedStateMachine):
     def add_event(self, event: NewEvent, at: float) -> None:
         self.write(lambda side: side.feed.add_event(event, at=at))
 
-    @rule(effect=EFFECTS, expected=st.none() | STATES)
-    def put_effect(self, effect: Effect, expected: str | None) -> None:
-        self.write(lambda side: side.feed.put_effect(effect, expected_state=expected))
+    @rule(effect=EFFECTS, expected=st.none() | STATES, at=st.none() | TIMES)
+    def put_effect(self, effect: Effect, expected: str | None, at: float | None) -> None:
+        self.write(lambda side: side.feed.put_effect(effect, expected_state=expected, expected_at=at))
         self.compare(lambda side: side.feed.effect(effect.key))
 
     @rule(effect=EFFECTS, expected=STATES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import attrs
 import pytest
 from tests.unit.store.rows import BINDING, INDEXES, LEASE, STEPS, effect, event, everything, filled, renumbered
@@ -38,6 +40,19 @@ def test_effect_is_written_only_over_its_expected_state(store: BotStore, feed: W
     other = store.open(attrs.evolve(BINDING, feed="bids"), lease=LEASE)
     assert other.effect("7/0") is None
     assert other.effects() == other.effects("sending") == []
+
+
+def test_effect_is_written_only_over_the_version_of_its_expected_time(feed: WorkStore) -> None:
+    """It has come back to a state that it had before. Times are compared to the last digit."""
+    before, after = 1e9 + 1 / 3, math.nextafter(1e9 + 1 / 3, math.inf)
+    assert feed.put_effect(effect("7/0", "unknown", at=after), expected_state=None)
+    sent_again = effect("7/0", "intent", at=30.0)
+    assert not feed.put_effect(sent_again, expected_state="unknown", expected_at=before)
+    assert not feed.put_effect(sent_again, expected_state="intent", expected_at=after)
+    assert feed.effect("7/0") == effect("7/0", "unknown", at=after)
+    assert feed.put_effect(sent_again, expected_state="unknown", expected_at=after)
+    assert feed.put_effect(attrs.evolve(sent_again, at=0.0), expected_state="intent"), "any time is expected"
+    assert feed.put_effect(sent_again, expected_state="intent", expected_at=0.0)
 
 
 def test_effects_are_listed_oldest_first_and_never_pruned(feed: WorkStore) -> None:

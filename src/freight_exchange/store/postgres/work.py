@@ -116,10 +116,10 @@ class PostgresWork:
         row = self._read().row(f"{work_sql.EFFECT} AND key = %(key)s", self._values(key=key))
         return None if row is None else read_effect(row)
 
-    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
+    def put_effect(self, effect: Effect, *, expected_state: str | None, expected_at: float | None = None) -> bool:
         values = self._values(
-            key=effect.key, state=effect.state, payload=effect.payload, at=effect.at, expected=expected_state,
-            owner=self._replica.id,
+            key=effect.key, state=effect.state, payload=effect.payload, at=effect.at, owner=self._replica.id,
+            expected_state=expected_state, expected_at=expected_at,
         )  # fmt: skip
         query = work_sql.ADD_EFFECT if expected_state is None else work_sql.UPDATE_EFFECT
         with self._write() as connection:

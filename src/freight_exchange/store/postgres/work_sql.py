@@ -194,7 +194,8 @@ ADD_EFFECT: Final = """
 """
 UPDATE_EFFECT: Final = """
     UPDATE freight_exchange.effect SET state = %(state)s, payload = %(payload)s, at = %(at)s, owner = %(owner)s
-    WHERE binding = %(binding)s AND key = %(key)s AND state = %(expected)s
+    WHERE binding = %(binding)s AND key = %(key)s AND state = %(expected_state)s
+        AND at = coalesce(%(expected_at)s::double precision, at)
 """
 AMEND_EFFECT: Final = """
     UPDATE freight_exchange.effect SET state = %(state)s, payload = %(payload)s, at = %(at)s

@@ -22,7 +22,10 @@ _COUNT_EFFECTS: Final = f"SELECT state, count(*) FROM effect WHERE feed = ? AND 
 _ADD_EFFECT: Final = """
     INSERT INTO effect (feed, key, state, payload, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (feed, key) DO NOTHING
 """
-_UPDATE_EFFECT: Final = "UPDATE effect SET state = ?, payload = ?, at = ? WHERE feed = ? AND key = ? AND state = ?"
+_UPDATE_EFFECT: Final = """
+    UPDATE effect SET state = ?, payload = ?, at = ?
+    WHERE feed = ? AND key = ? AND state = ? AND at = coalesce(?, at)
+"""
 
 
 def effect(connection: sqlite3.Connection, feed: int, key: str) -> Effect | None:
@@ -31,12 +34,19 @@ def effect(connection: sqlite3.Connection, feed: int, key: str) -> Effect | None
     return None if row is None else read_effect(row)
 
 
-def put_effect(connection: sqlite3.Connection, feed: int, effect: Effect, expected_state: str | None) -> bool:
-    """Write an effect if its state is the expected one, and return whether it was written."""
+def put_effect(
+    connection: sqlite3.Connection,
+    feed: int,
+    effect: Effect,
+    *,
+    expected_state: str | None,
+    expected_at: float | None = None,
+) -> bool:
+    """Write an effect if the stored one is the expected one, and return whether it was written."""
     if expected_state is None:
         values = (feed, effect.key, effect.state, effect.payload, effect.at)
         return connection.execute(_ADD_EFFECT, values).rowcount == 1
-    changes = (effect.state, effect.payload, effect.at, feed, effect.key, expected_state)
+    changes = (effect.state, effect.payload, effect.at, feed, effect.key, expected_state, expected_at)
     return connection.execute(_UPDATE_EFFECT, changes).rowcount == 1
 
 

@@ -162,16 +162,18 @@ class SQLiteFeed:
         with self._read() as connection:
             return effect_sql.effect(connection, self._feed, key)
 
-    def put_effect(self, effect: Effect, *, expected_state: str | None) -> bool:
+    def put_effect(self, effect: Effect, *, expected_state: str | None, expected_at: float | None = None) -> bool:
         with self._write() as connection:
-            return effect_sql.put_effect(connection, self._feed, effect, expected_state)
+            return effect_sql.put_effect(
+                connection, self._feed, effect, expected_state=expected_state, expected_at=expected_at
+            )
 
     def amend_effect(self, effect: Effect, *, replaces: Callable[[Effect], bool]) -> bool:
         with self._write() as connection:
             stored = effect_sql.effect(connection, self._feed, effect.key)
             if stored is None or not replaces(stored):
                 return False
-            return effect_sql.put_effect(connection, self._feed, effect, stored.state)
+            return effect_sql.put_effect(connection, self._feed, effect, expected_state=stored.state)
 
     def effects(self, *states: str) -> Sequence[Effect]:
         with self._read() as connection:

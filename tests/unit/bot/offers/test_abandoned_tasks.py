@@ -120,10 +120,10 @@ def ended(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Event that is set once a handler has ended; offers are recorded only after that."""
     made, put, close = threading.Event(), feeds.SQLiteFeed.put_effect, Context.close
 
-    def once_it_has(feed: Any, effect: Any, *, expected_state: Any) -> bool:
+    def once_it_has(feed: Any, effect: Any, **expected: Any) -> bool:
         if effect.key.startswith("offer"):
             assert made.wait(TIMEOUT)
-        return put(feed, effect, expected_state=expected_state)
+        return put(feed, effect, **expected)
 
     def ends(context: Context) -> None:
         close(context)

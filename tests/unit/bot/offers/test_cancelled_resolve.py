@@ -54,10 +54,10 @@ class Disk:
 def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
     made, put = Disk(), feeds.SQLiteFeed.put_effect
 
-    def slowly(feed: Any, effect: Any, *, expected_state: Any) -> bool:
+    def slowly(feed: Any, effect: Any, **expected: Any) -> bool:
         if effect.key.startswith("offer"):
             made.write()
-        return put(feed, effect, expected_state=expected_state)
+        return put(feed, effect, **expected)
 
     async def nothing_is_seen(resolver: InDoubtResolver, record: OfferRecord) -> StillUnknown:
         return StillUnknown()

@@ -81,7 +81,7 @@ def test_no_statement_scans_a_table(path: Path, feed: SQLiteFeed) -> None:
         effect_sql._EFFECTS_IN: (1, "intent"),
         effect_sql._IS_USED.format(places="?"): (1, "1/", "1/", "intent"),
         effect_sql._ADD_EFFECT: (1, "1/0", "intent", b"", 0.0),
-        effect_sql._UPDATE_EFFECT: ("sending", b"", 0.0, 1, "1/0", "intent"),
+        effect_sql._UPDATE_EFFECT: ("sending", b"", 0.0, 1, "1/0", "intent", 0.0),
     }
     for handlers in (None, ["quote"], ["quote", "log", "late"]):
         condition, values = work_sql._handler_filter(handlers)
