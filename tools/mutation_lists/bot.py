@@ -15,10 +15,8 @@ MUTATIONS: Final = (
     one(
         "ledger: none, nothing is written down",
         "bot/offers/repository.py",
-        "is_written = await self._unit_of_work.write(\n"
-        "            step, lambda store: store.put_effect(record.to_effect(), expected_state=expected_state)\n"
-        "        )",
-        "is_written = True",
+        "await self._unit_of_work.write(step, lambda store: put_version(store, record, replaces=replaces))",
+        "True",
         "tests/unit/bot/offers/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper",
     ),
     one(

@@ -317,6 +317,13 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_membership.py",
     ),
     one(
+        "version: the result of a check is written over a newer doubt",
+        "bot/versions.py",
+        "expected_state=replaces.state, expected_at=replaces.at)",
+        "expected_state=replaces.state)",
+        "tests/unit/bot/offers/test_newer_doubts.py",
+    ),
+    one(
         "version: the database compares the state alone",
         "store/postgres/work_sql.py",
         "AND at = coalesce(%(expected_at)s::double precision, at)",

@@ -120,8 +120,8 @@ MUTATIONS: Final = (
     one(
         "answers: the other of two replicas writes over the first",
         "bot/answers/repository.py",
-        "step, lambda store: store.put_effect(effect, expected_state=expected_state)",
-        "step, lambda store: store.put_effect(effect, expected_state=expected_state) or True",
+        "step, lambda store: put_version(store, record, replaces=replaces)",
+        "step, lambda store: put_version(store, record, replaces=replaces) or True",
         "tests/unit/bot/answers/test_taken_over.py",
     ),
     one(

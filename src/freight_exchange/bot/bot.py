@@ -270,6 +270,7 @@ class Bot(Router):
 
         Raises:
             ValidationError: It is neither in doubt nor refused, or it may still arrive.
+            StoreError: A person or another replica has changed it meanwhile.
             ConfigurationError: The bot does not run.
         """
         if offer is None:

@@ -203,16 +203,15 @@ class AnswerLedger:
             ) from error
         is_shown = check_against(listing, draft, seen, decline)
         check()
-        before = None if known is None else known.state
         resends = known.resends if known is not None and known.offer == draft.offer else 0
         offer = next((entry for entry in listing.offers if entry.id == draft.offer), None)
         amount, currency = (None, None) if offer is None else (offer.amount, offer.currency)
         record = attrs.evolve(draft, resends=resends, amount=amount, currency=currency)
         if is_shown:
             record = attrs.evolve(record, state="confirmed", listing=listing)
-            await self._repository.put("confirmed", record, expected_state=before)
+            await self._repository.put("confirmed", record, replaces=known)
             return listing
-        await self._repository.put("intent", record, expected_state=before)
+        record = await self._repository.put("intent", record, replaces=known)
         # The write may have taken long. An intent that is left here was not sent, as after a crash.
         check()
         return await self._send(record)

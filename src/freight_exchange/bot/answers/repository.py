@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from freight_exchange.bot.answers.record import AnswerRecord, AnswerState
-from freight_exchange.bot.offers.repository import ChangedElsewhereError
+from freight_exchange.bot.offers.repository import changed_elsewhere_error
+from freight_exchange.bot.versions import put_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,23 +54,19 @@ class AnswerRepository:
     ) -> AnswerRecord:
         """Record a new state of an answer, and return the new record; raise as `put` does."""
         changed: AnswerRecord = attrs.evolve(record, state=state, **changes)
-        return await self.put(step or state, changed, expected_state=record.state)
+        return await self.put(step or state, changed, replaces=record)
 
-    async def put(self, step: str, record: AnswerRecord, *, expected_state: str | None) -> AnswerRecord:
-        """Record an answer, and return it with its time.
+    async def put(self, step: str, record: AnswerRecord, *, replaces: AnswerRecord | None) -> AnswerRecord:
+        """Record an answer, in place of one as it was read, if there was one, and return it with its time.
 
         Raises:
-            ChangedElsewhereError: It is not in `expected_state`: a person or another replica has changed it.
+            ChangedElsewhereError: A person or another replica has changed it.
         """
         record = attrs.evolve(record, at=self._unit_of_work.time())
-        effect = record.to_effect()
-        if not await self._unit_of_work.write(
-            step, lambda store: store.put_effect(effect, expected_state=expected_state)
-        ):
+        is_written = await self._unit_of_work.write(step, lambda store: put_version(store, record, replaces=replaces))
+        if not is_written:
             self._own.pop(record.key, None)
-            raise ChangedElsewhereError(
-                f"{record} is not {expected_state or 'new'} any more: somebody else writes to this bot's store"
-            )
+            raise changed_elsewhere_error(record)
         if record.state in ("sending", "unknown"):
             self._own[record.key] = record
         else:

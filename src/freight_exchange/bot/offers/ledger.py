@@ -27,7 +27,7 @@ from freight_exchange.bot.offers.record import (
     is_offer,
     manual_changes,
 )
-from freight_exchange.bot.offers.repository import OfferRepository
+from freight_exchange.bot.offers.repository import ChangedElsewhereError, OfferRepository
 from freight_exchange.bot.offers.sender import OfferSender, PendingSend, in_doubt_error, rejected_error
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
@@ -149,7 +149,7 @@ class Ledger:
                 at=self._unit_of_work.time(),
             )
             check()
-            await self._repository.add_intent(record, expected_state=None if known is None else known.state)
+            await self._repository.add_intent(record, replaces=known)
             # The write may have taken long. An intent that is left here was not sent, as after a crash.
             check()
             return await self._sender.send(record)
@@ -187,7 +187,7 @@ class Ledger:
                 outcome.append(None)
             except Exception as error:
                 outcome.append(error)
-                if isinstance(error, StoreError):
+                if isinstance(error, StoreError) and not isinstance(error, ChangedElsewhereError):
                     raise
             finally:
                 finished.set()

@@ -10,6 +10,7 @@ import attrs
 
 from freight_exchange.bot.offers.record import PLACED, UNSETTLED, OfferRecord, offer_prefix
 from freight_exchange.bot.outcomes import IN_DOUBT
+from freight_exchange.bot.versions import put_version
 from freight_exchange.errors import StoreError
 from freight_exchange.store.work import NO_LIMIT, Effect
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.store.work import Delivery, DeliveryState, Work
 
-__all__ = ["ChangedElsewhereError", "OfferRepository", "redeliver"]
+__all__ = ["ChangedElsewhereError", "OfferRepository", "changed_elsewhere_error", "redeliver"]
 
 _BIDS_READ: Final = "own bids"
 _BATCH: Final = 1000
@@ -71,22 +72,27 @@ class OfferRepository:
         """Return whether the service has any offer of this bot, or may have one."""
         return bool(await self._find_used([offer_prefix()]))
 
-    async def add_intent(self, record: OfferRecord, *, expected_state: State | None) -> None:
-        """Record an offer that is to be sent. It replaces one in `expected_state`, if any."""
-        await self._put("intent", record, expected_state=expected_state)
+    async def add_intent(self, record: OfferRecord, *, replaces: OfferRecord | None) -> None:
+        """Record an offer that is to be sent, in place of one as it was read, if there was one."""
+        await self._put("intent", record, replaces=replaces)
 
     async def advance(
         self, record: OfferRecord, state: State, *, step: str | None = None, **changes: Any
     ) -> OfferRecord:
         """Record a new state of an offer, and return the new record."""
         changed = attrs.evolve(record, state=state, at=self._unit_of_work.time(), **changes)
-        await self._put(step or state, changed, expected_state=record.state)
+        await self._put(step or state, changed, replaces=record)
         if state not in UNSETTLED:
             self._waiting.pop(record.request, None)
         return changed
 
     async def record_late(self, record: OfferRecord, state: State, **changes: Any) -> bool:
         """Record the reply to an offer that was taken over while it was being sent.
+
+        Args:
+            record: The offer as it was being sent: its time is that of the send.
+            state: What the reply says.
+            changes: Further fields.
 
         Returns:
             Whether it was recorded: nothing else is known of it yet, and it was not sent again.
@@ -118,10 +124,11 @@ class OfferRepository:
         def write(store: Work) -> tuple[bool | None, bool]:
             # Redelivered first: if the process ends in between, the next run resolves the same doubt again.
             is_sent_again = redeliver(store, changed, at=changed.at, handlers=self._handlers, waiting=waiting)
-            return is_sent_again, store.put_effect(changed.to_effect(), expected_state=record.state)
+            return is_sent_again, put_version(store, changed, replaces=record)
 
         is_sent_again, is_written = await self._unit_of_work.write("resolved", write)
-        _check(changed, record.state, is_written=is_written)
+        if not is_written:
+            raise changed_elsewhere_error(record)
         return is_sent_again
 
     def add_waiting(self, draft: OfferRecord) -> None:
@@ -131,8 +138,8 @@ class OfferRepository:
             waiting.setdefault((draft.event, draft.handler), set()).add(draft.revision)
 
     async def update(self, record: OfferRecord, **changes: Any) -> None:
-        """Record changes that leave the state as it is."""
-        await self._put(record.state, attrs.evolve(record, **changes), expected_state=record.state)
+        """Record changes that leave the state, and its time, as they are."""
+        await self._put(record.state, attrs.evolve(record, **changes), replaces=record)
 
     async def has_read_bids(self) -> bool:
         """Return whether a run with this store has read the own bids from before it."""
@@ -146,18 +153,15 @@ class OfferRepository:
     async def _find_used(self, prefixes: Sequence[str]) -> Collection[str]:
         return await self._unit_of_work.read(lambda store: store.used_prefixes(prefixes, states=PLACED))
 
-    async def _put(self, step: str, record: OfferRecord, *, expected_state: str | None) -> None:
-        is_written = await self._unit_of_work.write(
-            step, lambda store: store.put_effect(record.to_effect(), expected_state=expected_state)
-        )
-        _check(record, expected_state, is_written=is_written)
+    async def _put(self, step: str, record: OfferRecord, *, replaces: OfferRecord | None) -> None:
+        is_written = await self._unit_of_work.write(step, lambda store: put_version(store, record, replaces=replaces))
+        if not is_written:
+            raise changed_elsewhere_error(record)
 
 
-def _check(record: OfferRecord, expected_state: str | None, *, is_written: bool) -> None:
-    if not is_written:
-        raise ChangedElsewhereError(
-            f"{record} is not {expected_state or 'new'} any more: another process writes to this bot's store"
-        )
+def changed_elsewhere_error(record: object) -> ChangedElsewhereError:
+    """Make the error of an offer or an answer that was not written, as it is not the one that was read any more."""
+    return ChangedElsewhereError(f"a person or another replica has changed {record} in this bot's store")
 
 
 def redeliver(

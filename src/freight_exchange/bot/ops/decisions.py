@@ -21,6 +21,7 @@ from freight_exchange.bot.offers.record import (
     manual_changes,
 )
 from freight_exchange.bot.offers.repository import redeliver
+from freight_exchange.bot.versions import put_version
 from freight_exchange.errors import ValidationError
 from freight_exchange.store.protocol import ConflictError
 
@@ -109,7 +110,7 @@ def _decide(
                 changed = attrs.evolve(record, at=time, **changes)
                 # Redelivered first, as in the bot.
                 is_sent_again = taken or (record.state in UNSETTLED and redeliver(seat.work, changed, at=time))
-                if not seat.work.put_effect(changed.to_effect(), expected_state=record.state):
+                if not put_version(seat.work, changed, replaces=record):
                     raise _changed_error(record)
                 return record, is_sent_again
         # A wait by the clock of this process alone, which begins after the last send that counts. No other clock is

@@ -176,6 +176,32 @@ async def test_answer_that_another_replica_begins_at_the_same_time_is_in_doubt(p
         assert (replica.state, replica.sent) == ("sending", 0)
 
 
+async def test_look_does_not_resolve_the_newer_doubt_of_another_replica() -> None:
+    """A person has resolved the first one, and the answer was sent again: the look proves nothing about that."""
+    async with running() as replica:
+        adopted = replica.record("unknown")
+        await replica.ledger.adopt(Adoption(effects=(adopted.to_effect(),)))
+        newer = attrs.evolve(adopted, at=anyio.current_time() + 1)
+        replica.work.put_effect(newer.to_effect(), expected_state="unknown")
+        await anyio.sleep(2 * SETTLE.total_seconds())
+        assert replica.work.effect(newer.key) == newer.to_effect()
+
+
+async def test_reply_to_an_answer_that_is_sent_again_is_not_that_of_the_later_one() -> None:
+    async with running() as replica:
+
+        def send_again(point: str) -> None:
+            if point == "after send":
+                effect = replica.work.effect(replica.approval.key)
+                assert effect is not None
+                replica.work.put_effect(attrs.evolve(effect, at=effect.at + 1), expected_state="sending")
+
+        replica.reached = send_again
+        with pytest.raises(OfferInDoubtError):
+            await replica.approve()
+        assert replica.state == "sending"
+
+
 def test_what_a_newer_version_has_stored_is_ignored() -> None:
     """During a deploy its replicas write beside those of this one."""
     record = AnswerRecord(request=1, offer=7, approved=True, handler="award", event=1)

@@ -171,19 +171,22 @@ def test_moments_are_those_of_the_clock_of_the_replica_that_scans(seat: Postgres
     assert f"updates before {scanned_at:%Y-%m-%d %H:%M:%S} UTC" in file.explain(1).explanation.sentence
 
 
+@pytest.mark.parametrize("word", ["confirmed", "unknown"])
 def test_change_by_a_replica_at_the_same_time_is_kept(
-    seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch
+    seat: PostgresSeat, record: Record, word: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    doubtful, confirmed = (attrs.evolve(record, state=word, checks=1).to_effect() for word in ("unknown", "confirmed"))
+    """Such as that it was sent again, and is in doubt once more."""
+    doubtful = attrs.evolve(record, state="unknown", checks=1).to_effect()
+    changed = attrs.evolve(record, state=word, at=1.0).to_effect()
     seat.work.put_effect(doubtful, expected_state=None)
     put: Any = PostgresWork.put_effect
 
-    def overtaken(work: PostgresWork, effect: Effect, *, expected_state: str | None) -> bool:
+    def overtaken(work: PostgresWork, effect: Effect, **expected: Any) -> bool:
         monkeypatch.undo()
-        assert seat.work.put_effect(confirmed, expected_state="unknown")
-        return bool(put(work, effect, expected_state=expected_state))
+        assert seat.work.put_effect(changed, expected_state="unknown")
+        return bool(put(work, effect, **expected))
 
     monkeypatch.setattr(PostgresWork, "put_effect", overtaken)
     with pytest.raises(StoreError, match="has changed meanwhile: nothing was written"):
         resolve(record)
-    assert stored_state(record) == "confirmed"
+    assert seat.work.effect(record.key) == changed
