@@ -16,6 +16,7 @@ _REPLICA: Final = "tests/unit/store/postgres/test_replica.py"
 _WORK: Final = "tests/unit/store/postgres/test_work.py"
 _CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
+_LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 
 MUTATIONS: Final = (
     one(
@@ -336,5 +337,19 @@ MUTATIONS: Final = (
         "AND at = coalesce(?, at)",
         "AND coalesce(?, at) IS NOT NULL",
         "tests/unit/store/test_work_transactions.py::test_effect_is_written_only_over_the_version_of_its_expected_time",
+    ),
+    one(
+        "late reply: it is taken for that to a later send",
+        "bot/offers/repository.py",
+        "stored.in_doubt_since == record.at",
+        "stored.resends == record.resends",
+        f"{_LATE}::test_reply_to_an_offer_that_is_sent_again_is_an_alarm",
+    ),
+    one(
+        "late reply: another bid is taken for its own",
+        "bot/offers/sender.py",
+        "return stored.resends == record.resends if None in ids else ids[0] == ids[1]",
+        "return stored.resends == record.resends",
+        f"{_LATE}::test_reply_to_an_offer_that_was_taken_meanwhile_is_an_alarm_if_its_bid_is_another",
     ),
 )

@@ -101,7 +101,8 @@ class OfferRepository:
 
         def is_open(effect: Effect) -> bool:
             stored = OfferRecord.from_effect(effect)
-            is_same_send = stored.state in UNSETTLED and stored.resends == record.resends
+            # A replica that takes an offer over counts it as in doubt since the send.
+            is_same_send = stored.state in UNSETTLED and stored.in_doubt_since == record.at
             return is_same_send or stored.state == "intent"
 
         return await self._unit_of_work.write(

@@ -214,7 +214,7 @@ class OfferSender:
                     )
                     return attrs.evolve(record, state=state, **changes)
                 if state == "confirmed":
-                    await self._report_late_bid(record)
+                    await self._report_late_bid(attrs.evolve(record, **changes))
                 raise ChangedElsewhereError(f"{record} was resolved elsewhere before it was answered") from error
         return await self._repository.advance(record, state, **changes)
 
@@ -224,7 +224,7 @@ class OfferSender:
         fields = {"request": record.request}
         if stored is None:
             _logger.warning("%s was taken, and the store has lost it: a backup was restored", record, extra=fields)
-        elif (stored.state, stored.resends) != ("confirmed", record.resends):
+        elif stored.state != "confirmed" or not _may_be_same_bid(stored, record):
             _logger.critical(
                 "%s was taken, but so late that it counted as absent and was sent again: look at the service's own"
                 " pages for a second one",
@@ -253,6 +253,12 @@ class OfferSender:
         """Start to resolve an offer in doubt, after a wait."""
         self._resolver.add(doubtful)
         self._tasks.start_soon(self._resolver.resolve, doubtful, wait)
+
+
+def _may_be_same_bid(stored: OfferRecord, record: OfferRecord) -> bool:
+    """Return whether two records of an offer may have the same bid. One from a listing, or a person, has no id."""
+    ids = [None if bid is None or bid.offer is None else bid.offer.id for bid in (stored.bid, record.bid)]
+    return stored.resends == record.resends if None in ids else ids[0] == ids[1]
 
 
 def in_doubt_error(record: OfferRecord) -> OfferInDoubtError:

@@ -6,17 +6,20 @@ import logging
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
+from random import Random
 from typing import Any
 
 import anyio
 import attrs
 import pytest
-from tests.unit.bot.rig import amounts_on, eventually, messages, offering_bot
+from tests.unit.bot.rig import OFFER, amounts_on, eventually, messages, offering_bot
 
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import FencedError, StoreAwayError
+from freight_exchange.models import Bid, Offer
+from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
-from freight_exchange.testing import Sandbox
+from freight_exchange.testing import Fault, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -25,13 +28,13 @@ class TakenOver(MemoryStore):
     """Store in which another replica takes an offer over as soon as it was sent.
 
     Args:
-        changes: Fields of the offer that it changes.
+        change: Makes of the offer as it was being sent what is stored then.
         error: Raised by the writes of the first replica from then on, twice.
     """
 
-    def __init__(self, changes: dict[str, Any], error: Exception) -> None:
+    def __init__(self, change: Callable[[OfferRecord], OfferRecord], error: Exception) -> None:
         super().__init__()
-        self._changes = changes
+        self._change = change
         self._errors = [error] * 2
         self.is_taken_over = False
         self.seat: Any
@@ -49,8 +52,7 @@ class TakenOver(MemoryStore):
         if point == "after send" and not self.is_taken_over:
             self.is_taken_over = True
             (record,) = self.offers()
-            changed = attrs.evolve(record, **self._changes)
-            self.seat.work.put_effect(changed.to_effect(), expected_state=record.state)
+            self.seat.work.put_effect(self._change(record).to_effect(), expected_state=record.state)
 
     def offers(self) -> list[OfferRecord]:
         return [OfferRecord.from_effect(effect) for effect in self.seat.work.effects_under("offer:")]
@@ -65,9 +67,11 @@ class _Proxy:
         return getattr(self._target, name)
 
 
-async def run(sandbox: Sandbox, store: TakenOver, until: Callable[[], object]) -> OfferRecord:
+async def run(
+    sandbox: Sandbox, store: TakenOver, until: Callable[[], object], called: list[int] | None = None
+) -> OfferRecord:
     """Run a bot until something holds, and return its offer as it is stored then."""
-    bot = offering_bot(store)
+    bot = offering_bot(store, called)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=sandbox.client(), failpoints=store.visit))
         await eventually(lambda: store.is_taken_over)
@@ -80,10 +84,19 @@ async def run(sandbox: Sandbox, store: TakenOver, until: Callable[[], object]) -
 FENCED = FencedError("the lease was over")
 
 
+def adopted(record: OfferRecord) -> OfferRecord:
+    return attrs.evolve(record, state="unknown", at=record.at + 1, unknown_since=record.at)
+
+
+def sent_again(record: OfferRecord) -> OfferRecord:
+    """Send it a second time, after a person's decision, which counts the sends from 0."""
+    return attrs.evolve(record, at=record.at + 60)
+
+
 async def test_reply_is_recorded_while_nothing_else_is_known(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    index, store = sandbox.publish(), TakenOver({"state": "unknown"}, FENCED)
+    index, store = sandbox.publish(), TakenOver(adopted, FENCED)
     record = await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
     assert record.bid is not None
     assert len(amounts_on(sandbox, index)) == 1
@@ -93,7 +106,8 @@ async def test_reply_is_recorded_while_nothing_else_is_known(
 
 
 async def test_reply_stops_an_offer_that_counts_as_absent(sandbox: Sandbox) -> None:
-    index, store = sandbox.publish(), TakenOver({"state": "intent", "resends": 1}, FENCED)
+    index = sandbox.publish()
+    store = TakenOver(lambda record: attrs.evolve(record, state="intent", at=record.at + 60, resends=1), FENCED)
     await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
     assert len(amounts_on(sandbox, index)) == 1
 
@@ -102,10 +116,48 @@ async def test_reply_to_an_offer_that_is_sent_again_is_an_alarm(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     sandbox.publish()
-    store = TakenOver({"state": "sending", "resends": 1}, FENCED)
+    store = TakenOver(sent_again, FENCED)
     record = await run(sandbox, store, lambda: messages(caplog, logging.CRITICAL))
     assert record.state == "sending"
     assert "so late that it counted as absent and was sent again" in caplog.text
+
+
+async def test_refusal_of_an_offer_that_is_sent_again_is_not_that_of_the_later_one(sandbox: Sandbox) -> None:
+    def refuse(good: Reply, now: float, random: Random) -> Reply:
+        return attrs.evolve(good, status=400, body=b'{"message": "Offers are closed for today."}')
+
+    sandbox.publish()
+    sandbox.strike(Fault(name="closed", path=OFFER, processed=False, mutate=refuse))
+    store, called = TakenOver(sent_again, FENCED), list[int]()
+    record = await run(sandbox, store, lambda: len(called) > 1, called)
+    assert (record.state, record.refusal) == ("sending", None)
+
+
+@pytest.mark.parametrize(
+    ("other_offer", "is_alarm"),
+    [
+        pytest.param(lambda offer: Offer(id=offer + 1), True, id="another bid"),
+        pytest.param(lambda offer: Offer(id=offer), False, id="the same bid"),
+        pytest.param(lambda offer: None, False, id="perhaps the same, from a listing"),
+    ],
+)
+async def test_reply_to_an_offer_that_was_taken_meanwhile_is_an_alarm_if_its_bid_is_another(
+    sandbox: Sandbox,
+    caplog: pytest.LogCaptureFixture,
+    other_offer: Callable[[int], Offer | None],
+    is_alarm: bool,
+) -> None:
+    index = sandbox.publish()
+
+    def taken(record: OfferRecord) -> OfferRecord:
+        (made,) = sandbox.audit_log.offers
+        bid = Bid(index=index, offer=other_offer(made.offer.index))
+        return attrs.evolve(record, state="confirmed", at=record.at + 60, bid=bid)
+
+    store, called = TakenOver(taken, FENCED), list[int]()
+    record = await run(sandbox, store, lambda: len(called) > 1, called)
+    assert record.state == "confirmed"
+    assert bool(messages(caplog, logging.CRITICAL)) is is_alarm
 
 
 class Restored(TakenOver):
@@ -123,13 +175,13 @@ async def test_reply_to_an_offer_that_the_store_has_lost_is_no_alarm(
 ) -> None:
     """It was not sent again: its bid is found before another offer is made."""
     sandbox.publish()
-    store = Restored({}, FENCED)
+    store = Restored(lambda record: record, FENCED)
     await run(sandbox, store, lambda: "and the store has lost it: a backup was restored" in caplog.text)
     assert not messages(caplog, logging.CRITICAL)
 
 
 async def test_reply_is_recorded_once_the_store_is_back(sandbox: Sandbox) -> None:
-    index, store = sandbox.publish(), TakenOver({}, StoreAwayError("the database is away"))
+    index, store = sandbox.publish(), TakenOver(lambda record: record, StoreAwayError("the database is away"))
     await run(sandbox, store, lambda: store.offers()[0].state == "confirmed")
     assert len(amounts_on(sandbox, index)) == 1
 
