@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, choices=(1, 2), default=1)
     requests = parser.parse_args(arguments).requests
-    found = search(requests=requests, take_overs=3 - requests)
+    found = search(requests=requests, take_overs=3 - requests, decisions=2 - requests)
     print(f"all guards: {found.states:,} states, {int(found.violation is not None)} violations, {found.stuck} stuck")
     is_good = found.violation is None and not found.stuck
     for removed in REMOVED:

@@ -21,6 +21,7 @@ USER_TIMEOUT: Final = 1
 SETTLE: Final = 1
 """Ticks until an offer is in the listings."""
 MAX_SENDS: Final = 2
+"""Sends of a request. A person's decision allows one more."""
 
 
 class Guard(Enum):
@@ -33,6 +34,7 @@ class Guard(Enum):
     WAIT_USER_TIMEOUT = "a resolver waits for the kernel's time-out"
     WAIT_SETTLE = "a resolver waits until offers are listed"
     WAIT_ANEW = "the successor of a resolver waits from the start"
+    VERSION = "the result of a check is committed only over the doubt that was checked"
     EPOCH = "`sending` is committed only in the present epoch"
     COMPARE_AND_SET = "`sending` is committed only from `ready`, by the claimant"
 
@@ -70,13 +72,24 @@ class Replica(NamedTuple):
 
 
 class LedgerRow(NamedTuple):
-    """The ledger's row of a request. `wait` counts the ticks since the resolver began to wait."""
+    """The ledger's row of a request.
+
+    Attributes:
+        wait: The ticks since the resolver began to wait.
+        is_decided: Whether a person has decided that a send was not taken. The check of it may go on.
+    """
 
     state: str = "ready"
     owner: int | None = None
     send: int = 0
     resolver: int | None = None
     wait: int = 0
+    is_decided: bool = False
+
+    @property
+    def is_sendable(self) -> bool:
+        """Room for one more send: the model's bound."""
+        return self.send < MAX_SENDS + self.is_decided
 
 
 class Message(NamedTuple):
@@ -93,7 +106,8 @@ class State(NamedTuple):
 
     Attributes:
         offers: The age of each offer on a request.
-        take_overs: The number of take-overs that may still come: the model's bound.
+        take_overs, decisions: The number of take-overs, and of decisions of a person, that may still come: the model's
+            bounds.
     """
 
     replicas: tuple[Replica, ...]
@@ -101,6 +115,7 @@ class State(NamedTuple):
     messages: frozenset[Message]
     offers: tuple[tuple[int, ...], ...]
     take_overs: int
+    decisions: int
 
 
 class Step(NamedTuple):
@@ -110,9 +125,10 @@ class Step(NamedTuple):
     text: str
 
 
-def initial(*, requests: int, take_overs: int) -> State:
+def initial(*, requests: int, take_overs: int, decisions: int) -> State:
     """Return the state of two replicas in which nothing has been done."""
-    return State((Replica(), Replica()), (LedgerRow(),) * requests, frozenset(), ((),) * requests, take_overs)
+    entries, offers = (LedgerRow(),) * requests, ((),) * requests
+    return State((Replica(), Replica()), entries, frozenset(), offers, take_overs, decisions)
 
 
 def describe_violation(state: State) -> str | None:
@@ -127,7 +143,7 @@ def describe_violation(state: State) -> str | None:
 
 def is_over(state: State) -> bool:
     """Return true if each request has its offer, and the ledger has it, or a bound of the model is reached."""
-    return not state.take_overs or all(entry.state == "confirmed" or entry.send == MAX_SENDS for entry in state.entries)
+    return not state.take_overs or all(entry.state == "confirmed" or not entry.is_sendable for entry in state.entries)
 
 
 def steps(state: State, guards: frozenset[Guard] = GUARDS) -> Iterator[tuple[Step, State]]:
@@ -153,7 +169,7 @@ def _replica_steps(
     match replica.phase:
         case Phase.IDLE:
             for request, free in enumerate(state.entries):
-                if free.state == "ready" and free.owner is None and free.send < MAX_SENDS:
+                if free.state == "ready" and free.owner is None and free.is_sendable:
                     claimed = _move(state, number, Replica(Phase.CLAIMED, request))
                     yield (
                         Step(number, f"claims request {request}"),
@@ -165,13 +181,17 @@ def _replica_steps(
             is_claimant = entry.state == "ready" and entry.owner == number
             if (Guard.EPOCH in guards and replica.is_fenced) or (Guard.COMPARE_AND_SET in guards and not is_claimant):
                 yield Step(number, "finds that it was taken over"), _move(state, number, Replica())
-            elif entry.send < MAX_SENDS:
+            elif entry.is_sendable:
                 send = entry.send + 1
                 phase = Phase.TIMED if is_timed_first else Phase.COMMITTED
                 committed = _move(state, number, replica._replace(phase=phase, send=send))
                 yield (
                     Step(number, "commits sending"),
-                    _write_entry(committed, replica.request, LedgerRow("sending", number, send)),
+                    _write_entry(
+                        committed,
+                        replica.request,
+                        LedgerRow("sending", number, send, is_decided=entry.is_decided),
+                    ),
                 )
         case Phase.COMMITTED:
             yield Step(number, "notes the time"), _move(state, number, replica._replace(phase=Phase.TIMED, age=0))
@@ -192,7 +212,7 @@ def _replica_steps(
             yield Step(number, "waits for no reply any more"), _write_entry(given_up, replica.request, unknown)
         case Phase.ANSWERED:
             # Evidence is monotone: the answer counts in every epoch, while its send is the last.
-            known = LedgerRow("confirmed", send=entry.send) if entry.send == replica.send else entry
+            known = _resolved(entry, "confirmed") if entry.send == replica.send else entry
             recorded = _move(state, number, Replica())
             yield Step(number, "records the reply"), _write_entry(recorded, replica.request, known)
         case Phase.DEAD:
@@ -205,6 +225,7 @@ def _replica_steps(
 def _resolver_steps(
     state: State, request: int, entry: LedgerRow, guards: frozenset[Guard]
 ) -> Iterator[tuple[Step, State]]:
+    is_listed = any(age >= SETTLE for age in state.offers[request])
     if entry.resolver is None:
         for number, replica in enumerate(state.replicas):
             if replica.phase is Phase.IDLE:
@@ -212,12 +233,36 @@ def _resolver_steps(
                 begun = entry._replace(resolver=number, wait=wait)
                 yield Step(number, f"begins to resolve request {request}"), _write_entry(state, request, begun)
     elif entry.wait >= _full_wait(guards):
-        is_listed = any(age >= SETTLE for age in state.offers[request])
-        resolved = LedgerRow("confirmed" if is_listed else "ready", send=entry.send)
+        resolved = _resolved(entry, "confirmed" if is_listed else "ready")
         yield (
             Step(entry.resolver, f"finds {'the' if is_listed else 'no'} offer listed"),
             _write_entry(state, request, resolved),
         )
+    if state.decisions and entry.resolver is not None and _is_absent(state, request):
+        decided = _write_entry(state, request, _resolved(entry, "ready")._replace(is_decided=True))
+        yield (
+            Step(None, f"a person finds no offer on request {request}"),
+            decided._replace(decisions=state.decisions - 1),
+        )
+    if entry.is_decided and not is_listed and Guard.VERSION not in guards:
+        yield (
+            Step(None, f"a check from before that decision finds no offer on request {request}"),
+            _write_entry(state, request, _resolved(entry, "ready")),
+        )
+
+
+def _is_absent(state: State, request: int) -> bool:
+    """Return whether the service has no offer on a request, and none can arrive: a person is right to say so."""
+    is_coming = any(message.request == request for message in state.messages) or any(
+        (replica.request, replica.send) == (request, state.entries[request].send)
+        and replica.phase in (Phase.COMMITTED, Phase.TIMED)
+        for replica in state.replicas
+    )
+    return not is_coming and not state.offers[request]
+
+
+def _resolved(entry: LedgerRow, word: str) -> LedgerRow:
+    return LedgerRow(word, send=entry.send, is_decided=entry.is_decided)
 
 
 def _full_wait(guards: frozenset[Guard]) -> int:

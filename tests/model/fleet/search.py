@@ -28,9 +28,9 @@ class Found(NamedTuple):
 
 
 @cache
-def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: int = 2) -> Found:
+def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: int = 2, decisions: int = 1) -> Found:
     """Visit every state that can be reached, until one is wrong."""
-    start = initial(requests=requests, take_overs=take_overs)
+    start = initial(requests=requests, take_overs=take_overs, decisions=decisions)
     reached: dict[State, tuple[Step, State] | None] = {start: None}
     before: dict[State, list[State]] = {start: []}
     queue = deque([start])
