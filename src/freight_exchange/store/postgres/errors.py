@@ -50,7 +50,9 @@ def translate_errors(address: str) -> Iterator[None]:
     except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege) as error:
         if isinstance(error, errors.ReadOnlySqlTransaction):
             # During a fail-over the address may lead to the new primary before it is one.
-            raise StoreAwayError(f"{address} is a read-only standby: give the address of the primary") from error
+            raise StoreAwayError(
+                f"{address} is read-only: give the address of the primary, or set default_transaction_read_only to off"
+            ) from error
         raise StoreError(
             f"{address} does not permit this ({_first_line(error)}): grant this user CREATE on the database once, or"
             " all rights on the schema freight_exchange and its tables"

@@ -93,7 +93,7 @@ def standby() -> Iterator[PostgresServer]:
 @pytest.mark.long
 def test_only_reading_commands_accept_a_read_only_standby(shell: Shell, standby: PostgresServer) -> None:
     """A bot cannot write to it; what only reads can use it."""
-    check_refusal(run_bot(standby.url()), "is a read-only standby: give the address of the primary")
+    check_refusal(run_bot(standby.url()), "is read-only: give the address of the primary")
     assert shell("bot", "status", "--store", standby.url()).status == Status.DONE
     migrated = shell("store", "migrate", standby.url(), "--yes")
     assert migrated.out == f"The schema has version {schema.VERSION} already.\n"

@@ -135,7 +135,7 @@ def _foreign_schema() -> Iterator[Unusable]:
 def _read_only() -> Iterator[Unusable]:
     _fill()
     _run("postgres", f"ALTER DATABASE {_DATABASE} SET default_transaction_read_only = on")
-    yield Unusable(address(), "is a read-only standby: give the address of the primary", status=None)
+    yield Unusable(address(), "is read-only: give the address of the primary", status=None)
 
 
 @contextlib.contextmanager
