@@ -15,6 +15,7 @@ _FLEET: Final = "tests/unit/store/postgres/test_fleet.py"
 _REPLICA: Final = "tests/unit/store/postgres/test_replica.py"
 _WORK: Final = "tests/unit/store/postgres/test_work.py"
 _CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
+_FROZEN: Final = "tests/unit/store/postgres/test_frozen.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 
@@ -192,9 +193,9 @@ MUTATIONS: Final = (
     ),
     one(
         "database: commits do not wait for its disk",
-        "store/postgres/connection.py",
-        ";\n    SET LOCAL synchronous_commit = on\n",
-        "\n",
+        "store/postgres/session.py",
+        '        "SET LOCAL synchronous_commit = on",\n',
+        "",
         f"{_CONNECTION}::test_ledger_is_durable_on_a_server_that_does_not_wait_for_its_disk",
     ),
     one(
@@ -263,8 +264,8 @@ MUTATIONS: Final = (
     ),
     one(
         "database: a statement runs on after it was given up",
-        "store/postgres/connection.py",
-        """{**_DEFAULTS, "statement_timeout": f"{(self._patience + _MARGIN) * 1000:.0f}"}""",
+        "store/postgres/session.py",
+        """{**_DEFAULTS, "statement_timeout": f"{(patience + _MARGIN) * 1000:.0f}"}""",
         """{**_DEFAULTS, "statement_timeout": "0"}""",
         _CONNECTION,
     ),
@@ -284,10 +285,66 @@ MUTATIONS: Final = (
     ),
     one(
         "database: a statement waits for a lock after it was given up",
-        "store/postgres/connection.py",
+        "store/postgres/session.py",
         '    "lock_timeout": "5000",\n',
         "",
         f"{_CONNECTION}::test_statement_that_waits_for_a_lock_does_not_stay_in_the_server",
+    ),
+    one(
+        "frozen: the values of a page follow their statement",
+        "store/postgres/connection.py",
+        "prepare = True if self._depth and parameters else None",
+        "prepare = None",
+        f"{_FROZEN}::test_replica_that_is_cut_off_in_the_middle_of_a_page_does_not_keep_its_locks",
+    ),
+    one(
+        "frozen: a transaction may last for ever",
+        "store/postgres/session.py",
+        "if is_limited and server_version >= _LIMITS_TRANSACTIONS:",
+        "if False:",
+        f"{_CONNECTION}::test_transaction_ends_though_its_client_is_not_idle",
+    ),
+    one(
+        "frozen: a replica waits for the term of one that is frozen",
+        "store/postgres/replica.py",
+        "            end_frozen(connection)\n",
+        "",
+        f"{_FROZEN}::test_frozen_replica_loses_the_term",
+    ),
+    one(
+        "frozen: a replica passes over the work of one that is frozen",
+        "store/postgres/seat.py",
+        "        end_frozen(connection)\n",
+        "",
+        f"{_FROZEN}::test_work_of_a_frozen_replica_is_adopted",
+    ),
+    one(
+        "frozen: no replica joins beside one that is frozen",
+        "store/postgres/store.py",
+        "        end_frozen(connection)\n",
+        "",
+        f"{_FROZEN}::test_frozen_replica_keeps_no_other_one_from_joining",
+    ),
+    one(
+        "frozen: a late replica counts as frozen",
+        "store/postgres/frozen.py",
+        "        AND state_change < clock_timestamp() - make_interval(secs => %(silence)s)\n",
+        "",
+        f"{_FROZEN}::test_replica_is_not_ended_while_a_living_one_may_be_silent",
+    ),
+    one(
+        "frozen: a copy counts as frozen while it reads its file",
+        "store/postgres/frozen.py",
+        " AND mode = 'RowShareLock'",
+        "",
+        "tests/unit/store/postgres/test_copy.py::test_copy_is_not_ended_by_a_replica_that_starts_meanwhile",
+    ),
+    one(
+        "frozen: the connection of a lost machine stays for hours",
+        "store/postgres/session.py",
+        '    "tcp_keepalives_idle": "10",\n',
+        "",
+        f"{_CONNECTION}::test_server_ends_the_connection_of_a_machine_that_is_lost",
     ),
     one(
         "database: two replicas migrate it at once",

@@ -6,7 +6,20 @@ import math
 
 import attrs
 import pytest
-from tests.unit.store.rows import BINDING, INDEXES, LEASE, STEPS, effect, event, everything, filled, renumbered
+from tests.unit.store.rows import (
+    BINDING,
+    INDEXES,
+    LEASE,
+    STEPS,
+    effect,
+    event,
+    everything,
+    filled,
+    known,
+    put,
+    renumbered,
+    seen,
+)  # fmt: skip
 
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.seat import BotStore
@@ -22,6 +35,11 @@ def test_event_that_no_scan_produced_is_added_once(feed: WorkStore) -> None:
     feed.acknowledge([one.id], at=25.0)
     feed.prune(before=30.0)
     assert not feed.add_event(event("selected:7"), at=40.0), "it was proposed again and is not pruned"
+
+
+def test_last_state_counts_of_a_request_that_a_commit_has_twice(feed: WorkStore) -> None:
+    put(feed, [seen(1, version=1), seen(2), seen(1, version=2)])
+    assert {index: row.version for index, row in known(feed, 1, 2).items()} == {1: 2, 2: 1}
 
 
 def test_effect_is_written_only_over_its_expected_state(store: BotStore, feed: WorkStore) -> None:

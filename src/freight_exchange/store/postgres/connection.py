@@ -12,6 +12,7 @@ import psycopg
 from psycopg import conninfo
 
 from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
+from freight_exchange.store.postgres import session
 from freight_exchange.store.postgres.errors import connect_error, translate_errors
 
 __all__ = ["DatabaseConnection", "describe_address"]
@@ -25,38 +26,12 @@ _ENCODING: Final = "UTF8"
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
-_MARGIN: Final = 2.0
-"""Seconds after that at which the server ends the statement, which would run on for a reply that nothing reads."""
 _IDLE: Final = 1.0
 """Seconds after which a connection may have been cut since its last use."""
-_KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 30}
-"""Seconds of silence after which the kernel asks whether the server is there: no router forgets the connection."""
-_ISOLATION: Final = "read committed"
-_DEFAULTS: Final = {
-    # The fences rely on this level: a statement sees what was committed before it, and waits for a lock.
-    "default_transaction_isolation": _ISOLATION,
-    # Between two scans a connection is idle. Older servers lack some of these limits.
-    "idle_session_timeout": "0",
-    # A statement that waits for a lock stays in the server when its connection is cut.
-    "lock_timeout": "5000",
-    "transaction_timeout": "0",
-    # Values would be written or read in another form: bytes with doubled backslashes, times without their last digits.
-    "standard_conforming_strings": "on",
-    "array_nulls": "on",
-    "extra_float_digits": "1",
-}
-"""Settings on which the statements rely. A role or a database may have others as its defaults."""
+_KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""The kernel asks after 10 seconds of silence whether the server is there, so that no router forgets the connection.
+After an outage it knows as soon as the server that the connection is lost."""
 _STARTED: Final = "SELECT pg_postmaster_start_time()::text"
-_READ_DEFAULTS: Final = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
-# A process that is frozen inside a transaction must not keep its locks. What is committed must survive a crash of the
-# server, even where its administrator has chosen otherwise.
-_BEGIN: Final = f"""
-    BEGIN ISOLATION LEVEL {_ISOLATION};
-    SET LOCAL idle_in_transaction_session_timeout = '5s';
-    SET LOCAL lock_timeout = '5s';
-    SET LOCAL synchronous_commit = on
-"""
-
 _NO_NAME: Final = re.compile("@|=|://")
 """Parts of an address, which no name of a database has."""
 
@@ -87,9 +62,12 @@ class DatabaseConnection:
     def execute(self, query: str, parameters: Parameters = None) -> psycopg.Cursor[Any]:
         """Run a statement, in the open transaction or in one of its own."""
         connection = self._open()
+        # To the server, a client that stops in the middle of a first message is idle, and is ended. In the middle of a
+        # further one it is not, and the values of a statement that is not prepared are such a one.
+        prepare = True if self._depth and parameters else None
         with translate_errors(self.address):
             # Composed of constants alone, which the type checker does not see.
-            return connection.execute(query, parameters)  # pyright: ignore[reportArgumentType]
+            return connection.execute(query, parameters, prepare=prepare)  # pyright: ignore[reportArgumentType]
 
     def row(self, query: str, parameters: Parameters = None) -> Any:
         """Run a statement and return its first row, or `None`."""
@@ -99,20 +77,18 @@ class DatabaseConnection:
         """Run a statement and return its rows."""
         return self.execute(query, parameters).fetchall()
 
-    def execute_many(self, query: str, parameters: Sequence[Sequence[object]]) -> None:
-        """Run a statement for each of the rows."""
-        connection = self._open()
-        with translate_errors(self.address), connection.cursor() as cursor:
-            cursor.executemany(query, parameters)  # pyright: ignore[reportArgumentType]
-
     @property
     def in_transaction(self) -> bool:
         """Presence of an open transaction."""
         return self._depth > 0
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what is written inside, or none of it if anything raises. Inner ones join the outer one."""
+    def transaction(self, *, is_limited: bool = True) -> Iterator[None]:
+        """Commit what is written inside, or none of it if anything raises. Inner ones join the outer one.
+
+        Args:
+            is_limited: Whether the server undoes it if this process is silent for seconds, or takes minutes.
+        """
         if self._depth:
             yield
             return
@@ -120,7 +96,8 @@ class DatabaseConnection:
         self._depth += 1
         try:
             with translate_errors(self.address):
-                connection.execute(_BEGIN, prepare=False)
+                query = session.begin(connection.info.server_version, is_limited=is_limited)
+                connection.execute(query, prepare=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
             yield
             with translate_errors(self.address):
                 connection.execute("COMMIT")
@@ -163,7 +140,8 @@ class DatabaseConnection:
                 raise opened
             try:
                 self._check_server(opened)
-                self._set_defaults(opened)
+                with translate_errors(self.address):
+                    session.set_defaults(opened, patience=self._patience)
                 self._check_start(opened, is_cut=is_cut)
             except StoreError:
                 opened.close()
@@ -204,7 +182,7 @@ class DatabaseConnection:
                 self._conninfo,
                 autocommit=True,
                 connect_timeout=_CONNECT_TIMEOUT,
-                application_name="freight-exchange",
+                application_name=session.APPLICATION,
                 client_encoding="utf8",
                 **self._keepalive,
             )
@@ -224,14 +202,6 @@ class DatabaseConnection:
                 f"{self.address} has the encoding {encoding}: create one with the encoding {_ENCODING}, as any"
                 " text may be stored"
             )
-
-    def _set_defaults(self, connection: _Connection) -> None:
-        defaults = {**_DEFAULTS, "statement_timeout": f"{(self._patience + _MARGIN) * 1000:.0f}"}
-        with translate_errors(self.address):
-            for name, setting in connection.execute(_READ_DEFAULTS, [[*defaults]]).fetchall():
-                if setting != defaults[name]:
-                    statement = f"SET {name} = '{defaults[name]}'"
-                    connection.execute(statement)  # pyright: ignore[reportArgumentType, reportCallIssue]  # constants
 
 
 class _Connection(psycopg.Connection[Any]):

@@ -33,11 +33,21 @@ _READ: Final = {
     "effect": "SELECT key, state, payload, at FROM effect WHERE feed = ? ORDER BY key",
 }
 _COLUMNS: Final = {
-    "seen": ('"index"', "digest", "record", "version", "first", "last", "scan", "updated_after", "missing"),
-    "event": ("id", "key", '"index"', "kind", "payload", "is_acknowledged", "is_filtered", "is_owed", "at"),
-    "delivery": ("event", "handler", '"index"', "state", "attempts", "not_before", "error"),
-    "effect": ("key", "state", "payload", "at"),
-}
+    "seen": {
+        '"index"': "bigint", "digest": "bytea", "record": "bytea", "version": "bigint", "first": "float8",
+        "last": "float8", "scan": "bigint", "updated_after": "float8", "missing": "bigint",
+    },
+    "event": {
+        "id": "bigint", "key": "text", '"index"': "bigint", "kind": "text", "payload": "bytea",
+        "is_acknowledged": "boolean", "is_filtered": "boolean", "is_owed": "boolean", "at": "float8",
+    },
+    "delivery": {
+        "event": "bigint", "handler": "text", '"index"': "bigint", "state": "text", "attempts": "integer",
+        "not_before": "float8", "error": "text",
+    },
+    "effect": {"key": "text", "state": "text", "payload": "bytea", "at": "float8"},
+}  # fmt: skip
+"""Columns of the rows that are read, with their types."""
 _ORDER: Final = {"seen": '"index"', "event": "id", "delivery": "event, handler", "effect": "key"}
 _BOOLEANS: Final = {"event": (5, 6, 7)}
 # Offers and their deliveries refer to events by number. A replica has read what the copy would write.
@@ -100,9 +110,8 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
 
 def _commit_copy(source: sqlite3.Connection, path: str, database: DatabaseConnection) -> None:
     """Copy the file, unless the database has the copy that an earlier call has begun."""
-    with database.transaction():
-        # Between its statements a large file is read and compared.
-        database.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    # Between its statements a large file is read and compared.
+    with database.transaction(is_limited=False):
         # A commit whose reply was lost may still be under way: this waits for it.
         database.execute("LOCK TABLE freight_exchange.binding, freight_exchange.event IN EXCLUSIVE MODE")
         (identity,) = database.row(_DATABASE)
@@ -144,13 +153,15 @@ def _copy(source: sqlite3.Connection, database: DatabaseConnection, id: str) -> 
 
 
 def _insert(database: DatabaseConnection, table: str, binding: int, left: int, rows: Sequence[tuple[Any, ...]]) -> None:
-    columns = ["binding", *_COLUMNS[table], *(["owner"] if table in _OWNED else [])]
-    system = "OVERRIDING SYSTEM VALUE" if table == "event" else ""
-    places = ", ".join(["%s"] * len(columns))
-    query = f"INSERT INTO freight_exchange.{table} ({', '.join(columns)}) {system} VALUES ({places})"
-    extra = (left,) if table in _OWNED else ()
+    owner, values = (", owner", (left,)) if table in _OWNED else ("", ())
+    query = (
+        f"INSERT INTO freight_exchange.{table} ({', '.join(_COLUMNS[table])}, binding{owner})"
+        f"{' OVERRIDING SYSTEM VALUE' if table == 'event' else ''} SELECT new.*, %s{', %s' if owner else ''}"
+        f" FROM unnest({', '.join(f'%s::{type}[]' for type in _COLUMNS[table].values())}) AS new"
+    )
     for start in range(0, len(rows), _BATCH):
-        database.execute_many(query, [(binding, *row, *extra) for row in rows[start : start + _BATCH]])
+        arrays = map(list, zip(*rows[start : start + _BATCH], strict=True))
+        database.execute(query, (binding, *values, *arrays))
 
 
 def _verify(database: DatabaseConnection, table: str, binding: int, rows: Sequence[tuple[Any, ...]]) -> None:

@@ -26,8 +26,13 @@ LIVE: Final = f"""
         AND (updated_after, "index") > (%(after)s::float8, %(index)s::bigint)
     ORDER BY updated_after, "index" LIMIT %(limit)s
 """
-PUT_REQUEST: Final = f"""
-    INSERT INTO freight_exchange.seen (binding, {_REQUEST}) VALUES (%s{", %s" * len(_COLUMNS)})
+# The rows of a page are one statement, not one each: a client that stops between two of them would keep its locks.
+PUT_REQUESTS: Final = f"""
+    INSERT INTO freight_exchange.seen (binding, {_REQUEST})
+    SELECT %(binding)s, new.* FROM unnest(
+        %(indexes)s::bigint[], %(digests)s::bytea[], %(records)s::bytea[], %(versions)s::bigint[], %(first)s::float8[],
+        %(last)s::float8[], %(scans)s::bigint[], %(updated_after)s::float8[], %(missing)s::bigint[]
+    ) AS new
     ON CONFLICT (binding, "index") DO UPDATE SET
         {", ".join(f'"{column}" = excluded."{column}"' for column in _COLUMNS if column != "index")}
 """

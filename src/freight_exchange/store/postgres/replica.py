@@ -9,6 +9,7 @@ import attrs
 
 from freight_exchange.errors import FencedError
 from freight_exchange.store.holder import Holder
+from freight_exchange.store.postgres.frozen import end_frozen
 from freight_exchange.store.postgres.history import FLUSHED, History
 from freight_exchange.store.protocol import ConflictError
 
@@ -246,7 +247,8 @@ class Replica:
                 if has_dropped and row is None:
                     self.notify(connection)
         except ConflictError:
-            # The replica with the term is late, but inside a transaction, which ends soon.
+            # The replica with the term is late, but inside a transaction, which ends soon unless its process is frozen.
+            end_frozen(connection)
             return None
         return None if row is None else (row[0], row[1])
 

@@ -9,6 +9,7 @@ from typing import Final
 from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import feed_sql, work_sql
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.frozen import end_frozen
 from freight_exchange.store.postgres.history import trust
 from freight_exchange.store.postgres.replica import CHANNEL, Replica
 from freight_exchange.store.postgres.term import PostgresTerm
@@ -91,6 +92,7 @@ class PostgresSeat:
     def adopt(self) -> Adoption:
         connection = self._work_connection
         values = {"binding": self.replica.binding_id, "owner": self.replica.id}
+        end_frozen(connection)
         with connection.transaction():
             self.replica.fence(connection)
             self.replica.end_lapsed(connection)

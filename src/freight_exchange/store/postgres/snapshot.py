@@ -47,7 +47,7 @@ def snapshots(address: str) -> Iterator[Sequence[PostgresSnapshot]]:
     """
     connection = DatabaseConnection(address, patience=_PATIENCE)
     try:
-        with connection.transaction():
+        with connection.transaction(is_limited=False):
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             # It locks nothing, and decodes what it has read between its statements.
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")

@@ -15,6 +15,7 @@ from freight_exchange.platform.clock import wall_time
 from freight_exchange.platform.database_url import DatabaseAddress
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.frozen import end_frozen
 from freight_exchange.store.postgres.history import History
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.postgres.seat import PostgresSeat
@@ -127,7 +128,7 @@ class PostgresStore:
             return Replica.join(connection, binding, history, handlers=handlers, version=version, lease=lease)
 
         try:
-            replica = _repeated(join)
+            replica = _repeated(join, connection)
             self._check_clock(connection)
         except BaseException:
             connection.close()
@@ -152,9 +153,10 @@ class PostgresStore:
             self._seats.pop(seat.replica.id, None)
 
 
-def _repeated(join: Callable[[], Replica]) -> Replica:
+def _repeated(join: Callable[[], Replica], connection: DatabaseConnection) -> Replica:
     """Join, again if that meets a lock, such as that of a long commit or of a migration."""
     for _ in range(_CONFLICT_RETRIES):
         with suppress(ConflictError):
             return join()
+        end_frozen(connection)
     return join()

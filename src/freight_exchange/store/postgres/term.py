@@ -154,17 +154,20 @@ class PostgresTerm(PostgresWork):
 
     def _put(self, connection: DatabaseConnection, commit: Commit) -> int:
         if commit.requests:
-            connection.execute_many(
-                feed_sql.PUT_REQUEST,
-                [
-                    (
-                        self._replica.binding_id, request.index, request.digest, request.record, request.version,
-                        request.first_seen, request.last_seen, request.last_scan, request.updated_after,
-                        request.missed_scans,
-                    )
-                    for request in commit.requests
-                ],
-            )  # fmt: skip
+            # A statement may write a row only once: of a request that a page lists twice, the last state counts.
+            requests = {request.index: request for request in commit.requests}.values()
+            values = self._values(
+                indexes=[request.index for request in requests],
+                digests=[request.digest for request in requests],
+                records=[request.record for request in requests],
+                versions=[request.version for request in requests],
+                first=[request.first_seen for request in requests],
+                last=[request.last_seen for request in requests],
+                scans=[request.last_scan for request in requests],
+                updated_after=[request.updated_after for request in requests],
+                missing=[request.missed_scans for request in requests],
+            )
+            connection.execute(feed_sql.PUT_REQUESTS, values)
         if not commit.events:
             return 0
         values = self._values(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import string
+import sys
 import traceback
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from types import SimpleNamespace
 
 import attrs
@@ -18,7 +20,7 @@ from tests.unit.store.rows import BINDING, LEASE, effect
 from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.factory import make_store
-from freight_exchange.store.postgres import connection, schema
+from freight_exchange.store.postgres import connection, schema, session
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.errors import connect_error
 from freight_exchange.store.protocol import ConflictError
@@ -94,7 +96,7 @@ def test_server_that_is_not_ready_is_away(reason: str) -> None:
 def test_standby_is_away() -> None:
     """After a fail-over its address may lead to the primary: a replica waits for that."""
     database = DatabaseConnection(make_conninfo(database_url(), options="-c default_transaction_read_only=on"))
-    with pytest.raises(StoreAwayError, match="is a read-only standby: give the address of the primary"):
+    with pytest.raises(StoreAwayError, match="is read-only: give the address of the primary"):
         database.execute("CREATE TABLE written ()")
     database.close()
 
@@ -172,7 +174,7 @@ def test_transaction_that_was_idle_for_too_long_is_away() -> None:
     def freeze() -> None:
         with database.transaction():
             database.execute("SET LOCAL idle_in_transaction_session_timeout = 1")
-            while execute("SELECT FROM pg_stat_activity WHERE pid = %s", process):
+            while execute("SELECT pid FROM pg_stat_activity WHERE pid = %s", process):
                 pass
 
     with pytest.raises(StoreAwayError, match="is away"):
@@ -246,8 +248,7 @@ def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.Monkey
 
 def test_statement_that_waits_for_a_lock_does_not_stay_in_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each one that was given up would keep a connection of the server for as long as a person locks a table."""
-    shortened = {name: "100" if name == "lock_timeout" else value for name, value in connection._DEFAULTS.items()}
-    monkeypatch.setattr(connection, "_DEFAULTS", shortened)
+    monkeypatch.setitem(session._DEFAULTS, "lock_timeout", "100")
     empty_store().open(BINDING, lease=LEASE).release()
     database = DatabaseConnection(database_url())
     with psycopg.connect(database_url()) as person:
@@ -333,7 +334,27 @@ class TestConnectionCutWhileIdle:
 
 
 def test_keepalive_of_an_address_is_kept() -> None:
-    for address, seconds in ((database_url(), "30"), (make_conninfo(database_url(), keepalives_idle=7), "7")):
+    for address, seconds in ((database_url(), "10"), (make_conninfo(database_url(), keepalives_idle=7), "7")):
         database = DatabaseConnection(address)
         assert database._open().info.get_parameters()["keepalives_idle"] == seconds
         database.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems lack some of these options")
+def test_server_ends_the_connection_of_a_machine_that_is_lost() -> None:
+    """Its transaction keeps locks until then."""
+    names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+    with closing(DatabaseConnection(database_url())) as database:
+        assert [database.row(f"SHOW {name}")[0] for name in names] == ["10", "5", "3", "25000"]
+
+
+def test_transaction_ends_though_its_client_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is frozen in the middle of what it sends. A copy may take as long as it needs."""
+    if server_version() < 17:
+        pytest.skip("the limit came with PostgreSQL 17")
+    monkeypatch.setattr(session, "_LONGEST", "50ms")
+    with closing(DatabaseConnection(database_url())) as database:
+        with database.transaction(is_limited=False):
+            database.row("SELECT pg_sleep(0.1)")
+        with pytest.raises(StoreAwayError, match="transaction timeout"), database.transaction():
+            database.row("SELECT pg_sleep(10)")

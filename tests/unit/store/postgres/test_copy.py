@@ -13,7 +13,7 @@ from tests.unit.store.rows import BINDING, INDEXES, LEASE, effect, event, everyt
 
 from freight_exchange.errors import HeldError, StoreAwayError, StoreError
 from freight_exchange.store import PostgresStore, SQLiteStore
-from freight_exchange.store.postgres import copy, schema
+from freight_exchange.store.postgres import copy, frozen, schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.copy import copy_file
 from freight_exchange.store.sqlite.feed import SQLiteFeed
@@ -155,6 +155,15 @@ class TestInterruptedCopy:
             copy_file(path, database_url())
         with closing(SQLiteStore(path)) as file:
             assert file.open(BINDING, lease=LEASE).state == "old"
+
+
+def test_copy_is_not_ended_by_a_replica_that_starts_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the server it is as silent as a process that is frozen, while it reads the file."""
+    empty_store().close()
+    monkeypatch.setattr(frozen, "_SILENCE", 0.0)
+    with closing(DatabaseConnection(database_url())) as other:
+        monkeypatch.setattr(copy, "_digest", lambda rows: frozen.end_frozen(other))
+        assert sum(copy_file(path, database_url()).values()) > 0
 
 
 def test_copy_of_a_missing_file_raises(tmp_path: Path) -> None:

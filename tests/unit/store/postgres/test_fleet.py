@@ -14,7 +14,7 @@ from tests.unit.store.postgres.replicas import await_lock, enqueue, join, lapse,
 from tests.unit.store.rows import BINDING, effect, event, put, seen
 
 from freight_exchange.errors import FencedError
-from freight_exchange.store.postgres import connection, feed_sql
+from freight_exchange.store.postgres import connection, feed_sql, session
 from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
@@ -232,7 +232,7 @@ class TestTerm:
         first, second = join(store), join(store)
         term = take_term(first)
         lapse(first)
-        monkeypatch.setattr(connection, "_BEGIN", connection._BEGIN.replace("lock_timeout = '5s'", "lock_timeout = 1"))
+        monkeypatch.setattr(session, "_LOCK_WAIT", "1ms")
         with term.transaction():
             assert second.take_term() is None
         assert second.take_term() is not None

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.store.postgres.databases import database_url, empty_store
 from tests.unit.store.rows import BINDING
 
-from freight_exchange.store.postgres import connection
+from freight_exchange.store.postgres import session
 from freight_exchange.store.postgres.replica import Replica
 
 
@@ -17,7 +17,7 @@ def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytes
     """A replica that met it at its start ended."""
     store = empty_store()
     store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
-    monkeypatch.setattr(connection, "_BEGIN", connection._BEGIN.replace("lock_timeout = '5s'", "lock_timeout = 1"))
+    monkeypatch.setattr(session, "_LOCK_WAIT", "1ms")
     join: Any = Replica.join
     tries = list[object]()
     with psycopg.connect(database_url()) as other:

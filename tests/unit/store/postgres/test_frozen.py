@@ -1,0 +1,148 @@
+"""Processes that are frozen or cut off in the middle of what they send: the database does not keep their locks."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import Any
+
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.unit.store.postgres.databases import database_url, empty_store, execute
+from tests.unit.store.postgres.replicas import join, lapse, take_term
+from tests.unit.store.rows import effect, put, seen
+
+from freight_exchange.errors import StoreAwayError
+from freight_exchange.store.postgres import connection, frozen, session
+from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.store import PostgresStore
+
+UNFINISHED = b"P\0\0\0\x0e\0SELECT\0\0\0"
+"""A message that begins a statement, after which the server waits for the next one without a limit."""
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
+    """A store whose replicas wait for locks only for a moment, and count as frozen after half a second."""
+    monkeypatch.setattr(frozen, "_SILENCE", 0.5)
+    monkeypatch.setattr(session, "_LOCK_WAIT", "200ms")
+    store = empty_store()
+    yield store
+    store.close()
+
+
+@contextmanager
+def frozen_inside(work: Any) -> Iterator[None]:
+    """Freeze a process inside a transaction; it finds then that its connection was ended."""
+    database: DatabaseConnection = work._read()
+    with suppress(StoreAwayError):
+        with work.transaction():
+            os.write(database._open().pgconn.socket, UNFINISHED)
+            yield
+        pytest.fail("it kept its connection")
+
+
+def eventually(call: Callable[[], Any]) -> Any:
+    """Call until there is a result, as a replica does each second."""
+    for _ in range(200):
+        if result := call():
+            return result
+        time.sleep(0.02)
+    raise AssertionError("there was no result")
+
+
+def test_frozen_replica_loses_the_term(store: PostgresStore) -> None:
+    first, second = join(store), join(store)
+    term = take_term(first)
+    lapse(first)
+    with frozen_inside(term):
+        assert eventually(second.take_term)
+
+
+def test_work_of_a_frozen_replica_is_adopted(store: PostgresStore) -> None:
+    first, second = join(store), join(store)
+    first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+    lapse(first)
+    with frozen_inside(first.work):
+        (adopted,) = eventually(lambda: second.adopt().effects)
+    assert adopted.key == "offer:1:0"
+
+
+def test_frozen_replica_keeps_no_other_one_from_joining(store: PostgresStore) -> None:
+    with frozen_inside(take_term(join(store))):
+        join(store)
+
+
+def test_replica_is_not_ended_while_a_living_one_may_be_silent(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frozen, "_SILENCE", 10.0)
+    first, second = join(store), join(store)
+    term = take_term(first)
+    lapse(first)
+    with term.transaction():
+        assert second.take_term() is None
+        put(term, [seen(1)])
+    assert second.take_term() is not None
+
+
+def test_replica_that_is_cut_off_in_the_middle_of_a_page_does_not_keep_its_locks(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server itself ends it, though no other replica is there."""
+    monkeypatch.setattr(session, "_IDLE", "1s")
+    monkeypatch.setattr(connection, "_REPLY_TIMEOUT", 4.0)
+    with closing(Cutter()) as cutter, closing(PostgresStore(cutter.url)) as other:
+        term = take_term(join(other))
+        cutter.left = 50_000
+        with pytest.raises(StoreAwayError):
+            put(term, [seen(index, record=bytes(1000)) for index in range(200)])
+        assert cutter.left == 0
+        assert execute("SELECT pid FROM pg_locks WHERE mode = 'RowShareLock'") == []
+        cutter.left = sys.maxsize
+
+
+class Cutter:
+    """Forwards what a client sends to a database, up to a number of bytes, and then nothing, not even its end."""
+
+    def __init__(self) -> None:
+        with closing(DatabaseConnection(database_url())) as database:
+            info = database._open().info
+            self._target = (info.host, info.port)
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.url = make_conninfo(database_url(), host="127.0.0.1", port=listener.getsockname()[1])
+        self.left = sys.maxsize
+        self._sockets = [listener]
+        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def close(self) -> None:
+        for one in self._sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                server = socket.create_connection(self._target)
+                self._sockets += [client, server]
+                for target, two in ((self._forward, (client, server)), (self._return, (server, client))):
+                    threading.Thread(target=target, args=two, daemon=True).start()
+
+    def _forward(self, client: socket.socket, server: socket.socket) -> None:
+        with suppress(OSError):
+            while data := client.recv(65536)[: self.left]:
+                self.left -= len(data)
+                server.sendall(data)
+
+    def _return(self, server: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while data := server.recv(65536):
+                client.sendall(data)
+            client.shutdown(socket.SHUT_RDWR)
