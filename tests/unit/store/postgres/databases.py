@@ -12,6 +12,8 @@ import psycopg
 import pytest
 from tools.lib.postgres import PostgresServer, find_programs, running_server
 
+from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.schema import prepare
 from freight_exchange.store.postgres.store import PostgresStore
 
 __all__ = ["database_url", "drop_schema", "empty_store", "execute", "server"]
@@ -51,9 +53,12 @@ def database_url() -> str:
 
 
 def empty_store(**options: Any) -> PostgresStore:
-    """Make a store in a database without rows."""
+    """Make a store in a database with the tables, and without rows."""
     if execute("SELECT to_regclass('freight_exchange.migration')") == [(None,)]:
         drop_schema()
+        connection = DatabaseConnection(database_url())
+        prepare(connection)
+        connection.close()
     else:
         execute(f"TRUNCATE {', '.join(f'freight_exchange.{name}' for name in _TABLES)} RESTART IDENTITY")
     return PostgresStore(database_url(), **options)
