@@ -65,7 +65,9 @@ class AnswerRepository:
         record = attrs.evolve(record, at=self._unit_of_work.time())
         is_written = await self._unit_of_work.write(step, lambda store: put_version(store, record, replaces=replaces))
         if not is_written:
-            self._own.pop(record.key, None)
+            # A person's decision may have been overtaken by a check of this process, which goes on.
+            if self._own.get(record.key) is replaces:
+                self._own.pop(record.key, None)
             raise changed_elsewhere_error(record)
         if record.state in ("sending", "unknown"):
             self._own[record.key] = record

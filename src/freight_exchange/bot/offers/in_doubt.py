@@ -13,7 +13,7 @@ from freight_exchange.bot.arrivals import Arrivals
 from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_unsent, manual_changes
-from freight_exchange.bot.offers.repository import ChangedElsewhereError
+from freight_exchange.bot.offers.repository import ChangedElsewhereError, changed_elsewhere_error
 from freight_exchange.endpoints.reconcile.reconcile import time_limit
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
@@ -106,13 +106,12 @@ class InDoubtResolver:
         self._unresolved[record.key] = record
 
     async def resolve(self, record: OfferRecord, wait: float = 0.0) -> None:
-        """Check an offer, after a wait for what may still arrive, until it is found, proven absent, or parked."""
+        """Check an offer, after a wait for what may still arrive, until it is found, absent, or decided elsewhere."""
         if wait:
             await self._arrivals.wait(record, wait)
         try:
             await self._resolve(record)
         except ChangedElsewhereError as error:
-            self._unresolved.pop(record.key, None)
             _logger.warning("%s is no longer checked: %s", record, error, extra={"request": record.request})
             self.wake()
 
@@ -143,6 +142,16 @@ class InDoubtResolver:
             record,
             extra={"request": record.request, "revision": record.revision, "amount": str(record.amount)},
         )
+        await self._await_decision(record)
+
+    async def _await_decision(self, record: OfferRecord) -> None:
+        """Wait until a person has decided a parked offer, perhaps by a command, which changes the store alone."""
+        while self._unresolved.get(record.key) is record:
+            await anyio.sleep(_MAX_PAUSE)
+            stored = await self._repository.find_one(record.request, record.key)
+            is_decided = stored is None or (stored.state, stored.at) != (record.state, record.at)
+            if is_decided and self._take(record):
+                raise changed_elsewhere_error(record)
 
     async def decide(self, record: OfferRecord, *, taken: bool) -> None:
         """Resolve an offer by a person's decision. Runs in a task that only the bot's end cancels: see `_record`.
@@ -187,13 +196,15 @@ class InDoubtResolver:
         return changed
 
     async def _record(self, record: OfferRecord, write: Awaitable[T]) -> T:
-        """Await a write. After an error nothing was written, and the offer stays in doubt.
+        """Await a write. After an error nothing was written, and the offer stays in doubt, unless it has changed.
 
         A cancelled write may continue without its caller, so only the bot's end may cancel this.
         """
         recorded = self._being_recorded[record.key] = anyio.Event()
         try:
             return await write
+        except ChangedElsewhereError:
+            raise
         except BaseException:
             self._unresolved[record.key] = record
             raise

@@ -122,15 +122,14 @@ class OfferRepository:
         changed = attrs.evolve(record, state="intent", at=self._unit_of_work.time(), **changes)
         waiting = self._waiting.pop(record.request, {})
 
-        def write(store: Work) -> tuple[bool | None, bool]:
-            # Redelivered first: if the process ends in between, the next run resolves the same doubt again.
-            is_sent_again = redeliver(store, changed, at=changed.at, handlers=self._handlers, waiting=waiting)
-            return is_sent_again, put_version(store, changed, replaces=record)
+        def write(store: Work) -> bool | None:
+            with store.transaction():
+                is_sent_again = redeliver(store, changed, at=changed.at, handlers=self._handlers, waiting=waiting)
+                if not put_version(store, changed, replaces=record):
+                    raise changed_elsewhere_error(record)
+            return is_sent_again
 
-        is_sent_again, is_written = await self._unit_of_work.write("resolved", write)
-        if not is_written:
-            raise changed_elsewhere_error(record)
-        return is_sent_again
+        return await self._unit_of_work.write("resolved", write)
 
     def add_waiting(self, draft: OfferRecord) -> None:
         """Keep in memory that a delivery waits for the end of a doubt, and which offer it will make then."""

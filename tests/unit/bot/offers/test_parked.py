@@ -194,6 +194,19 @@ class TestParked:
             with pytest.raises(ValidationError, match="being sent, or checked by another replica"):
                 await bot.resolve(index, taken=False)
 
+    async def test_decision_by_a_command_has_the_handler_called_again(self, sandbox: Sandbox) -> None:
+        store, called = Watched(), list[int]()
+        bot = offering_bot(store, called, interval=SELDOM)
+        strike(sandbox, UNANSWERED)
+        async with sandbox.running(bot) as trial:
+            index = await self.park(bot, trial, sandbox)
+            calls = called.count(index)
+            (effect,) = store.seat.work.effects_under("offer:")
+            decided = attrs.evolve(effect, state="intent", at=effect.at + 1)
+            store.seat.work.put_effect(decided, expected_state="unknown")
+            await eventually(lambda: called.count(index) > calls)
+            assert not await bot.doubts()
+
     async def test_invalid_decision_raises(self, sandbox: Sandbox, store: MemoryStore) -> None:
         taken: Any
         strike(sandbox, UNANSWERED)
