@@ -62,9 +62,10 @@ class OfferRepository:
         """Return those of the requests on which the service has an offer of this bot, or may have one."""
         found = set[int]()
         prefixes = {offer_prefix(request): request for request in requests}
+        wanted = [*prefixes]
         # In batches, so that the claims of deliveries go on meanwhile.
-        for start in range(0, len(prefixes), _BATCH):
-            used = await self._find_used([*prefixes][start : start + _BATCH])
+        for start in range(0, len(wanted), _BATCH):
+            used = await self._find_used(wanted[start : start + _BATCH])
             found.update(prefixes[prefix] for prefix in used)
         return frozenset(found)
 

@@ -108,7 +108,6 @@ def _decide(
                 raise _changed_error(record)
             if taken or awaited is not None or not wait:
                 changed = attrs.evolve(record, at=time, **changes)
-                # Redelivered first, as in the bot.
                 is_sent_again = taken or (record.state in UNSETTLED and redeliver(seat.work, changed, at=time))
                 if not put_version(seat.work, changed, replaces=record):
                     raise _changed_error(record)
