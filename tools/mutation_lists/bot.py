@@ -292,6 +292,13 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/session/test_health.py::test_feed_without_replies_is_not_live_and_recovers",
     ),
     one(
+        "intake: the mark of one handler shows that the others are new",
+        "bot/delivery/routing.py",
+        'store.has_delivery(handler.id, "new")',
+        'not store.used_prefixes(["handler:"], states=["introduced", "there"]) and store.has_delivery(handler.id, "new")',
+        "tests/unit/bot/delivery/test_backfill.py::test_crash_between_marks_calls_no_handler_again",
+    ),
+    one(
         "intake: a gap is acknowledged at once",
         "bot/delivery/routing.py",
         "leave.append(number_of(event))",

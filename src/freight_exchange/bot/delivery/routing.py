@@ -30,9 +30,6 @@ _logger = logging.getLogger("freight_exchange.bot")
 BACKFILL_KIND: Final = "earlier:"
 """Prefix of the kind of an event for one handler, whose id follows: a request from before it was registered."""
 
-_MARK: Final = "handler:"
-_MARK_STATES: Final = ("introduced", "there")
-
 _BATCH: Final = 500
 """Known requests that are delivered to a new handler in one transaction."""
 
@@ -94,8 +91,6 @@ class Routing:
 
     async def introduce_handlers(self) -> None:
         """Backfill new handlers with `from_start`, and record the others, so that a later `from_start` is ignored."""
-        # Earlier versions left no mark of handlers without `from_start`; their deliveries show that they existed.
-        is_marked = await self._unit_of_work.read(lambda store: store.used_prefixes([_MARK], states=_MARK_STATES))
         now = self._unit_of_work.time()
         others = [
             _handler_mark(handler, "there", now)
@@ -105,7 +100,7 @@ class Routing:
         await self.record_marks(others)
         for handler in self._handlers:
             if handler.from_start:
-                await self._backfill(handler, may_have_run=not is_marked)
+                await self._backfill(handler)
                 # An earlier version may have ended between the events and their deliveries.
                 await self.deliver_kind(BACKFILL_KIND + handler.id, (handler.id,))
 
@@ -135,7 +130,7 @@ class Routing:
             )
         return tuple(handler.id for handler in self._handlers if matches(handler, event))
 
-    async def _backfill(self, handler: Handler, *, may_have_run: bool) -> None:
+    async def _backfill(self, handler: Handler) -> None:
         """Deliver the known requests to a new handler, in batches, and then mark it.
 
         Neither a scan nor the routing of a new event comes in between. If the process ends before the mark, the next
@@ -146,7 +141,9 @@ class Routing:
         mark = _handler_mark(handler, "introduced", now)
         if await self._unit_of_work.read(lambda store: store.effect(mark.key)) is not None:
             return
-        if may_have_run and await self._unit_of_work.read(lambda store: store.has_delivery(handler.id, "new")):
+        # Earlier versions left no mark of handlers without `from_start`; their deliveries show that they existed. The
+        # marks of other handlers say nothing about this one: a process may end between two of them.
+        if await self._unit_of_work.read(lambda store: store.has_delivery(handler.id, "new")):
             await self.record_marks([_handler_mark(handler, "there", now)])
             return
         pending = await self._unit_of_work.read(lambda store: {new.index for new in store.pending_of_kind("new")})
@@ -164,7 +161,7 @@ class Routing:
 
 def _handler_mark(handler: Handler, state: str, now: float) -> Effect:
     """Make the mark by which later runs recognise a handler of new requests."""
-    return Effect(key=f"{_MARK}{handler.id}", state=state, payload=b"", at=now)
+    return Effect(key=f"handler:{handler.id}", state=state, payload=b"", at=now)
 
 
 def _live_requests(store: WorkStore, *, after: TrackedRequest | None) -> Sequence[TrackedRequest]:

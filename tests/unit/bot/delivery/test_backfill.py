@@ -75,6 +75,28 @@ async def test_handler_that_ran_before_gets_nothing(
     assert sorted(received) == known
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_crash_between_marks_calls_no_handler_again(
+    store: Store, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark of one handler does not say that the others are new: an earlier version left none."""
+    sandbox, received = Sandbox(), list[int]()
+
+    def make_bot(**options: Any) -> Bot:
+        bot = hearing(new_bot(store), received, id="first", **options)
+        return hearing(bot, received, id="second", **options)
+
+    known = [sandbox.publish() for _ in range(3)]
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Routing, "introduce_handlers", AsyncMock())
+        await run_until_idle(sandbox, make_bot())
+    async with sandbox.running(make_bot(from_start=True), crash_at="after known", times=times) as trial:
+        with anyio.move_on_after(HOUR):
+            await trial.crashed()
+    await run_until_idle(sandbox, make_bot(from_start=True))
+    assert sorted(received) == sorted(2 * known)
+
+
 async def test_handler_without_deliveries_gets_nothing(store: Store) -> None:
     sandbox, old, received = Sandbox(), list[int](), list[int]()
     known = sandbox.publish()
