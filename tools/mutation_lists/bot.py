@@ -292,6 +292,14 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/session/test_health.py::test_feed_without_replies_is_not_live_and_recovers",
     ),
     one(
+        "resolve: a decision that was not recorded permits an offer beside another bid",
+        "bot/offers/existing_bids.py",
+        "self._allowed.discard(request)",
+        "pass",
+        "tests/unit/bot/offers/test_newer_doubts.py::"
+        "test_decision_that_was_not_recorded_allows_no_offer_beside_another_bid",
+    ),
+    one(
         "intake: the mark of one handler shows that the others are new",
         "bot/delivery/routing.py",
         'store.has_delivery(handler.id, "new")',

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -81,9 +82,20 @@ class ExistingBids:
         """Expect bids on any request before they are read: the store has lost commits."""
         self._is_restored = True
 
-    def allow(self, request: int) -> None:
-        """Permit an offer on a request beside a bid that later readings found: a person decided so."""
+    @contextmanager
+    def allow(self, request: int) -> Iterator[None]:
+        """Permit an offer on a request beside a bid that later readings found: a person decides so in the block.
+
+        From its beginning, for the handler may offer before its end. If it raises, nothing was decided.
+        """
+        is_new = request not in self._allowed
         self._allowed.add(request)
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                self._allowed.discard(request)
+            raise
 
     async def has_unknown_bid(self, request: int, *, is_newer: bool, has_known_bid: bool) -> bool:
         """Return whether an own bid on a request exists that is not in the ledger.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -202,12 +203,12 @@ class Ledger:
             raise error
 
     async def _resolve(self, request: int, key: str, *, taken: bool) -> None:
+        permission = self._existing_bids.allow(request) if taken is False else nullcontext()
         await self.resolver.wait_recorded(key)
         for record in self.resolver.records():
             if record.key == key:
-                if taken is False:
-                    self._existing_bids.allow(request)
-                await self.resolver.decide(record, taken=taken)
+                with permission:
+                    await self.resolver.decide(record, taken=taken)
                 return
         async with self._locks.hold(request):
             found = await self._repository.find_one(request, key)
@@ -219,9 +220,8 @@ class Ledger:
                 )
             changes = manual_changes(found, taken=taken)
             assert found is not None
-            if taken is False:
-                self._existing_bids.allow(request)
-            await self._repository.advance(found, step="resolved", **changes)
+            with permission:
+                await self._repository.advance(found, step="resolved", **changes)
             self._metrics.offers["confirmed" if taken else "not taken"] += 1
 
     async def wait_idle(self) -> None:

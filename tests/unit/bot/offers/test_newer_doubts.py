@@ -15,13 +15,15 @@ import pytest
 from tests.unit.bot.rig import AMOUNT, UNANSWERED, UNPROCESSED, amounts_on, eventually, strike
 from tests.unit.store.rows import BINDING, LEASE
 
-from freight_exchange import FreightExchange, OfferInDoubtError, StoreError
+from freight_exchange import AlreadyOfferedError, FreightExchange, OfferInDoubtError, StoreError
 from freight_exchange.bot.metrics.metrics import Metrics
+from freight_exchange.bot.offers.first_reading import Memory
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.offers.record import OfferRecord, manual_changes
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.feed.feed import Feed
 from freight_exchange.store import MemoryStore
+from freight_exchange.store.seat import Adoption
 from freight_exchange.store.work import WorkStore
 from freight_exchange.testing import Profile, Sandbox
 
@@ -32,13 +34,14 @@ T = TypeVar("T")
 SETTLE = timedelta(seconds=10)
 LATE = 9.0
 """Seconds until the service lists an offer: the bot may rely on `SETTLE`."""
+OTHERS = 990
 
 
 class Replicas:
     """Ledgers of offers on one store, and an offer that the first of them has in doubt."""
 
     def __init__(self, sandbox: Sandbox, exchange: FreightExchange, tasks: Any) -> None:
-        self.sandbox = sandbox
+        self.sandbox, self.exchange = sandbox, exchange
         self.work: WorkStore = MemoryStore().open(BINDING, lease=LEASE)
         self.first, self.second = (self._ledger(exchange, tasks) for _ in range(2))
         self.draft = OfferRecord(
@@ -108,3 +111,19 @@ async def test_person_who_resolves_an_offer_that_was_resolved_elsewhere_ends_no_
         with pytest.raises(StoreError, match="a person or another replica has changed the offer on request 1"):
             await both.first.resolve(both.draft.request, 0, taken=True)
         assert both.record == decided
+
+
+async def test_decision_that_was_not_recorded_allows_no_offer_beside_another_bid() -> None:
+    """A bid that a later reading finds stops the offer that was returned to its handler."""
+    async with replicas() as both:
+        await both.first.start(Adoption(), cast("Memory", SimpleNamespace(is_restored=False)))
+        await both.offer(both.first, UNPROCESSED)
+        both.decide(taken=False)
+        with pytest.raises(StoreError, match="has changed the offer"):
+            await both.first.resolve(both.draft.request, 0, taken=False)
+        both.sandbox.exchange.offer(both.sandbox.forwarder, both.draft.request, both.sandbox.now(), amount=OTHERS)
+        await anyio.sleep(LATE)
+        assert [bid.index for bid in await both.exchange._own_bids()] == [both.draft.request]
+        with pytest.raises(AlreadyOfferedError):
+            await both.first.offer(both.draft, event=None, allow_existing=False, check=lambda: None)
+        assert amounts_on(both.sandbox, both.draft.request) == [str(OTHERS)]
