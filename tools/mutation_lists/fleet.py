@@ -241,6 +241,13 @@ MUTATIONS: Final = (
         "tests/unit/bot/ops/test_admin_in_fleet.py::test_change_during_the_wait_is_kept",
     ),
     one(
+        "resolve: a decision is dated at the last scan, before the offer",
+        "bot/ops/decisions.py",
+        "at=max(time, record.at)",
+        "at=time",
+        "tests/unit/bot/ops/test_admin_in_fleet.py::test_decision_is_not_earlier_than_what_it_decides",
+    ),
+    one(
         "replay: a delivery is due by the clock of the command",
         "bot/ops/admin.py",
         "feed_state.State.load(state).watermark.time\n",

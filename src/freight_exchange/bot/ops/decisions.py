@@ -107,7 +107,8 @@ def _decide(
             if awaited is not None and not _is_same_send(record, awaited):
                 raise _changed_error(record)
             if taken or awaited is not None or not wait:
-                changed = attrs.evolve(record, at=time, **changes)
+                # The last scan may be older than the record.
+                changed = attrs.evolve(record, at=max(time, record.at), **changes)
                 is_sent_again = taken or (record.state in UNSETTLED and redeliver(seat.work, changed, at=time))
                 if not put_version(seat.work, changed, replaces=record):
                     raise _changed_error(record)

@@ -151,6 +151,18 @@ def test_what_is_taken_is_not_waited_for(seat: PostgresSeat, record: Record, wai
     assert (waits, stored_state(record)) == ([], "confirmed")
 
 
+@pytest.mark.parametrize("later", [-50.0, 50.0])
+def test_decision_is_not_earlier_than_what_it_decides(seat: PostgresSeat, record: Record, later: float) -> None:
+    """The record may have been written since the last scan, whose time a command goes by."""
+    scanned_elsewhere(hours=0)
+    doubtful = attrs.evolve(record, state="unknown", checks=1, at=TIME + later)
+    seat.work.put_effect(doubtful.to_effect(), expected_state=None)
+    resolve(record)
+    decided = seat.work.effect(record.key)
+    assert decided is not None
+    assert decided.at == max(TIME, TIME + later)
+
+
 @pytest.mark.parametrize("hours", [-2, 3])
 def test_replayed_delivery_is_due_by_any_clock_of_the_command(seat: PostgresSeat, hours: int) -> None:
     enqueue(seat, 1)
