@@ -303,7 +303,7 @@ MUTATIONS: Final = (
         "intake: the mark of one handler shows that the others are new",
         "bot/delivery/routing.py",
         'store.has_delivery(handler.id, "new")',
-        'not store.used_prefixes(["handler:"], states=["introduced", "there"]) and store.has_delivery(handler.id, "new")',
+        'not store.used_prefixes(["handler:"], states=["there"]) and store.has_delivery(handler.id, "new")',
         "tests/unit/bot/delivery/test_backfill.py::test_crash_between_marks_calls_no_handler_again",
     ),
     one(

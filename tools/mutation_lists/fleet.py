@@ -241,6 +241,13 @@ MUTATIONS: Final = (
         "tests/unit/bot/ops/test_admin_in_fleet.py::test_change_during_the_wait_is_kept",
     ),
     one(
+        "connection: a reply that comes byte by byte never ends",
+        "store/postgres/connection.py",
+        "if now > began + longest:",
+        "if False:",
+        f"{_CONNECTION}::test_reply_that_never_ends_is_cut_off",
+    ),
+    one(
         "resolve: a decision is dated at the last scan, before the offer",
         "bot/ops/decisions.py",
         "at=max(time, record.at)",

@@ -26,6 +26,9 @@ _ENCODING: Final = "UTF8"
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
 """Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
+_PARTS: Final = 6
+"""Waits that a whole reply may take. The server ends its statement after little more than one: the rest has left it
+before. A reply that comes byte by byte would never end."""
 _IDLE: Final = 1.0
 """Seconds after which a connection may have been cut since its last use."""
 _KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
@@ -205,7 +208,10 @@ class DatabaseConnection:
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection on which no wait for a part of a reply is longer than its patience in seconds."""
+    """A connection on which no wait for a part of a reply is longer than its patience in seconds.
+
+    A whole reply takes six times as long at most.
+    """
 
     patience = _REPLY_TIMEOUT
 
@@ -214,12 +220,16 @@ class _Connection(psycopg.Connection[Any]):
 
 
 def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generator[Any, Any, Any]:
-    until = time.monotonic() + connection.patience
+    began = time.monotonic()
+    until, longest = began + connection.patience, _PARTS * connection.patience
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
             now = time.monotonic()
+            if now > began + longest:
+                connection.pgconn.finish()
+                raise psycopg.OperationalError(f"no complete reply within {longest:g} s")
             if ready:
                 until = now + connection.patience
             elif now > until:

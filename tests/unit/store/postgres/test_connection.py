@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from itertools import count
 from types import SimpleNamespace
 
 import attrs
@@ -243,6 +244,28 @@ def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.Monkey
     with pytest.raises(psycopg.OperationalError, match="no reply for 5 s"):
         wait.send(False)
     monkeypatch.undo()
+    database.close()
+
+
+def test_reply_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as one that comes byte by byte, through a proxy: its replica would do nothing for as long as it lasts."""
+    database = DatabaseConnection(database_url(), patience=5.0)
+    opened = database._open()
+    seconds = count(step=4.0)
+    monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
+
+    def reply() -> Generator[str, bool]:
+        while True:
+            yield "the next byte"
+
+    wait = connection._limited(reply(), opened)
+    next(wait)
+    for _ in range(7):
+        wait.send(True)
+    with pytest.raises(psycopg.OperationalError, match="no complete reply within 30 s"):
+        wait.send(True)
+    monkeypatch.undo()
+    assert not database.is_open
     database.close()
 
 
