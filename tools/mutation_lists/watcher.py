@@ -515,8 +515,8 @@ MUTATIONS: Final = (
     one(
         "3 a date of an earlier run counts as proven",
         "feed/core/absence/inferred_updates.py",
-        "before is not None and before.last_scan <= self._last_scan",
-        "False",
+        "before.last_scan <= self._last_scan or not before.digest",
+        "not before.digest",
         "tests/unit/feed/test_inferred_updates.py",
     ),
     one(
@@ -555,11 +555,32 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_absence.py",
     ),
     one(
-        "3 an inferred update outlives a withdrawal",
-        "feed/scanning/journal.py",
-        "before = self._inferred.without_inference(found.requests.get(row.index, row))",
-        "before = found.requests.get(row.index, row)",
-        "tests/unit/feed/test_watcher_absence.py",
+        "3 a date from before a withdrawal counts as proven",
+        "feed/core/absence/inferred_updates.py",
+        "before.last_scan <= self._last_scan or not before.digest",
+        "before.last_scan <= self._last_scan",
+        "tests/unit/feed/test_inferred_updates.py",
+    ),
+    one(
+        "3 a request that returns keeps no date but that of its window",
+        "feed/core/changes/classify.py",
+        "updated_after=proven if before is None else max(proven, before.updated_after)",
+        "updated_after=proven if before is None or not before.digest else max(proven, before.updated_after)",
+        "tests/unit/feed/test_watcher_older_dates.py",
+    ),
+    one(
+        "3 requests that only deeper scans list begin a new doubt each time",
+        "feed/core/absences.py",
+        "doubtful = self._reaches.without_older(absent, query.updated_after)",
+        "doubtful = absent",
+        "tests/unit/feed/test_watcher_older_dates.py",
+    ),
+    one(
+        "3 requests that come and go begin no new doubt",
+        "feed/core/absence/reaches.py",
+        "                del self._reaches[index]\n",
+        "                pass\n",
+        "tests/unit/feed/test_reaches.py",
     ),
     one(
         "feed: two pull it at a time",

@@ -82,11 +82,10 @@ def test_request_that_is_listed_after_a_miss_was_updated_when_windows_prove_it()
     assert updates.corrected([row(900.0, index=2)], {2: row(900.0, missed_scans=1)}, -900.0) == [row(900.0, index=2)]
 
 
-def test_withdrawn_request_keeps_only_the_update_that_windows_prove() -> None:
+def test_date_of_a_withdrawn_request_that_returns_is_inferred() -> None:
     updates = InferredUpdates()
-    record(updates, row(900.0), None, -800.0)
-    assert updates.without_inference(row(900.0)) == row(-800.0)
-    assert updates.without_inference(row(900.0, index=2)) == row(900.0, index=2)
+    record(updates, row(900.0), row(900.0, digest=b""), -800.0)
+    assert updates.earliest([row(900.0)]) == -800.0
 
 
 def test_withdrawn_and_old_requests_are_forgotten() -> None:

@@ -352,21 +352,6 @@ async def test_last_request_of_a_window_is_withdrawn_once_a_listing_of_others_la
     assert rig.event_keys[1:] == [("withdrawn", 1)]
 
 
-async def test_withdrawn_request_that_returns_is_as_old_as_the_window_that_listed_it(store: Store) -> None:
-    # At this interval each scan is a deep one.
-    rig = Rig(service := Partial(), store=store, interval=400.0)
-    await rig.prime()
-    await rig.scan(2)
-    service.publish(*range(1, 13))
-    await rig.scan()
-    began = rig.seen(1).last_seen - service.windows[-1]
-    assert rig.seen(1).updated_after > began + 1000.0
-    service.away = frozenset({1})
-    while rig.event_keys[-1] != ("withdrawn", 1):
-        await rig.scan()
-    assert rig.seen(1).updated_after == began
-
-
 async def test_request_that_is_listed_soon_after_a_lag_of_the_clock_is_withdrawn_by_a_scan_as_deep(
     store: Store,
 ) -> None:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed.core.absence import doubts
-from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
+from freight_exchange.feed.core.absences import Absences
 from freight_exchange.feed.core.advance import (
     Advance,
     absence_query,
     earliest_moment,
     find_gap,
     moment,
-    recheck_window,
 )
 from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
@@ -26,12 +23,12 @@ from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import is_recent
 from freight_exchange.feed.core.planning.scanner import OPERATION
-from freight_exchange.feed.core.state import AbsenceDoubt, State
+from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import LEAST_RETENTION, WIDEST, Watermark
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
-from freight_exchange.store.protocol import AbsenceQuery, Commit, FeedStore, ReadSet, TrackedRequest
+from freight_exchange.store.protocol import Commit, FeedStore, ReadSet, TrackedRequest
 
 if TYPE_CHECKING:
     from freight_exchange.feed.lease import Run
@@ -79,7 +76,7 @@ class Journal:
         self.state = kept.continued(now, allowance)
         self.sizes = PageSizes.restored(OPERATION, longest=kept.longest, clamp=kept.clamp)
         self._unsteady = UnsteadyFields()
-        self._inferred = InferredUpdates(self.state.scan)
+        self._absences = Absences(self.state.scan)
         self._relearn_at = -math.inf
 
     @property
@@ -123,13 +120,13 @@ class Journal:
             if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
                 raise UnclearError
             scan.changed |= result.changed
-            tracked = self._inferred.corrected(
+            tracked = self._absences.inferred.corrected(
                 result.tracked, known, max(observation.begin, observation.updated_within(_DISTRUSTED))
             )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
-            doubt = self._judge_absence(scan, absent, received, query)
+            doubt = self._absences.judge(state, scan, absent, received, query)
             after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
             ended = state.watermark.time_at(received)
             after = self._rules.advance(after, scan, ended, is_covering=is_covering and scan.doubt is None)
@@ -149,8 +146,9 @@ class Journal:
             self.state = after
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
+            self._absences.record_listed(about, observation.begin)
             for row in tracked:
-                self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
+                self._absences.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -163,8 +161,7 @@ class Journal:
             listed = (row for row in found.requests.values() if row.digest)
             return Commit(requests=[attrs.evolve(row, last_scan=scan.number, missed_scans=0) for row in listed])
 
-        indexes = tuple({record.index for record in page.records})
-        await self._run(lambda: self._store.commit(decide, indexes=indexes))
+        await self._run(lambda: self._store.commit(decide, indexes=tuple({record.index for record in page.records})))
 
     async def record_recent(
         self, scan: ActiveScan, page: Rows[RateRequest], window: int, sent: Reading, received: Reading
@@ -188,7 +185,7 @@ class Journal:
             def decide(found: ReadSet) -> Commit:
                 nonlocal result, known, tracked, after
                 result, known = classify(tuple(records.values()), (), found.requests, observation), dict(found.requests)
-                tracked = self._inferred.corrected(result.tracked, known, observation.begin)
+                tracked = self._absences.inferred.corrected(result.tracked, known, observation.begin)
                 after = attrs.evolve(state, schema=result.schema)
                 return Commit(requests=tracked, events=result.events, state=after.dump(), at=observation.sent)
 
@@ -197,7 +194,7 @@ class Journal:
                 self.state = after
                 self._note_flips(result, observation.sent)
                 for row in tracked:
-                    self._inferred.record(row, known.get(row.index), observation.proof_for(row.index))
+                    self._absences.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 
         if records:
             await self._run(write)
@@ -205,15 +202,14 @@ class Journal:
     async def record_withdrawal(self, row: TrackedRequest, received: Reading) -> None:
         """Commit the withdrawal of a request."""
         time = self.state.watermark.time_at(received)
-        between = (earliest_moment(self.state, row.last_seen, received), moment(received))
 
         def decide(found: ReadSet) -> Commit:
-            before = self._inferred.without_inference(found.requests.get(row.index, row))
-            after, event = withdrawal(before, between, time)
+            between = (earliest_moment(self.state, row.last_seen, received), moment(received))
+            after, event = withdrawal(found.requests.get(row.index, row), between, time)
             return Commit(requests=(after,), events=() if event is None else (event,), at=time)
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
-        self._inferred.forget(row.index)
+        self._absences.inferred.forget(row.index)
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack and a look-up has found."""
@@ -249,8 +245,8 @@ class Journal:
         """Commit that look-ups of a request give no answer: its absence proves nothing."""
 
         def decide(found: ReadSet) -> Commit:
-            row_now = found.requests.get(row.index, row)
-            return Commit(requests=(attrs.evolve(row_now, updated_after=_NEVER, missed_scans=0),))
+            now = found.requests.get(row.index, row)
+            return Commit(requests=(attrs.evolve(now, updated_after=_NEVER, missed_scans=0),))
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
@@ -261,38 +257,13 @@ class Journal:
 
     async def prune(self, time: float) -> bool:
         """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
-        self._inferred.prune(time - LEAST_RETENTION)
+        self._absences.prune(time - LEAST_RETENTION)
         return bool(await self._run(lambda: self._store.prune(before=time - self._retention)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
         """Record, after a complete scan, which finds the next narrow one can check."""
         is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
         self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
-
-    def _judge_absence(
-        self, scan: ActiveScan, absent: Sequence[TrackedRequest], received: Reading, query: AbsenceQuery | None
-    ) -> AbsenceDoubt | None:
-        """Record what a scan lacks, and why that proves nothing, if so; return the doubt from now on."""
-        doubt, ended = self.state.absence_doubt, self.state.watermark.time_at(received)
-        if query is not None:
-            doubt = doubts.next_doubt(
-                doubt,
-                scan=scan.number,
-                window=scan.window,
-                at=ended,
-                listed=len(scan.known),
-                absent=len(absent),
-                relisted=0 if doubt is None else doubts.most_relisted(absent, doubt),
-            )
-        scan.doubt = None
-        if scan.scanner.ended and doubt is not None and doubts.is_open(doubt, ended):
-            scan.doubt = doubts.doubt_error(doubt, at=ended, absent=len(absent))
-        # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
-        most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
-        begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
-        scan.missing = self._inferred.count_misses(absent if scan.doubt is None else (), begin, most)
-        scan.recheck_window = recheck_window(self.state, scan, self._inferred.earliest(scan.missing), received)
-        return doubt
 
     def _note_flips(self, result: Classification | None, time: float) -> None:
         self._unsteady.record(() if result is None else result.flips, time)

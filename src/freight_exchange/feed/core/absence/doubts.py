@@ -63,11 +63,13 @@ def next_doubt(
     return before
 
 
-def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> int:
+def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt | None) -> int:
     """Return the most absent requests that one scan listed: the last scan that lacked much, or a later one.
 
     Requests that different scans listed last have vanished one after the other, and those that count as missing before.
     """
+    if doubt is None:
+        return 0
     listed = (row.last_scan for row in absent if row.last_scan >= doubt.scan and not row.missed_scans)
     return max(Counter(listed).values(), default=0)
 

@@ -58,12 +58,13 @@ class InferredUpdates:
             proof: Begin of the window that proves it, and of one that is `NARROW` narrower. What is inferred to be no
                 later than that is proven well enough. Times within a lag of the clock are closer to each other.
         """
-        is_of_earlier_run = before is not None and before.last_scan <= self._last_scan
         is_inferred = before is None or before.updated_after < row.updated_after
+        # What a date of an earlier run rests on is not known any more, nor that of a request that was withdrawn.
+        is_unknown = before is not None and (before.last_scan <= self._last_scan or not before.digest)
         known = self._proofs.pop(row.index, None)
-        if known is None and not (is_inferred or is_of_earlier_run):
+        if known is None and not (is_inferred or is_unknown):
             return
-        if known is None and before is not None and not is_of_earlier_run:
+        if known is None and before is not None and not is_unknown:
             known = before.updated_after, before.updated_after + NARROW
         latest = proof if known is None else max(known, proof)
         if latest[1] < row.updated_after and len(self._proofs) < _MOST:
@@ -76,10 +77,6 @@ class InferredUpdates:
     def earliest(self, rows: Iterable[TrackedRequest]) -> float:
         """Return the time to which a scan has to look back for those that an inference dates later, or infinity."""
         return min((self._since(row) for row in rows if self._since(row) < row.updated_after), default=math.inf)
-
-    def without_inference(self, row: TrackedRequest) -> TrackedRequest:
-        """Return a row with the update that windows prove: a request that returns refutes what was inferred."""
-        return attrs.evolve(row, updated_after=self._since(row))
 
     def forget(self, index: int) -> None:
         """Remove a request that is withdrawn."""

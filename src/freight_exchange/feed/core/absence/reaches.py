@@ -1,0 +1,64 @@
+"""Reaches of the scans that lack requests, and of those that list them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from freight_exchange.store.protocol import TrackedRequest
+
+__all__ = ["Reaches"]
+
+
+@attrs.frozen
+class _Reach:
+    """How far back scans look: the deepest that lacked a request, and the shallowest that has listed it since.
+
+    Both are times on the feed's clock. What was updated between them explains that.
+    """
+
+    lacking: float
+    listing: float | None = None
+
+
+class Reaches:
+    """Reaches of the scans that lacked requests, and of those that have listed them since.
+
+    A request that shallow scans lack and deeper ones list was updated earlier than its date says: a service that is
+    restored from a backup lists old content with the old date. Such a request does not come and go.
+    """
+
+    def __init__(self) -> None:
+        self._reaches: dict[int, _Reach] = {}
+
+    def record_absent(self, rows: Iterable[TrackedRequest], begin: float) -> None:
+        """Record what a complete scan lacked, whose window began then."""
+        for row in rows:
+            known = self._reaches.get(row.index)
+            if known is None or (known.listing is not None and begin <= known.listing):
+                self._reaches[row.index] = _Reach(begin)
+            else:
+                self._reaches[row.index] = attrs.evolve(known, lacking=min(known.lacking, begin))
+
+    def record_listed(self, indexes: Iterable[int], begin: float) -> None:
+        """Record what a page lists, whose window began then."""
+        for index in self._reaches.keys() & set(indexes):
+            known = self._reaches[index]
+            if begin < known.lacking:
+                listing = begin if known.listing is None else max(begin, known.listing)
+                self._reaches[index] = attrs.evolve(known, listing=listing)
+            else:
+                del self._reaches[index]
+
+    def without_older(self, absent: Iterable[TrackedRequest], begin: float) -> list[TrackedRequest]:
+        """Return what a complete scan lacked, whose window began then, without what deeper ones list."""
+        return [row for row in absent if not self._is_older(row.index, begin)]
+
+    def prune(self, before: float) -> None:
+        """Remove requests that scans have not reached since that time."""
+        self._reaches = {index: reach for index, reach in self._reaches.items() if reach.lacking >= before}
+
+    def _is_older(self, index: int, begin: float) -> bool:
+        known = self._reaches.get(index)
+        return known is not None and known.listing is not None and known.listing < begin

@@ -1,0 +1,77 @@
+"""Requests that scans lack: what that proves, and when it proves nothing. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
+from freight_exchange.feed.core.absence.reaches import Reaches
+from freight_exchange.feed.core.advance import recheck_window
+from freight_exchange.feed.core.watermark import WIDEST
+
+if TYPE_CHECKING:
+    from freight_exchange.feed.core.planning.active_scan import ActiveScan
+    from freight_exchange.feed.core.state import AbsenceDoubt, State
+    from freight_exchange.platform.clock import Reading
+    from freight_exchange.store.protocol import AbsenceQuery, TrackedRequest
+
+__all__ = ["Absences"]
+
+
+class Absences:
+    """Memory of one run about requests that scans lack.
+
+    Args:
+        last_scan: Number of the last scan of earlier runs.
+
+    Attributes:
+        inferred: Requests whose last update is inferred.
+    """
+
+    def __init__(self, last_scan: int) -> None:
+        self.inferred = InferredUpdates(last_scan)
+        self._reaches = Reaches()
+
+    def record_listed(self, indexes: Iterable[int], begin: float) -> None:
+        """Record what a page of a scan lists, whose window began then, on the feed's clock."""
+        self._reaches.record_listed(indexes, begin)
+
+    def judge(
+        self,
+        state: State,
+        scan: ActiveScan,
+        absent: Sequence[TrackedRequest],
+        received: Reading,
+        query: AbsenceQuery | None,
+    ) -> AbsenceDoubt | None:
+        """Record what a scan lacks, and why that proves nothing, if so; return the doubt from now on."""
+        doubt, ended = state.absence_doubt, state.watermark.time_at(received)
+        if query is not None:
+            doubtful = self._reaches.without_older(absent, query.updated_after)
+            doubt = doubts.next_doubt(
+                doubt,
+                scan=scan.number,
+                window=scan.window,
+                at=ended,
+                listed=len(scan.known),
+                absent=len(absent),
+                relisted=doubts.most_relisted(doubtful, doubt),
+            )
+            self._reaches.record_absent(absent, query.updated_after)
+        scan.doubt = None
+        if scan.scanner.ended and doubt is not None and doubts.is_open(doubt, ended):
+            scan.doubt = doubts.doubt_error(doubt, at=ended, absent=len(absent))
+        # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
+        most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
+        begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
+        scan.missing = self.inferred.count_misses(absent if scan.doubt is None else (), begin, most)
+        scan.recheck_window = recheck_window(state, scan, self.inferred.earliest(scan.missing), received)
+        return doubt
+
+    def prune(self, before: float) -> None:
+        """Remove what scans do not reach any more."""
+        self.inferred.prune(before)
+        self._reaches.prune(before)
