@@ -61,6 +61,28 @@ def test_update_that_is_older_than_the_widest_window_when_it_appears_is_never_li
     assert published(attrs.evolve(lagging, replicas=Replicas((900.0,), "request", 1e9))) == [""]
 
 
+@pytest.mark.parametrize(
+    ("pauses", "listing", "excuse"),
+    [
+        ([(1400.0, 3000.0), (3010.0, 6000.0)], 6010.0, "left the widest window while the reader paused"),
+        ([(1800.0, 6000.0)], 6010.0, "left the widest window while the reader paused"),
+        ([(1900.0, 6000.0)], 6010.0, ""),
+        ([(1400.0, 3000.0), (3400.0, 6000.0)], 6010.0, ""),
+        ([(1400.0, 4700.0)], 6010.0, ""),
+        ([(1400.0, 3000.0), (3010.0, 6000.0)], 3005.0, ""),
+    ],
+)
+def test_update_that_leaves_the_widest_window_while_the_reader_pauses_is_in_no_listing(
+    pauses: list[tuple[float, float]], listing: float, excuse: str
+) -> None:
+    run = HandMadeRun(AN_HOUR, start="backfill")
+    run.listing(0.5, WIDEST)
+    run.market.publish(1500.0, FIRST)
+    run.log.slept += [Span(*pause) for pause in pauses]
+    run.listing(listing, 1800)
+    assert missed(run) == [excuse]
+
+
 def test_update_that_is_older_than_six_hours_when_it_appears_waits_for_the_daily_scan() -> None:
     assert published(Quirks(), stamp=1500.0 - 20_000.0) == [DAILY]
     assert published(Quirks(), 1600.0, stamp=1500.0 - 20_000.0) == [""]

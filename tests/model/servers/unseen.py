@@ -44,6 +44,8 @@ class Unseen(History):
             return "never listed"
         if self.left_while_hidden(index, since):
             return "hidden until no hourly scan could list it any more"
+        if self.left_while_the_reader_paused(index, since):
+            return "left the widest window while the reader paused"
         if self.is_lacked_by_kept_pages_alone(index, since):
             return "a cache that answers every window alike"
         if self.is_older_than_hourly_scans(index, since):
@@ -117,6 +119,20 @@ class Unseen(History):
         age = self.schedule.quirks.service_clock(hidden) - row.stamp
         is_too_old = age + TURN * max(_FIVE_MINUTES, self.interval) > _HALF_AN_HOUR
         return is_too_old and not self.is_within_reach(row, hidden + _HOUR + TURN * self.interval)
+
+    def left_while_the_reader_paused(self, index: int, since: float) -> bool:
+        """Return whether a request left the widest window while the reader paused: the feed reads no listing meanwhile.
+
+        Between pauses the reader comes to what was found before. Within an interval of that, the feed reads a listing.
+        """
+        visible = self._visible(since)
+        row = self.market.rows(visible).get(index)
+        if row is None:
+            return False
+        left = visible + self.reach() - (self.schedule.quirks.service_clock(visible) - row.stamp)
+        paused = sum(max(0.0, min(p.end, left) - max(p.start, visible)) for p in self.log.slept)
+        is_read = any(visible <= s.at <= left for s in self.listings())
+        return paused > 0 and left - visible - paused <= TURN * self.interval and not is_read
 
     def _visible(self, since: float) -> float:
         """Return when replies show what was true at a time, or the first of them."""
