@@ -212,7 +212,7 @@ MUTATIONS: Final = (
     ),
     one(
         "7 new requests show that a listing lacks little",
-        "feed/scanning/journal.py",
+        "feed/core/absences.py",
         "listed=len(scan.known)",
         "listed=len(scan.indexes)",
         "tests/unit/feed/test_watcher_absence.py",

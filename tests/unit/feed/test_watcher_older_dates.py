@@ -31,7 +31,7 @@ async def test_backup_with_older_dates_holds_no_withdrawals_back(store: Store, i
 
 
 async def test_withdrawn_request_that_returns_with_an_older_date_is_withdrawn_again(store: Store) -> None:
-    """What its date rests on is not known after a restart: only the widest window lists it."""
+    """After a restart, only the widest window lists it: it is not known what its date rests on."""
     rig = Rig(service := Service(), store=store, interval=600.0)
     await rig.prime()
     service.publish(1)

@@ -13,9 +13,9 @@ __all__ = ["Reaches"]
 
 @attrs.frozen
 class _Reach:
-    """How far back scans look: the deepest that lacked a request, and the shallowest that has listed it since.
+    """Begins of windows, on the feed's clock: of the deepest scan that lacked a request, and the shallowest that lists it.
 
-    Both are times on the feed's clock. What was updated between them explains that.
+    An update between them explains both.
     """
 
     lacking: float
