@@ -13,9 +13,9 @@ __all__ = ["Reaches"]
 
 @attrs.frozen
 class _Reach:
-    """Begins of windows, on the feed's clock: of the deepest scan that lacked a request, and the shallowest that lists it.
+    """Begins of the windows of the deepest scan that lacked a request, and of the shallowest that lists it.
 
-    An update between them explains both.
+    They are times on the feed's clock. An update between them explains both.
     """
 
     lacking: float
