@@ -347,9 +347,16 @@ MUTATIONS: Final = (
         f"{_FROZEN}::test_replica_is_not_ended_while_a_living_one_may_be_silent",
     ),
     one(
+        "frozen: a replica that writes without its fence keeps its locks",
+        "store/postgres/frozen.py",
+        "mode IN ('RowShareLock', 'RowExclusiveLock')",
+        "mode = 'RowShareLock' AND relname = 'replica'",
+        f"{_FROZEN}::test_replica_that_is_frozen_while_it_gives_the_term_back_does_not_keep_it",
+    ),
+    one(
         "frozen: a copy counts as frozen while it reads its file",
         "store/postgres/frozen.py",
-        " AND mode = 'RowShareLock'",
+        " AND NOT bool_or(mode = 'ExclusiveLock')",
         "",
         "tests/unit/store/postgres/test_copy.py::test_copy_is_not_ended_by_a_replica_that_starts_meanwhile",
     ),

@@ -20,22 +20,23 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _SILENCE: Final = 15.0
 """Seconds for which no living process leaves the server waiting inside a transaction: a statement ends after twelve."""
-# Each transaction of a replica locks rows of this table. A copy of a file into a database, which takes longer, and a
-# command that reads do not.
+# Each transaction of a replica locks or writes rows. A command that reads does not. A copy of a file into a database,
+# which takes longer, locks whole tables.
 _END: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND starts_with(application_name, %(application)s)
         AND wait_event IN ('ClientRead', 'ClientWrite')
         AND state_change < clock_timestamp() - make_interval(secs => %(silence)s)
-        AND pid IN (
-            SELECT pid FROM pg_catalog.pg_locks
-            WHERE relation = to_regclass('freight_exchange.replica') AND mode = 'RowShareLock'
+        AND (
+            SELECT bool_or(mode IN ('RowShareLock', 'RowExclusiveLock')) AND NOT bool_or(mode = 'ExclusiveLock')
+            FROM pg_catalog.pg_locks JOIN pg_catalog.pg_class ON pg_class.oid = relation
+            WHERE pg_locks.pid = pg_stat_activity.pid AND relnamespace = to_regnamespace('freight_exchange')
         )
 """
 
 
 def end_frozen(connection: DatabaseConnection) -> None:
-    """End the sessions of this user that keep the locks of a replica, and whose process has long been silent."""
+    """End the sessions of this user that keep locks of rows, and whose process has long been silent."""
     ended = connection.rows(_END, {"application": APPLICATION, "silence": _SILENCE})
     if ended:
         _logger.warning(

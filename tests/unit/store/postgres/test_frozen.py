@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
@@ -20,7 +20,11 @@ from tests.unit.store.rows import effect, put, seen
 from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.postgres import connection, frozen, session
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.replica import Replica
+from freight_exchange.store.postgres.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
+from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.work import Effect
 
 UNFINISHED = b"P\0\0\0\x0e\0SELECT\0\0\0"
 """A message that begins a statement, after which the server waits for the next one without a limit."""
@@ -39,12 +43,24 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
 @contextmanager
 def frozen_inside(work: Any) -> Iterator[None]:
     """Freeze a process inside a transaction; it finds then that its connection was ended."""
-    database: DatabaseConnection = work._read()
     with suppress(StoreAwayError):
         with work.transaction():
-            os.write(database._open().pgconn.socket, UNFINISHED)
+            stop_sending(work)
             yield
         pytest.fail("it kept its connection")
+
+
+def stop_sending(work: Any) -> None:
+    """Stop in the middle of a message."""
+    database: DatabaseConnection = work._connection
+    os.write(database._open().pgconn.socket, UNFINISHED)
+
+
+def adopted_by(seat: PostgresSeat) -> Sequence[Effect]:
+    """Adopt what ended replicas have left, unless that meets a lock."""
+    with suppress(ConflictError):
+        return seat.adopt().effects
+    return ()
 
 
 def eventually(call: Callable[[], Any]) -> Any:
@@ -71,6 +87,41 @@ def test_work_of_a_frozen_replica_is_adopted(store: PostgresStore) -> None:
     with frozen_inside(first.work):
         (adopted,) = eventually(lambda: second.adopt().effects)
     assert adopted.key == "offer:1:0"
+
+
+def test_replica_that_is_frozen_while_it_records_a_late_reply_does_not_keep_the_offer(store: PostgresStore) -> None:
+    """It has no lease any more, and so no fence."""
+    first, second, third = join(store), join(store), join(store)
+    first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+    lapse(first)
+    assert second.adopt().effects
+    lapse(second)
+
+    def freeze(stored: Effect) -> bool:
+        stop_sending(first.work)
+        assert eventually(lambda: adopted_by(third))
+        return True
+
+    with pytest.raises(StoreAwayError):
+        first.work.amend_effect(effect("offer:1:0", "confirmed"), replaces=freeze)
+
+
+def test_replica_that_is_frozen_while_it_gives_the_term_back_does_not_keep_it(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = join(store), join(store)
+    term = take_term(first)
+    taken = list[Any]()
+
+    def freeze(*_: object) -> None:
+        stop_sending(term)
+        taken.append(eventually(second.take_term))
+
+    lapse(first)
+    with monkeypatch.context() as giving_back:
+        giving_back.setattr(Replica, "notify", freeze)
+        term.release()
+    assert len(taken) == 1
 
 
 def test_frozen_replica_keeps_no_other_one_from_joining(store: PostgresStore) -> None:
