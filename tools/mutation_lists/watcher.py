@@ -578,8 +578,8 @@ MUTATIONS: Final = (
     one(
         "3 requests that come and go begin no new doubt",
         "feed/core/absence/reaches.py",
-        "                del self._reaches[index]\n",
-        "                pass\n",
+        "            self._reaches.pop(index, None)\n",
+        "            pass\n",
         "tests/unit/feed/test_reaches.py",
     ),
     one(

@@ -19,8 +19,8 @@ def test_request_that_only_deeper_scans_list_is_older() -> None:
     assert not is_older(reaches, 100.0)
     reaches.record_absent([ROW], 100.0)
     assert not is_older(reaches, 100.0)
-    reaches.record_listed([1, 2], -50.0)
-    reaches.record_listed([1], -900.0)
+    reaches.record_listed(1, -50.0)
+    reaches.record_listed(1, -900.0)
     assert is_older(reaches, 100.0)
     assert not is_older(reaches, -50.0)
 
@@ -28,18 +28,18 @@ def test_request_that_only_deeper_scans_list_is_older() -> None:
 def test_request_that_a_scan_as_shallow_lists_is_not_older() -> None:
     reaches = Reaches()
     reaches.record_absent([ROW], 100.0)
-    reaches.record_listed([1], -50.0)
-    reaches.record_listed([1], 100.0)
+    reaches.record_listed(1, -50.0)
+    reaches.record_listed(1, 100.0)
     assert not is_older(reaches, 100.0)
 
 
 def test_request_that_a_deeper_scan_lacks_than_lists_it_is_not_older() -> None:
     reaches = Reaches()
     reaches.record_absent([ROW], 100.0)
-    reaches.record_listed([1], -50.0)
+    reaches.record_listed(1, -50.0)
     reaches.record_absent([ROW], -50.0)
     assert not is_older(reaches, 100.0)
-    reaches.record_listed([1], -60.0)
+    reaches.record_listed(1, -60.0)
     assert is_older(reaches, 100.0)
 
 
@@ -47,14 +47,14 @@ def test_deepest_scan_that_lacks_a_request_counts() -> None:
     reaches = Reaches()
     reaches.record_absent([ROW], 50.0)
     reaches.record_absent([ROW], 100.0)
-    reaches.record_listed([1], 60.0)
+    reaches.record_listed(1, 60.0)
     assert not is_older(reaches, 100.0)
 
 
 def test_old_reaches_are_forgotten() -> None:
     reaches = Reaches()
     reaches.record_absent([ROW], 100.0)
-    reaches.record_listed([1], -50.0)
+    reaches.record_listed(1, -50.0)
     reaches.prune(100.0)
     assert is_older(reaches, 100.0)
     reaches.prune(101.0)

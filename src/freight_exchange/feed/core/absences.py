@@ -13,6 +13,7 @@ from freight_exchange.feed.core.advance import recheck_window
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
+    from freight_exchange.feed.core.changes.observation import Observation
     from freight_exchange.feed.core.planning.active_scan import ActiveScan
     from freight_exchange.feed.core.state import AbsenceDoubt, State
     from freight_exchange.platform.clock import Reading
@@ -35,9 +36,10 @@ class Absences:
         self.inferred = InferredUpdates(last_scan)
         self._reaches = Reaches()
 
-    def record_listed(self, indexes: Iterable[int], begin: float) -> None:
-        """Record what a page of a scan lists, whose window began then, on the feed's clock."""
-        self._reaches.record_listed(indexes, begin)
+    def record_listed(self, indexes: Iterable[int], observation: Observation) -> None:
+        """Record what a page of a scan, or one that was requested beside it, lists."""
+        for index in indexes:
+            self._reaches.record_listed(index, observation.begin_for(index))
 
     def judge(
         self,

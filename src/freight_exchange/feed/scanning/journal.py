@@ -146,7 +146,7 @@ class Journal:
             self.state = after
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
-            self._absences.record_listed(about, observation.begin)
+            self._absences.record_listed(about, observation)
             for row in tracked:
                 self._absences.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
@@ -193,6 +193,7 @@ class Journal:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
                 self.state = after
                 self._note_flips(result, observation.sent)
+                self._absences.record_listed(records, observation)
                 for row in tracked:
                     self._absences.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 

@@ -41,15 +41,14 @@ class Reaches:
             else:
                 self._reaches[row.index] = attrs.evolve(known, lacking=min(known.lacking, begin))
 
-    def record_listed(self, indexes: Iterable[int], begin: float) -> None:
-        """Record what a page lists, whose window began then."""
-        for index in self._reaches.keys() & set(indexes):
-            known = self._reaches[index]
-            if begin < known.lacking:
-                listing = begin if known.listing is None else max(begin, known.listing)
-                self._reaches[index] = attrs.evolve(known, listing=listing)
-            else:
-                del self._reaches[index]
+    def record_listed(self, index: int, begin: float) -> None:
+        """Record that a page lists a request, by a window that began then."""
+        known = self._reaches.get(index)
+        if known is not None and begin < known.lacking:
+            listing = begin if known.listing is None else max(begin, known.listing)
+            self._reaches[index] = attrs.evolve(known, listing=listing)
+        else:
+            self._reaches.pop(index, None)
 
     def without_older(self, absent: Iterable[TrackedRequest], begin: float) -> list[TrackedRequest]:
         """Return what a complete scan lacked, whose window began then, without what deeper ones list."""
