@@ -1,4 +1,4 @@
-"""The watcher: a polled list becomes events."""
+"""Watcher: polls the list of rate requests and turns its changes into events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["Feed"]
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, to which a module with `__getattr__` has every name.
+    # Type checkers must not see `__getattr__`: they would accept every name of the module.
     def __getattr__(name: str) -> object:
         """Import the feed on first use: a client that never watches needs none."""
         if name == "Feed":

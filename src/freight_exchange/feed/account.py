@@ -1,4 +1,4 @@
-"""Account of a feed: requested until its source returns it."""
+"""Account that a feed belongs to; reading it is retried until the credentials are there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 
 async def resolve_account(client: ClientParts, feed: str, pacer: Pacer) -> str:
-    """Return the account of a feed; retry, at the pace of its backoff, while the source fails."""
+    """Return the email of the feed's account. While the credentials cannot be read, retry with backoff."""
     began, failures = anyio.current_time(), 0
     while True:
         try:

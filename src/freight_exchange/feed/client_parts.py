@@ -25,11 +25,12 @@ class ClientParts:
     Attributes:
         base_url: Address of the service.
         account: Returns the account's email.
-        account_timeout: Seconds that one answer may take.
+        account_timeout: Time limit of one call of `account`, in seconds.
         clock: Clock of the machine.
         hooks: Receive scans and failures.
         instruments: Run around each scan, and receive the numbers of delivered events.
-        extra_requests: Returns how many requests successful calls have sent beyond one each, since it was last called.
+        extra_requests: Returns how many requests successful calls needed in addition to their first one. Each call
+            returns the number since the call before.
     """
 
     base_url: str

@@ -22,7 +22,7 @@ RequestKind = Literal["new", "updated", "withdrawn"]
 
 
 class Acknowledgeable(Serializable):
-    """Event that can be acknowledged by itself. It compares, prints and pickles as a value."""
+    """Event that can be acknowledged on its own. It compares, prints and pickles as a value."""
 
     __slots__ = ("__weakref__", "_acknowledge", "_number")
 
@@ -30,10 +30,10 @@ class Acknowledgeable(Serializable):
     _number: int
 
     async def ack(self) -> None:
-        """Acknowledge this event, durably: it is not handed out again. A second call is no error.
+        """Acknowledge this event durably, so that it is not delivered again. A second call does nothing.
 
         Raises:
-            ConfigurationError: The event does not come from a feed of this process that is still open.
+            ConfigurationError: No feed of this process has delivered the event, or that feed is closed.
             StoreError: The store cannot record it.
         """
         acknowledge = getattr(self, "_acknowledge", None)
@@ -64,10 +64,10 @@ class RequestEvent(Acknowledgeable):
     Attributes:
         kind: `new`, `updated` or `withdrawn`.
         request: The request as it is now; for a withdrawn one, as it was last seen.
-        previous: As it was seen before; `None` for a new one, and for one last seen so long ago that only its digest
-            is kept.
-        changed: The names of the fields that differ, unknown fields by the service's names.
-        returned: Whether it was reported as withdrawn and is listed again; such an event is an `updated` one, whose
+        previous: The request as it was seen before. `None` for a new one, and for one last seen so long ago that the
+            store keeps only its digest.
+        changed: The names of the fields that differ; undocumented fields by the service's names.
+        returned: Whether the request was reported as withdrawn and is listed again. The kind is then `updated`, and
             `changed` is empty if the request is the same as before.
         observed_between: Earliest and latest time of the change, in UTC by this machine's clock. The earliest is the
             last complete scan before it, less the allowance; `None` without such a scan. The latest is when it was
@@ -84,10 +84,10 @@ class RequestEvent(Acknowledgeable):
 
 @attrs.frozen(kw_only=True)
 class Gap(Acknowledgeable):
-    """Time without a scan, longer than the service looks back: updates in it are unknown, unless repeated later.
+    """Time without a scan, longer than the service looks back. Updates in it are lost, unless a later one follows.
 
     Attributes:
-        since: From when on updates may have been missed, UTC; by this machine's clock.
+        since: Begin of the time in which updates may have been missed, UTC by this machine's clock.
         until: End of that time. Later updates are listed, and delivered.
     """
 
@@ -99,14 +99,14 @@ class Gap(Acknowledgeable):
 
 @attrs.frozen(kw_only=True)
 class SchemaChanged(Acknowledgeable):
-    """The service began to send other fields for many requests at once, which were not updated by anyone.
+    """The service began to send other fields for many requests at once, without an update by their shippers.
 
     Attributes:
-        added: The new fields, unknown ones by the service's names.
-        removed: The fields that are sent no longer.
-        requests: The indexes of the requests that showed it. A request without another change gets no event,
-            unless the window that lists it proves an update.
-        observed: When it was detected, UTC.
+        added: The new fields; undocumented ones by the service's names.
+        removed: The fields that are no longer sent.
+        requests: The indexes of the requests with this change. A request without another change gets no event of its
+            own, unless the window that lists it proves an update.
+        observed: When the change was detected, UTC.
     """
 
     kind: ClassVar[Literal["schema_changed"]] = "schema_changed"
@@ -123,9 +123,9 @@ class Unreadable(Acknowledgeable):
 
     Attributes:
         index: The request's identifier, or `None` where that cannot be read either.
-        raw: The record as it came, in JSON's own types; fractions as text, digit by digit.
-        error: What is wrong with it, and where in the reply.
-        observed: When it was seen, UTC.
+        raw: The record as received, in JSON's own types; fractions as text with all digits.
+        error: Description of the defect, and its place in the reply.
+        observed: When the record was received, UTC.
     """
 
     kind: ClassVar[Literal["unreadable"]] = "unreadable"
@@ -154,4 +154,4 @@ class BidSelected(Acknowledgeable):
 Event = RequestEvent | Gap | SchemaChanged | Unreadable
 
 KINDS: Final = frozenset({*get_args(RequestKind), Gap.kind, SchemaChanged.kind, Unreadable.kind})
-"""Kinds of the events that a feed delivers; other events in its store are a bot's."""
+"""Kinds of the events that a feed delivers. Other events in its store belong to a bot."""

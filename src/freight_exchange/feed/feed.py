@@ -26,11 +26,13 @@ __all__ = ["Feed"]
 class Feed(EventStream[Event]):
     """Events of rate requests: `async for event in feed`. Made by `exchange.watch()`.
 
-    Entering it reads the first pages, unless an earlier run has, and retries transient errors; a wrong URL, an invalid
-    certificate or a rejected login is raised. The rest of the first scan is read, page by page, while events are
-    awaited. Pulling the next event acknowledges the one in hand, durably; leaving the loop does not: the event is
-    delivered again, after a restart too. Scans run only while an event is awaited: a slow reader makes the next one
-    look further back.
+    Entering it reads the first pages, unless an earlier run has read them. Transient errors are retried. A wrong URL,
+    an invalid certificate or a rejected login is raised. The rest of the first scan is read page by page, while events
+    are awaited.
+
+    Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
+    delivered again, also after a restart. Scans run only while an event is awaited. After a slow reader, the next scan
+    looks further back.
 
     Transient errors never end a feed: `status()` and the hooks report them. A rejected login ends it.
     """
@@ -62,7 +64,7 @@ class Feed(EventStream[Event]):
             self._poller.progress.stop()
 
     async def acknowledge_gaps(self) -> int:
-        """Acknowledge every gap, delivered or not; return how many there were."""
+        """Acknowledge all gaps, including those not delivered yet; return their number."""
         numbers = [*self._queue.gaps]
         await self._queue.acknowledge(numbers)
         return len(numbers)
@@ -74,15 +76,15 @@ class Feed(EventStream[Event]):
 
     @property
     def is_idle(self) -> bool:
-        """`True` if it reads nothing, and only holds its store and keeps its clock."""
+        """`True` if the feed sends no requests, and only holds its store and keeps its clock."""
         return self._watch_options.is_idle
 
     def follow(self, state: str) -> None:
-        """Take the time from the state that another process has committed, until this feed is entered."""
+        """Until this feed is entered, take its time from a state that another process has committed."""
         self._followed = State.load(state).watermark.followed(self._client.clock.read())
 
     def time(self) -> float:
-        """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
+        """Return the time on the feed's own clock, in seconds. It never goes back, even over restarts."""
         return self._watermark().time_at(self._client.clock.read())
 
     def moment(self, time: float) -> datetime:
@@ -96,7 +98,7 @@ class Feed(EventStream[Event]):
     def status(self) -> FeedStatus:
         """Return the status of the feed."""
         if not hasattr(self, "_poller"):
-            raise ConfigurationError("this feed was not entered yet: use `async with exchange.watch() as feed`")
+            raise ConfigurationError("this feed has not been entered: use `async with exchange.watch() as feed`")
         state, progress = self._journal.state, self._poller.progress
         age = state.watermark.least(self._client.clock.read())
         return FeedStatus(

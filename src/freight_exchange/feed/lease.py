@@ -1,4 +1,4 @@
-"""Lease of a feed's state in a store, and the calls under it, one at a time."""
+"""Lease of a feed's state in a store; runs the calls of the store one at a time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Lease:
     """Lease of the state of one feed, from `take` to `let_go`.
 
     Args:
-        store: Where it is kept.
-        closes_store: Whether the store was made for this feed alone, and ends with it.
+        store: Store of the state.
+        closes_store: Whether to close the store at the end, as it was made for this feed alone.
 
     Attributes:
         is_waiting: Whether `take` waits for another holder.
@@ -56,28 +56,28 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Possession of the state."""
+        """`True` while the lease is held."""
         return self._held is not None
 
     @property
     def inline(self) -> bool:
-        """Mode of the store: its calls run in the event loop, not in a thread."""
+        """`True` if calls of the store run in the event loop, not in a thread."""
         return self._store.inline
 
     @property
     def unacknowledged(self) -> int:
-        """Number of events that wait to be acknowledged; 0 while nothing is held."""
+        """Number of events that wait to be acknowledged; 0 while the lease is not held."""
         return 0 if self._held is None else self._held.unacknowledged
 
     def check_free(self) -> None:
-        """Raise `ConfigurationError` if it cannot be taken."""
+        """Raise `ConfigurationError` if the lease cannot be taken."""
         if self._held is not None:
-            raise ConfigurationError("this feed is entered already: make another with exchange.watch()")
+            raise ConfigurationError("this feed is already entered: make another with exchange.watch()")
         if self._left and self._closes_store:
             raise ConfigurationError("this feed was left, and its store is closed: make another with exchange.watch()")
 
     async def take(self, binding: Binding, *, lease: float, standby: bool) -> None:
-        """Take the lease; with `standby`, wait for as long as another process has it."""
+        """Take the lease; with `standby`, wait while another process has it."""
         self._left = self.is_waiting = False
         here_until = math.inf
         while True:
@@ -97,12 +97,12 @@ class Lease:
                 return
 
     def _open_store(self, binding: Binding, lease: float) -> None:
-        # Here and not by the waiting task, which may have been cancelled meanwhile.
+        # Recorded by this call, since the task that waits for it may have been cancelled meanwhile.
         if not self._left:
             self._held = self._store.open(binding, lease=lease)
 
     async def let_go(self) -> None:
-        """Return the lease, even during a cancellation."""
+        """Give the lease back, even during a cancellation."""
         self._left = True
         with anyio.CancelScope(shield=True):
             await self.run(self._give_back)
@@ -115,25 +115,25 @@ class Lease:
             self._store.close()
 
     def state(self) -> FeedStore:
-        """Return the state that is held."""
+        """Return the state under the lease."""
         if self._held is None:
-            raise ConfigurationError("this feed is closed: what was not acknowledged comes again from the next one")
+            raise ConfigurationError("this feed is closed: the next one delivers unacknowledged events again")
         return self._held
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Call the store: in the loop itself where it is quick enough, else in a thread of this lease's own."""
+        """Call the store: in the event loop if the store is quick, otherwise in a thread reserved for this lease."""
         if self._store.inline:
             return work()
 
         def alone() -> T:
-            # A task that is cancelled natively leaves while its work goes on: the next one waits for it.
+            # After a native cancellation the call goes on without its task: the next call waits for its end.
             with self._at_work:
                 return work()
 
         return await anyio.to_thread.run_sync(alone, limiter=self._limiter())
 
     def _limiter(self) -> anyio.CapacityLimiter:
-        # Its own, made on the loop: a program that keeps all the loop's threads busy does not stop its feed.
+        # A limiter of its own: a program that keeps all threads of the loop busy does not stop the feed.
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(1)
         return self._threads

@@ -29,10 +29,10 @@ _LONGEST_INTERVAL: Final = timedelta(days=1)
 
 @attrs.frozen(kw_only=True)
 class FeedOptions:
-    """Options that a feed of requests and one of offers share. `exchange.watch()` describes most of them.
+    """Options shared by feeds of requests and of offers. `exchange.watch()` describes most of them.
 
     Attributes:
-        retention: Time for which the store keeps finished events, and what has left the listing.
+        retention: Time for which the store keeps finished events, and records that are no longer listed.
     """
 
     store: Store | str | os.PathLike[str] | None
@@ -59,8 +59,8 @@ class WatchOptions(FeedOptions):
     """Options of a feed of requests.
 
     Attributes:
-        is_idle: Whether it reads nothing, and only holds its store and keeps its clock: the feed of a bot without
-            handlers of requests.
+        is_idle: Whether the feed sends no requests, and only holds its store and keeps its clock. This is the feed of a
+            bot without handlers of requests.
     """
 
     start: Start
@@ -80,8 +80,8 @@ class WatchOptions(FeedOptions):
             raise ConfigurationError(f"where must be RequestFilter(...), not {type(self.where).__name__}")
         if _positive(self.allowance, "allowance") > _LONGEST_ALLOWANCE:
             raise ConfigurationError(
-                f"allowance must be at most {_LONGEST_ALLOWANCE}: every scan looks back further by it, not"
-                f" {self.allowance}"
+                f"allowance must be at most {_LONGEST_ALLOWANCE}, not {self.allowance}: it lengthens the window of each"
+                " scan"
             )
         super().__attrs_post_init__()
 

@@ -1,4 +1,4 @@
-"""Queue of a feed: events from the store, until they are acknowledged."""
+"""Queue of a feed: events read from the store, until they are acknowledged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "EventQueue"]
 
 BATCH: Final = 100
-"""Most events that are read from the store at a time."""
+"""Most events to read from the store at a time."""
 
 
 EventT = TypeVar("EventT", bound=Acknowledgeable)
@@ -29,15 +29,15 @@ class EventQueue(Generic[EventT]):
 
     Args:
         lease: Lease of the store.
-        is_wanted: Filter of what is delivered.
+        is_wanted: Filter of the events to deliver.
         time: Returns the time on the feed's clock.
         kinds: Kinds of the events that the feed delivers; others in its store belong to a bot.
         unpack: Returns an event from its kind and its bytes.
 
     Attributes:
-        in_hand: Events that were delivered and not acknowledged, by their numbers.
-        filtered: Numbers of events that the filter excluded, which the next acknowledgement includes.
-        gaps: Gaps that were not acknowledged, by their numbers.
+        in_hand: Delivered events that are not acknowledged yet, by their numbers.
+        filtered: Numbers of events that the filter excluded. The next acknowledgement includes them.
+        gaps: Gaps that are not acknowledged yet, by their numbers.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class EventQueue(Generic[EventT]):
     def take_back(self) -> None:
         """Put delivered events that are not acknowledged back in the queue."""
         if self._uncertain:
-            # The store failed during an acknowledgement, and may have committed it: only a read shows what remains.
+            # An acknowledgement failed, and may have been committed: only a read shows what remains.
             self._uncertain.clear()
             self.reset()
         self._waiting.extendleft(reversed(self.in_hand.values()))
         self.in_hand.clear()
 
     def deliver(self, most: int) -> tuple[EventT, ...]:
-        """Return the next events that pass the filter, at most so many; they are in hand from now on."""
+        """Return up to `most` next events that pass the filter, and add them to `in_hand`."""
         wanted: dict[int, EventT] = {}
         filtered: list[int] = []
         for stored in self._waiting:
             if len(wanted) == most:
                 break
             event = self._unpack(stored.kind, stored.payload)
-            # The filter may call the user's own code: if that raises, nothing has been delivered yet.
+            # The filter may be the user's own code. If it raises, nothing has been delivered yet.
             if self._is_wanted(event):
                 wanted[stored.id] = acknowledgeable(event, stored.id, partial(self.acknowledge, [stored.id]))
             else:
@@ -98,7 +98,7 @@ class EventQueue(Generic[EventT]):
         return tuple(wanted.values())
 
     async def load(self, *, with_gaps: bool = False) -> bool:
-        """Read more events from the store, and the gaps if there may be others; return whether events wait."""
+        """Read more events from the store, and its gaps if they may have changed; return whether events wait."""
         store = self._lease.state()
 
         def read() -> None:
@@ -116,11 +116,11 @@ class EventQueue(Generic[EventT]):
     async def acknowledge(
         self, numbers: Iterable[int], note: Callable[[Sequence[int], float], None] | None = None
     ) -> None:
-        """Acknowledge events and what the filter excluded.
+        """Acknowledge events, and those that the filter excluded.
 
         Args:
-            numbers: Their numbers.
-            note: Writes the acknowledgement of these numbers at this time, in place of the store.
+            numbers: Numbers of the events.
+            note: Writes the acknowledgement of the given numbers at the given time, in place of the store.
         """
         store = self._lease.state()
         delivered = {*numbers}
@@ -142,7 +142,7 @@ class EventQueue(Generic[EventT]):
             if was_taken_back:
                 self._waiting = deque(stored for stored in self._waiting if stored.id not in done)
             self._uncertain -= done
-            # The filter may have excluded more while this was written.
+            # The filter may have excluded more events during the write.
             self.filtered = [number for number in self.filtered if number not in done]
 
         await self._lease.run(write)

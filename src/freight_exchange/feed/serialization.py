@@ -1,4 +1,4 @@
-"""Events as bytes to keep, and back. Pure."""
+"""Conversion of events to stored bytes, and back. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["NOT_OURS", "UNREADABLE", "pack", "pack_selected", "recall", "unpack", "unpack_selected"]
 
 NOT_OURS: Final = (ArithmeticError, AttributeError, DecodeError, KeyError, OSError, TypeError, ValueError)
-"""Errors on reading what this version did not write."""
+"""Errors on reading bytes that this version did not write."""
 
 UNREADABLE: Final = (
     "cannot be read: another version of this package wrote it, or it is damaged; use the version that wrote it, or "
@@ -52,7 +52,7 @@ def pack(event: Event) -> bytes:
                 "error": event.error,
                 "observed": _stamp(event.observed),
             }
-    # Only a raw record holds what JSON does not: its fractions, which are kept as text.
+    # Only a raw record has values that JSON has not: its fractions are stored as text.
     return json.dumps(stored, separators=(",", ":"), default=str).encode()
 
 
@@ -98,7 +98,7 @@ def _unpacked(kind: str, payload: bytes) -> Event:
                 observed=_moment(stored["observed"]),
             )
         case _:
-            raise ValueError(f"no event is of the kind {kind!r}")
+            raise ValueError(f"there is no kind of event {kind!r}")
 
 
 def pack_selected(event: BidSelected) -> bytes:

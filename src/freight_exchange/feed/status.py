@@ -27,20 +27,20 @@ class FeedStatus(Serializable):
     """Status of a feed.
 
     Attributes:
-        state: `priming`, until the first scan is complete; `live`; `catching-up`, after a restart or when a scan took
-            longer than its window allowed for; `backing-off`, while scans fail; `draining`; `stopped`.
-        cover_age: Age of the watermark: nothing from before it was missed, except for what the service shows later than
-            `allowance`; `None` before the feed was entered. A feed is alive while this is young.
+        state: `priming` until the first scan is complete; `live`; `catching-up` after a restart, or after a scan that
+            took longer than its window allowed for; `backing-off` while scans fail; `draining`; `stopped`.
+        cover_age: Age of the watermark: the time before which no update was missed, except for those that the service
+            shows later than `allowance`. `None` before the feed was entered. In a healthy feed it stays small.
         last_success: When the last complete scan began, UTC.
-        window: How far back the last scan looked, or the one under way; while priming, the first scan.
-        pages: Its pages so far.
+        window: Window of the running or last scan; while priming, of the first scan.
+        pages: Pages of that scan so far.
         clamp: The most rows that the service returns in a page, if known.
         allowance: Time that the service may take to show an update; it grows when updates are found late.
-        late: Requests that showed up later than allowed for, and were found by deep scans.
-        unacknowledged: Events that wait to be delivered or acknowledged.
-        gaps: The gaps that were not acknowledged.
-        retry_in: Time until the next request after a failure: an interval or more, and what `Retry-After` asked for.
-        offset_ignored: Whether the service returns its first page for each offset: what that lacks is missed.
+        late: Number of requests that showed up after more than `allowance`, and were found by deep scans.
+        unacknowledged: Number of events that wait to be delivered or acknowledged.
+        gaps: The gaps that are not acknowledged yet.
+        retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
+        offset_ignored: Whether the service returns its first page for each offset. Requests on other pages are missed.
     """
 
     state: Phase
@@ -59,17 +59,16 @@ class FeedStatus(Serializable):
 
 @attrs.frozen(kw_only=True)
 class Explanation(Serializable):
-    """Explanation why a request was delivered, or was not yet; `str()` returns the sentence.
+    """Explanation why a request was delivered or not; `str()` returns the sentence.
 
     Attributes:
         index: The request's identifier.
-        verdict: `unseen`: no scan has seen it. `unreadable`: it is listed and cannot be read. `baseline`: it was there
-            when the feed began, and has not changed. `excluded`: the filter leaves it out, or left out its last event.
-            `waiting`: its event is to be pulled. `handed-out`: its last event was acknowledged.
-        sentence: The same in words.
-        first_seen: When a scan first saw it, UTC; `None` where none did.
-        last_seen: When a scan last saw it, or a look-up last found it or found it gone, UTC; `None` where that is not
-            known.
+        verdict: `unseen`: no scan has seen it. `unreadable`: it is listed and cannot be read. `baseline`: it was listed
+            when the feed began, and has not changed. `excluded`: the filter excludes it, or excluded its last event.
+            `waiting`: its event waits to be pulled. `handed-out`: its last event was acknowledged.
+        sentence: The verdict in words.
+        first_seen: When a scan first saw it, UTC; `None` if none has.
+        last_seen: When a scan or a look-up last saw it, or found it gone, UTC; `None` if that is unknown.
         events: The kinds of its events that the store still has, oldest first.
     """
 
@@ -94,14 +93,14 @@ def explain(
     wall: float,
     where: RequestFilter | None,
 ) -> Explanation:
-    """Explain why a request was delivered, or was not yet.
+    """Explain why a request was delivered or not.
 
     Args:
         index: The request's identifier.
-        seen: What the store has of it.
+        seen: Its row in the store, if any.
         events: Its events in the store.
         state: The feed's state.
-        time, wall: The same moment on the feed's clock and in seconds since the epoch.
+        time, wall: The present time on the feed's clock, and in seconds since the epoch.
         where: The feed's filter.
     """
 
@@ -116,7 +115,7 @@ def explain(
             verdict=verdict,
             sentence=f"request {index} {why}",
             first_seen=None if seen is None else at(seen.first_seen),
-            # A tombstone keeps when it was first seen, and not when it was last.
+            # A tombstone has no time at which the request was last seen.
             last_seen=None if seen is None or seen.last_scan == 0 else at(seen.last_seen),
             events=tuple(event.kind for event in events),
         )
@@ -144,7 +143,7 @@ def explain(
         return explained(
             "baseline", "was listed when the feed began, which delivers later ones only, and has not changed"
         )
-    # The filter excludes all events that wait.
+    # Here every waiting event is excluded by the filter.
     done = [event for event in events if event.is_acknowledged or event.kind in get_args(RequestKind)]
     if not done:
         kept = "requests" if record is None else "events"

@@ -31,7 +31,7 @@ EventT = TypeVar("EventT", bound=Acknowledgeable)
 
 
 class EventStream(Generic[EventT]):
-    """Events from a store, which a scan refills when there are none, under a lease. The base of feeds.
+    """Base of feeds: events from a store, under a lease. When there are none left, a scan looks for more.
 
     Args:
         client: Parts of the client.
@@ -66,7 +66,7 @@ class EventStream(Generic[EventT]):
     # What a feed implements
 
     async def _begin(self, pacer: Pacer) -> None:
-        """Run the first scan, unless an earlier run has, and load events. The state is held."""
+        """Run the first scan, unless an earlier run has, and load events. The lease is already held."""
         raise NotImplementedError
 
     async def _scan(self) -> None:
@@ -74,7 +74,7 @@ class EventStream(Generic[EventT]):
         raise NotImplementedError
 
     def _stop(self) -> None:
-        """Record the end of the feed, which may not have begun."""
+        """Record the end of the feed, even if it has not begun."""
         raise NotImplementedError
 
     def time(self) -> float:
@@ -120,13 +120,13 @@ class EventStream(Generic[EventT]):
     def batches(self) -> AsyncIterator[tuple[EventT, ...]]:
         """Iterate over events in batches of up to a hundred.
 
-        Pulling the next batch acknowledges the one in hand, except for events that were acknowledged before.
+        Pulling the next batch acknowledges the one before it, except for events that are acknowledged already.
         """
         self._queue.take_back()
         return _Batches(partial(self._pull, BATCH), self._queue.take_back)
 
     async def ack(self) -> None:
-        """Acknowledge the events in hand without pulling more."""
+        """Acknowledge the delivered events without pulling more."""
         await self._queue.acknowledge([*self._queue.in_hand])
 
     async def deliver(self, handlers: Mapping[int, Sequence[str]], *, leave: Sequence[int] = ()) -> None:
@@ -134,7 +134,7 @@ class EventStream(Generic[EventT]):
 
         Args:
             handlers: Handlers of each event, by the event's number.
-            leave: Numbers of events that neither this call nor the next pull acknowledges.
+            leave: Numbers of events to leave unacknowledged, in this call and in the next pull.
         """
         for number in leave:
             self._queue.in_hand.pop(number, None)
@@ -152,7 +152,7 @@ class EventStream(Generic[EventT]):
             raise ConfigurationError("this feed is being pulled by another task: give each task a feed of its own")
         self._is_pulled = True
         try:
-            # A store that works in the event loop gives no other task a turn: its reader could not be cancelled.
+            # With a store that works in the event loop, a reader that only pulls could not be cancelled.
             await anyio.lowlevel.checkpoint()
             await self._queue.acknowledge([*self._queue.in_hand])
             while True:

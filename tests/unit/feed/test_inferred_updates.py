@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
-from freight_exchange.feed.core.changes.observation import NARROW
+from freight_exchange.feed.core.changes.observation import NARROW_MARGIN
 from freight_exchange.store.protocol import TrackedRequest
 
 ROW = TrackedRequest(
@@ -21,7 +21,7 @@ def row(updated_after: float, **changes: Any) -> TrackedRequest:
 
 
 def record(updates: InferredUpdates, now: TrackedRequest, before: TrackedRequest | None, begin: float) -> None:
-    updates.record(now, before, (begin, begin + NARROW))
+    updates.record(now, before, (begin, begin + NARROW_MARGIN))
 
 
 def misses(updates: InferredUpdates, of: TrackedRequest, begin: float) -> int:

@@ -1,4 +1,4 @@
-"""Requests that scans lack: what that proves, and when it proves nothing. Pure."""
+"""Judgement of the requests that a scan lacks: missing, or no proof. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Absences"]
 
 
 class Absences:
-    """Memory of one run about requests that scans lack.
+    """Requests that the scans of this run have lacked, and the rules by which they count as missing.
 
     Args:
         last_scan: Number of the last scan of earlier runs.
@@ -37,7 +37,7 @@ class Absences:
         self._reaches = Reaches()
 
     def record_listed(self, indexes: Iterable[int], observation: Observation) -> None:
-        """Record what a page of a scan, or one that was requested beside it, lists."""
+        """Record the requests on a page of a scan, or on a page of recent updates."""
         for index in indexes:
             self._reaches.record_listed(index, observation.begin_for(index))
 
@@ -49,7 +49,7 @@ class Absences:
         received: Reading,
         query: AbsenceQuery | None,
     ) -> AbsenceDoubt | None:
-        """Record what a scan lacks, and why that proves nothing, if so; return the doubt from now on."""
+        """Store the missing requests in `scan`, or the reason why none counts as missing; return the new doubt."""
         doubt, ended = state.absence_doubt, state.watermark.time_at(received)
         if query is not None:
             doubtful = self._reaches.without_older(absent, query.updated_after)
@@ -66,7 +66,7 @@ class Absences:
         scan.doubt = None
         if scan.scanner.ended and doubt is not None and doubts.is_open(doubt, ended):
             scan.doubt = doubts.doubt_error(doubt, at=ended, absent=len(absent))
-        # A listing of nothing at all may be a failure: it proves nothing until one that looks further back does.
+        # An empty listing may be a failure: it counts as one miss only, until a deeper scan lacks them too.
         most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
         begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
         scan.missing = self.inferred.count_misses(absent if scan.doubt is None else (), begin, most)
@@ -74,6 +74,6 @@ class Absences:
         return doubt
 
     def prune(self, before: float) -> None:
-        """Remove what scans do not reach any more."""
+        """Remove requests that scans no longer reach, as they were updated before this time."""
         self.inferred.prune(before)
         self._reaches.prune(before)

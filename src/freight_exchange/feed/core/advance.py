@@ -1,4 +1,4 @@
-"""Advance of a feed's state by complete scans. Pure."""
+"""Rules by which complete scans advance the state of a feed. Pure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Advance:
         allowance: Seconds that the service may take to show an update, as the user set it.
 
     Attributes:
-        suspects: What the last deep scan found, and the watermark before it, until a narrow scan has checked it.
+        suspects: Indexes of the requests that the last deep scan found, and the watermark before it; `None` once a
+            narrow scan has checked whether they were late.
     """
 
     def __init__(self, start: Start, allowance: float) -> None:
@@ -57,26 +58,26 @@ class Advance:
         self.suspects: tuple[frozenset[int], Watermark] | None = None
 
     def is_covering(self, state: State, scan: ActiveScan, received: Reading) -> bool:
-        """Return whether a scan whose last page was received then has omitted nothing."""
+        """Return whether a scan has omitted no update; `received` is when its last page came."""
         if scan.window >= WIDEST:
-            # The service lists no more: the time before it is a gap, which is reported.
+            # The service lists nothing older. Any time before the window is reported as a gap.
             return True
         if scan.is_first and not scan.is_silent and isinstance(self._start, timedelta):
             return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)
         return is_covered(scan.window, state.watermark.most(received), state.allowance)
 
     def advance(self, state: State, scan: ActiveScan, ended: float, *, is_covering: bool) -> State:
-        """Return the state after a page that came at that time on the feed's clock.
+        """Return the state after a page.
 
         Args:
-            state: The state before it.
-            scan: The scan that it belongs to.
-            ended: Time of the page.
-            is_covering: Whether the scan has ended with it and omits nothing.
+            state: The state before the page.
+            scan: The scan of the page.
+            ended: Time of the page on the feed's clock.
+            is_covering: Whether the page ends the scan, and the scan has omitted no update.
         """
         if not is_covering:
             if scan.is_first and not scan.is_silent and not state.is_entered:
-                # Every scan reports what it sees for the first time: nothing is undecided.
+                # Every scan of this stage reports requests seen for the first time, so none is undecided.
                 return with_watermark(attrs.evolve(state, stage="listing"), scan)
             return state
         if not state.is_primed:
@@ -98,10 +99,10 @@ class Advance:
         return attrs.evolve(after, stage=next_stage(state.stage, self._start, listed=listed))
 
     def _lateness(self, state: State, scan: ActiveScan) -> tuple[int, float]:
-        """Return how many updates deep scans have found late in all, and the allowance from now on.
+        """Return the total number of late updates, and the new allowance.
 
-        An update that a deep scan found was late if the next narrow scan, whose window reaches back to the watermark
-        before both, does not list it.
+        The next narrow scan after a deep one reaches back to the watermark before both. An update that the deep scan
+        found is late if the narrow scan does not list it.
         """
         if scan.tier is schedule.DEEPEST:
             return state.late, max(self._allowance, state.allowance / 2)
@@ -130,9 +131,9 @@ def absence_query(state: State, scan: ActiveScan, received: Reading) -> AbsenceQ
 
 
 def recheck_window(state: State, scan: ActiveScan, since: float, received: Reading) -> float:
-    """Return the seconds, from a scan's beginning, in which a scan surely lists what was updated since that time.
+    """Return how far a second scan must look back to list all updates since a time, in seconds before this scan began.
 
-    It may take twice as long as this one, which ended at `received`: its window slides on meanwhile.
+    The second scan may take twice as long as this one, which ended at `received`: its window slides on meanwhile.
     """
     if any(since < lag.until for lag in clock_lags(state, received)):
         return WIDEST
@@ -141,10 +142,10 @@ def recheck_window(state: State, scan: ActiveScan, since: float, received: Readi
 
 
 def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], State]:
-    """Return the event of a gap, a time without a scan that the service lists no longer, and the state.
+    """Return an event if there is a new gap, and the state that includes it.
 
-    The clock that advanced most counts: steady clocks stop in a machine that is suspended. A false gap costs an
-    acknowledgement; a gap that is not reported costs the updates in it.
+    The clock that advanced most counts, since steady clocks stop while a machine is suspended. A false gap costs an
+    acknowledgement; an unreported gap costs the updates in it.
     """
     since = max(state.watermark.time - state.allowance, -math.inf if state.gap_until is None else state.gap_until)
     now, furthest = state.watermark.time_at(reading), state.watermark.time + state.watermark.most(reading)
@@ -152,7 +153,7 @@ def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], Stat
     lost = now - WIDEST
     if not state.is_entered or lost <= since:
         return (), state
-    # A little more than is lost now: the window slides on while the scan lasts.
+    # Some more time will be lost while the scan lasts, as its window slides on.
     until = lost + _GAP_MARGIN
     gap = Gap(since=_moment_of(since, now, reading), until=_moment_of(until, now, reading))
     event = NewEvent(key=f"gap:{since}", index=None, kind=gap.kind, payload=pack(gap))
@@ -165,21 +166,21 @@ def moment(reading: Reading) -> datetime:
 
 
 def earliest_moment(state: State, time: float, received: Reading) -> datetime:
-    """Return the earliest time of day at a time on the feed's clock, by the clock that advanced most since."""
+    """Convert a time on the feed's clock to the earliest possible UTC, by the clock that advanced most since."""
     watermark = state.watermark
     furthest = watermark.most(received) - watermark.least(received)
     return _moment_of(time - (furthest if math.isfinite(furthest) else 0.0), watermark.time_at(received), received)
 
 
 def _moment_of(time: float, now: float, reading: Reading) -> datetime:
-    """Return the time of day at an earlier time on the feed's clock, which shows `now` at the reading."""
+    """Convert a time on the feed's clock to UTC; the feed's clock shows `now` at the reading."""
     return datetime.fromtimestamp(reading.wall - (now - time), UTC)
 
 
 def clock_lags(state: State, reading: Reading) -> tuple[ClockLag, ...]:
-    """Return the lags of the feed's clock at a reading: its steady clocks stop in a machine that is suspended.
+    """Return the known lags of the feed's clock, and a new one if the machine was suspended before the reading.
 
-    What is seen later was updated at most the allowance before the reading, however long the machine was suspended.
+    The new lag ends an allowance before the reading: updates seen from now on are not older than that.
     """
     watermark = state.watermark
     lags = tuple(lag for lag in state.clock_lags if lag.until > watermark.time - WIDEST)

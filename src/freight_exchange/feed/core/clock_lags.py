@@ -1,4 +1,4 @@
-"""Times that the feed's clock may not have counted: its steady clocks stop in a machine that is suspended. Pure."""
+"""Clock lags: while a machine is suspended its steady clocks stop, and the feed's clock loses time. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import attrs
 __all__ = ["ClockLag", "comparable_time", "with_lag"]
 
 _RANGE: Final = 1.0
-"""Seconds before the end of a lag in which no request is dated that was seen before it: less than any interval."""
+"""Seconds before the end of a lag that hold no date of a request seen before it; less than any scan interval."""
 _MOST: Final = 20
-"""Lags that are kept apart; older ones are merged."""
+"""Most lags to keep; older ones are merged into one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,8 +21,8 @@ class ClockLag:
     """Time that the feed's clock may not have counted.
 
     Attributes:
-        by: Seconds: what happened before `until` may be as much longer ago.
-        until: Time on the feed's clock.
+        by: Most seconds that the clock has lost. Anything before `until` may have happened that much earlier.
+        until: End of the lag, on the feed's clock.
     """
 
     by: float
@@ -30,7 +30,7 @@ class ClockLag:
 
 
 def with_lag(lags: Sequence[ClockLag], by: float, until: float) -> tuple[ClockLag, ...]:
-    """Return the lags and a later one."""
+    """Return the lags with a later one added."""
     first, *others = (*lags, ClockLag(by=by, until=max(until, lags[-1].until + _RANGE) if lags else until))
     if len(others) < _MOST:
         return first, *others
@@ -39,10 +39,11 @@ def with_lag(lags: Sequence[ClockLag], by: float, until: float) -> tuple[ClockLa
 
 
 def comparable_time(begin: float, lags: Sequence[ClockLag]) -> float:
-    """Return the time on the feed's clock to compare for a window that begins then, if it was read after the lags.
+    """Convert the begin of a window, read after the lags, to a time that can be compared with dates of requests.
 
-    What was seen before a lag may be older by it. A window, which the service measures, is as long as it says: one that
-    begins within a lag gets a time right before the end of the lag, in order, where nothing else is dated.
+    Requests seen before a lag may be older than their dates. The service measures the window, so a lag does not change
+    its length. A window that begins within a lag gets a time in the last second before its end, which has no dates of
+    requests. Such windows keep their order.
     """
     behind, end = sum(lag.by for lag in lags), -math.inf
     for lag in lags:

@@ -1,4 +1,4 @@
-"""Observations of pages: the circumstances under which they were read, from the state of the feed. Pure."""
+"""Construction of the observation of a page from the state of the feed. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def observe_scan(
         return attrs.evolve(observation, recent_updates=recent_updates)
     between, is_reported = observation.between, scan.is_first and not scan.is_silent
     if not state.is_entered or is_reported:
-        # What is seen for the first time may be older than the feed.
+        # Requests seen for the first time may be older than the feed.
         between = (None, between[1])
     return attrs.evolve(
         _undecided(observation, state),
@@ -45,7 +45,7 @@ def observe_scan(
 def observe_recent(
     state: State, unsteady: UnsteadyFields, scan: ActiveScan, window: int, sent: Reading, received: Reading
 ) -> Observation:
-    """Return the observation of a page of recent updates that was requested beside a scan: it counts as narrow."""
+    """Return the observation of a page of recent updates, requested during a deep scan; it counts as a narrow one."""
     observation = _observe(state, unsteady, scan.number, scan.began, sent, received, window)
     return observation if state.is_primed else _undecided(observation, state)
 
@@ -56,7 +56,7 @@ def observe_look_up(state: State, unsteady: UnsteadyFields, received: Reading) -
 
 
 def _undecided(observation: Observation, state: State) -> Observation:
-    """Return the observation of a page that was read before the first scan was complete."""
+    """Return the observation as it counts before the first scan is complete."""
     return attrs.evolve(
         observation,
         version=UNDECIDED if state.is_entered else BASELINE,

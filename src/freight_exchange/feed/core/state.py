@@ -1,4 +1,4 @@
-"""State of a feed beside its requests, as text that a store keeps. Pure."""
+"""State of a feed, apart from its requests; stored as text. Pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ __all__ = ["AbsenceDoubt", "State"]
 
 @attrs.frozen(kw_only=True)
 class AbsenceDoubt:
-    """Doubt about listings that lack a third or more of what they should contain. Times are on the feed's clock.
+    """Doubt about listings that lack a third or more of the known requests. Times are on the feed's clock.
+
+    After an hour, only listings about as deep as `window` count as a part of the doubt.
 
     Attributes:
-        since: When the first of them was read.
-        last: When the last of them was read; after an hour, only one about as deep counts at first.
-        window: Window of the first one, in seconds.
-        scan: Number of the last of them; after an hour, of the last one about as deep.
+        since: When the first such listing was read.
+        last: When the last one was read; once an hour has passed and one of them was about as deep, any one counts.
+        window: Window of the deepest one, in seconds.
+        scan: Number of the scan that read the last one.
     """
 
     since: float
@@ -38,18 +40,18 @@ class AbsenceDoubt:
 
 @attrs.frozen(kw_only=True)
 class State:
-    """State of a feed, committed together with what led to it. Times are on the feed's clock.
+    """State of a feed, committed in one transaction with the page that changed it. Times are on the feed's clock.
 
     Attributes:
-        watermark: The time before which everything is covered. While the stage is `entering`, the time at which the
-            feed was first entered; until it is `primed`, only updates since then are covered.
+        watermark: Time before which all updates were seen. In the stage `entering` it is the time at which the feed was
+            first entered. Until the stage is `primed`, only updates since that time were seen.
         stage: Stage of the first scan.
         allowance: Seconds that the service may take to show an update.
         scan: Number of the last scan.
         tiers: When each tier was last completed.
-        longest: Most rows that one page ever held.
-        clamp: Most rows in a page that the service returns, if known.
-        late: Requests that deep scans found and narrow ones should have found.
+        longest: Largest number of rows on one page so far.
+        clamp: Most rows that the service returns in a page, if known.
+        late: Number of requests that deep scans found and narrow ones should have found.
         gap_until: End of the last reported gap, until a scan covers the time after it.
         schema: The last known change of the service's schema.
         clock_lags: Times that the feed's clock may not have counted, the oldest first.
@@ -71,17 +73,17 @@ class State:
 
     @property
     def is_primed(self) -> bool:
-        """Completeness of the first scan: everything that the service lists is known."""
+        """`True` once the first scan is complete: everything that the service lists is known."""
         return self.stage == "primed"
 
     @property
     def is_listed(self) -> bool:
-        """Completeness of the listing: from now on, a scan may show that a request is missing."""
+        """`True` once everything listed was read: from then on, a scan may show that a request is missing."""
         return self.stage in ("settling", "primed")
 
     @property
     def is_entered(self) -> bool:
-        """Progress of the first scan to the point from which updates are reported."""
+        """`True` once the first scan has reached the point from which updates are reported."""
         return self.stage != "entering"
 
     def since_entered(self, now: Reading) -> float:
@@ -89,7 +91,7 @@ class State:
         return self.watermark.time + self.watermark.most(now) + sum(lag.by for lag in self.clock_lags)
 
     def continued(self, now: Reading, allowance: float) -> State:
-        """Return the state with which a run begins that found this one, with at least the user's allowance."""
+        """Return the state for the beginning of a new run; its allowance is at least the user's."""
         watermark = self.watermark.continued(now)
         return attrs.evolve(self, watermark=watermark, allowance=max(self.allowance, allowance))
 

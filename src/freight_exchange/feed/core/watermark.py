@@ -1,7 +1,7 @@
-"""Watermark and windows: no update falls between two scans. Pure.
+"""Watermark, and windows wide enough that no update falls between two scans. Pure.
 
-The service lists what was updated in the last so many seconds, without times. So a complete scan covers all updates
-before its start, less the time that the service may take to show an update.
+The service lists requests updated within a number of seconds, without the times of the updates. A complete scan has
+therefore seen all updates before its start, except for those of the last `allowance` seconds before it.
 """
 
 from __future__ import annotations
@@ -20,57 +20,59 @@ __all__ = [
 ]  # fmt: skip
 
 LONGEST_ALLOWANCE: Final = 1800.0
-"""Seconds up to which the allowance grows by itself, if deep scans find what narrow ones should have found."""
+"""Longest allowance in seconds to which it grows when deep scans find late updates."""
 
 SCAN_TIME: Final = 5.0
-"""Seconds that a scan is expected to take, until it is known."""
+"""Expected duration of a scan in seconds, until one was measured."""
 
 WIDEST: Final = int(validation.LONGEST_WINDOW.total_seconds())
-"""Seconds: the widest window that the service allows (service document, 8)."""
+"""Widest window that the service allows, in seconds (service document, 8)."""
 
 LEAST_RETENTION: Final = WIDEST + 86_400.0
-"""Seconds for which a request is remembered after a scan listed it, at least: as long as the service may list it
-again for the same update, and a day."""
+"""Least seconds for which a request is remembered after a scan listed it.
+
+It is a day more than the service may list a request again for the same update.
+"""
 
 _SCANS_REMEMBERED: Final = 200
 
 
 @attrs.frozen
 class Watermark:
-    """The moment before which everything is covered: page 0 of the last complete scan was sent then.
+    """Time before which all updates were seen: the last complete scan requested its first page then.
 
     Attributes:
-        time: On the feed's own clock.
-        reading: By every other clock.
+        time: The time on the feed's own clock.
+        reading: The same time by all other clocks.
     """
 
     time: float
     reading: Reading
 
     def most(self, now: Reading) -> float:
-        """Return the most seconds that can have passed since."""
+        """Return the largest number of seconds that can have passed since then."""
         return max_elapsed(self.reading, now)
 
     def least(self, now: Reading) -> float:
-        """Return the seconds that have passed since, by clocks that cannot be set."""
+        """Return the seconds that have surely passed since then, by clocks that cannot be set."""
         return min_elapsed(self.reading, now)
 
     def time_at(self, now: Reading) -> float:
-        """Return the feed's clock at that reading; without a clock, it counts the longest silence possible."""
+        """Return the time on the feed's clock at a reading; if no clock is valid, `WIDEST` seconds have passed."""
         passed = self.least(now)
         return self.time + (passed if math.isfinite(passed) else WIDEST)
 
     def continued(self, now: Reading) -> Self:
-        """Return the same watermark when a run begins, by the steady clocks of its machine if it has restarted.
+        """Return the watermark for a new run. If the machine has restarted, it counts by the new steady clocks.
 
-        They count even if the wall clock, which alone connects both starts, is set before the next complete scan.
+        Only the wall clock connects both starts. A later change of it does not matter then.
         """
         return attrs.evolve(self, reading=rebased(self.reading, now))
 
     def followed(self, now: Reading) -> Self:
-        """Return a watermark from which the clocks of this machine continue that of another one, which scans.
+        """Return the watermark of another machine, which scans, by the clocks of this machine.
 
-        Where no clock tells how old it is, it is young: this machine's wall clock is far behind the other one's.
+        If no clock measures its age, the age is 0: this machine's wall clock is then far behind the other one's.
         """
         passed = self.least(now)
         return attrs.evolve(self, time=self.time + (passed if math.isfinite(passed) else 0.0), reading=now)
@@ -83,9 +85,14 @@ def window_for(elapsed: float, allowance: float, scan_time: float) -> int:
 
 
 def is_covered(window: int, elapsed: float, allowance: float) -> bool:
-    """Return whether a scan whose last page came at this age of the watermark omitted nothing.
+    """Return whether a scan has omitted no update.
 
-    The window slides on while the pages are read: one that was wide enough at the first may not be at the last.
+    The window slides on while pages are read: a window that is wide enough at the first page may not be at the last.
+
+    Args:
+        window: Seconds that the scan looked back.
+        elapsed: Age of the watermark when the last page came, in seconds.
+        allowance: Seconds that the service may take to show an update.
     """
     return elapsed + allowance <= window
 
@@ -100,7 +107,7 @@ class ScanTimes:
         self._seconds.append(seconds)
 
     def expected(self) -> float:
-        """Return the 99th percentile of durations: the allowance for the next scan."""
+        """Return the 99th percentile of the durations, as an estimate for the next scan."""
         if not self._seconds:
             return SCAN_TIME
         ordered = sorted(self._seconds)

@@ -1,1 +1,1 @@
-"""Scans of a feed: their requests to the service, and the commits of the replies."""
+"""Execution of scans: requests to the service, and commits of the replies."""

@@ -27,21 +27,21 @@ __all__ = ["WithdrawalCheck"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _APART: Final = 0.8
-"""Intervals from the first scan that lacks a request to the last one, at least."""
+"""Least intervals from the first scan that lacks a request to the last one."""
 _TRIES: Final = 1
-"""Controls that fail before a rest."""
+"""Failed controls in a row that pause all look-ups."""
 _LATE_LOOKUPS: Final = 2
-"""Look-ups after each scan even if the next one is due already: a control, and one of a request that scans lack."""
+"""Look-ups made after each scan even if the next scan is due already: a control, and one of a missing request."""
 
 
 class WithdrawalCheck:
-    """Check of requests that scans have lacked, by look-ups.
+    """Check by look-ups whether requests that scans have lacked are withdrawn.
 
     Args:
         source: The service.
         journal: Journal of the feed.
         clock: Clock of the machine.
-        pacer: Pace of the feed: a scan comes first.
+        pacer: Pace of the feed; scans have priority over look-ups.
     """
 
     def __init__(self, source: Source, journal: Journal, clock: Clock, pacer: Pacer) -> None:
@@ -56,18 +56,18 @@ class WithdrawalCheck:
 
     @property
     def due(self) -> float:
-        """Time of the next look-up by the loop's clock; infinity if there is none, or a scan comes first."""
+        """Time of the next look-up on the loop's clock; infinity if there is none, or a scan is due before it."""
         now = anyio.current_time()
         due = max(now, self._pacer.quiet_until, self._trust.resting_until)
         is_in_time = due < self._pacer.due or (self._late_lookups_left > 0 and due == now)
         return due if self._lookups and is_in_time else math.inf
 
     def note_listed(self, scan: ActiveScan) -> None:
-        """Record what a scan listed, also one that failed or lacked too much: that is not looked up any more."""
+        """Record the requests that any scan listed, even a failed one: they need no look-up any more."""
         self._lookups.close_listed(scan.indexes)
 
     def note_scan(self, scan: ActiveScan) -> bool:
-        """Record what a complete scan lacked; return whether another one must lack it as well."""
+        """Record the requests that a complete scan lacked; return whether some need a second scan to confirm that."""
         state = self._journal.state
         is_doubtful = self._lookups.update(
             scan.missing,
@@ -76,7 +76,8 @@ class WithdrawalCheck:
             long_ago=state.watermark.time_at(self._clock.read()) - state.allowance,
         )
         if scan.indexes or scan.window >= WIDEST:
-            # The newest first: few of them are withdrawn since. What only this scan has seen may be new to look-ups.
+            # The newest first, since few of them are withdrawn meanwhile. Look-ups may not find requests yet that only
+            # this scan has seen.
             self._listed = sorted((index for index in scan.known or scan.indexes if index > 0), reverse=True)
         self._listed = [index for index in self._listed if index not in self._lookups]
         self._trust.begin(self._listed)
@@ -84,9 +85,9 @@ class WithdrawalCheck:
         return is_doubtful
 
     async def look_up(self) -> None:
-        """Look up what complete scans lacked, until a scan is due; what the service denies is withdrawn."""
+        """Look up missing requests until a scan is due; record those that the service denies as withdrawn."""
         while self.due <= anyio.current_time():
-            # A reader who leaves before each answer must not hold up the scans.
+            # Counted before the request: a reader who leaves before each answer must not hold up the scans.
             self._late_lookups_left -= 1
             await (self._look_up_one() if self._trust.is_given else self._look_up_control())
 
@@ -120,7 +121,7 @@ class WithdrawalCheck:
             raise
         except READ_ERRORS as error:
             if isinstance(error, NotFoundError) and not is_from_login(error):
-                # A bare 404: perhaps a gateway's own page, while the service behind it is down.
+                # A bare 404 may be the page of a gateway whose service is down.
                 self._pacer.record_reply()
                 if not self._lookups.record_denial(row.index):
                     return
@@ -132,7 +133,7 @@ class WithdrawalCheck:
             elif self._lookups.record_failure(row.index):
                 await self._journal.record_silence(row)
             else:
-                # A transient failure may refuse a look-up as well.
+                # The refusal may be a transient failure: retry after the next scan.
                 return
         else:
             self._pacer.record_reply()
@@ -141,6 +142,6 @@ class WithdrawalCheck:
     def _record_failure(self, index: int, error: FreightExchangeError) -> None:
         _logger.debug("the look-up of request %d failed: %s; retrying after the next scan", index, error)
         self._lookups.pause()
-        # The scan before it counts as well: they would be two in an interval.
+        # The pause counts the scan too: look-up and scan are two requests in one interval.
         self._pacer.repeat_delay(sent=1 + request_count(error))
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))

@@ -1,4 +1,4 @@
-"""Fetching of a scan's pages, with repetitions, each committed as it comes."""
+"""Fetcher of a scan's pages. It repeats failed requests, and commits each page at once."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
 _ONE_MOMENT: Final = 10.0
-"""Seconds within which two scans count as simultaneous; between later ones shippers may update requests."""
+"""Most seconds between two scans that count as simultaneous. After more time, shippers may have updated requests."""
 
 
 class PageFetcher:
-    """Fetcher of the pages that scans wait for.
+    """Fetcher of the pages of scans.
 
     Args:
         source: The service.
@@ -57,18 +57,18 @@ class PageFetcher:
         self._expected = expected
 
     async def take(self, scan: ActiveScan) -> None:
-        """Fetch the next page, and commit it. After a cancellation, the next call continues with it.
+        """Fetch the next page and commit it. After a cancellation, the next call continues with this page.
 
         Raises:
-            FreightExchangeError: The page does not come, or proves nothing; earlier pages are committed.
+            FreightExchangeError: The page cannot be read, or proves nothing. Earlier pages are committed.
         """
         error_after_page = None
-        # A caller that was cancelled during a commit comes back to a page that is committed.
+        # After a cancellation during a commit, the page is committed when the caller comes back.
         if scan.unwritten is None and not scan.scanner.ended:
             if scan.scanner.unexplained:
-                await self._next_recent(scan)
+                await self._fetch_recent(scan)
             else:
-                error_after_page = await self._next_page(scan)
+                error_after_page = await self._fetch_page(scan)
         while scan.unwritten is not None:
             try:
                 await self._journal.record_page(scan, *scan.unwritten)
@@ -82,8 +82,8 @@ class PageFetcher:
         if error_after_page is not None:
             raise error_after_page
 
-    async def _next_page(self, scan: ActiveScan) -> FreightExchangeError | None:
-        """Fetch the next page, which is then unwritten; return an error that ends the scan once it is written."""
+    async def _fetch_page(self, scan: ActiveScan) -> FreightExchangeError | None:
+        """Fetch the next page into `scan.unwritten`; return an error that ends the scan after that page, if any."""
         scanner, sent = scan.scanner, self._clock.read()
         if not scanner.pages:
             scan.began = sent
@@ -91,7 +91,7 @@ class PageFetcher:
         if page is not None or scanner.ended:
             scan.unwritten = (page, sent, self._clock.read())
         if page is not None and page.failure is not None:
-            # Its rows count; the page does not, and is requested again.
+            # The page is incomplete: its rows are committed, and it is requested again.
             return None if await goes_on(self._pacer, scanner, page.failure) else page.failure
         try:
             if page is not None:
@@ -100,13 +100,14 @@ class PageFetcher:
             return error
         return None
 
-    async def _next_recent(self, scan: ActiveScan) -> None:
-        """Fetch a page of the updates since the scan began: only requests from before it must not be missed.
+    async def _fetch_recent(self, scan: ActiveScan) -> None:
+        """Fetch a page of the updates since the scan began. The scan may miss these, but no earlier ones.
 
-        Once a page adds nothing, the scanner receives them. If that ends the scan, its end must be committed.
+        Once a page adds nothing, the scanner receives their indexes. If that ends the scan, the end is committed like a
+        page.
         """
         sent, (recent, number) = self._clock.read(), scan.recent
-        found = await self._recent(scan, number)
+        found = await self._read_recent_page(scan, number)
         if not found <= recent:
             scan.recent = (recent | found, number + 1)
             return
@@ -115,11 +116,11 @@ class PageFetcher:
         if scan.scanner.ended:
             scan.unwritten = (None, sent, self._clock.read())
 
-    async def _recent(self, scan: ActiveScan, number: int) -> frozenset[int]:
-        """Return what a page of recent updates lists; nothing if that fails.
+    async def _read_recent_page(self, scan: ActiveScan, number: int) -> frozenset[int]:
+        """Commit a page of recent updates and return its indexes; return none if it cannot be read.
 
-        It is requested right after another page, which a rate limit may refuse: one refusal must not cost a round
-        through the whole listing.
+        The request follows another page at once, so a rate limit may refuse it. One refusal must not cost a round
+        through the whole listing, so it is repeated.
         """
         while (window := self._window_since(scan.began)) < scan.window:
             sent = self._clock.read()
@@ -131,7 +132,7 @@ class PageFetcher:
                 raise
             except READ_ERRORS as error:
                 if number and error.status in REFUSALS:
-                    # There is no such page: the one before it was the last one.
+                    # There is no such page: the one before was the last.
                     self._pacer.record_reply()
                     break
                 pause = self._pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
@@ -151,7 +152,7 @@ class PageFetcher:
         return window_for(elapsed, self._journal.state.allowance, self._expected())
 
     async def _read_recent_updates(self, scan: ActiveScan) -> RecentUpdates:
-        """Return what was updated since the watermark, or raise the error."""
+        """Commit the updates since the watermark and return their indexes; raise the error if a page fails."""
         state, now = self._journal.state, self._clock.read()
         window = window_for(state.watermark.most(now), state.allowance, self._expected())
         scanner: Scanner[RateRequest] = Scanner(self._journal.sizes)

@@ -1,4 +1,4 @@
-"""Journal of a feed: what `core` decides about a page, its events and the watermark, in one transaction each."""
+"""Journal of a feed: one transaction for each page, with its requests, its events and the watermark."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "UnclearError"]
 
 _RELEARN_AFTER: Final = 600.0
-"""Seconds after such a find in which further ones do not cause page sizes to be learned anew."""
+"""Seconds after a find in which further finds do not make the feed learn page sizes anew."""
 _NEVER: Final = -1e18
 _DISTRUSTED: Final = 3600.0
-"""Seconds: a scan with a narrower window proves nothing by lacking a request that a look-up has found unlisted."""
+"""Narrowest window, in seconds, whose scan can prove that a request is gone that a look-up has found unlisted."""
 
 
 class UnclearError(Exception):
-    """A page of a deep scan contains updates or a change of the schema; only a narrow scan can distinguish them."""
+    """A page of a deep scan has differences; only a narrow scan can tell updates from a change of the schema."""
 
 
 class Journal:
-    """Journal of what scans find.
+    """Journal of the results of scans and look-ups.
 
     Args:
         store: The store.
@@ -60,7 +60,7 @@ class Journal:
         retention: Seconds for which unlisted requests and finished events are kept.
 
     Attributes:
-        state: The state that was last committed.
+        state: The last committed state.
         sizes: Known page sizes of the service; scanners read it and add to it.
     """
 
@@ -81,18 +81,18 @@ class Journal:
 
     @property
     def suspects(self) -> Watermark | None:
-        """The watermark from before the last deep scan, until a narrow scan shows what that found late."""
+        """Watermark before the last deep scan, until a narrow scan has checked whether its finds were late."""
         return None if self._rules.suspects is None else self._rules.suspects[1]
 
     async def record_page(
         self, scan: ActiveScan, page: Rows[RateRequest] | None, sent: Reading, received: Reading
     ) -> None:
-        """Commit what a page contains and, after the last one, what the scan proves.
+        """Commit the content of a page; with the last one, also the missing requests and the watermark.
 
         Args:
             scan: The scan.
             page: The page, or `None` if an error ended the listing.
-            sent, received: When it was requested, and when it was received.
+            sent, received: Times of its request and its reply.
 
         Raises:
             UnclearError: `scan.recent_updates` is missing. Nothing was written.
@@ -105,12 +105,13 @@ class Journal:
         about = {record.index for record in records}
         about.update(index for error in broken if (index := wire.index_of_raw(error.raw)) is not None)
         scan.indexes |= about
-        # Beside the first scan a narrow one trusts no size, and learns less than that does.
+        # During the first scan, a narrow one starts without page sizes, and learns less about them than the first scan.
         learns_less = not state.is_primed and scan.tier is schedule.NARROW and self.sizes.longest(OPERATION)
         sizes = scan.scanner.sizes if is_complete and not learns_less else self.sizes
         tracked, known, result = list[TrackedRequest](), dict[int, TrackedRequest](), None
         gap, after = find_gap(scan.noted_in(state, sizes), received)
-        # The first scan may lack what the narrow ones beside it, or those of what is delivered first, have listed.
+        # Before everything is listed, only the complete first scan proves absences: other scans have listed requests
+        # that it may lack.
         is_whole = is_complete and (state.is_listed or (scan.is_first and scan.window >= WIDEST))
         query = absence_query(state, scan, received) if is_whole and not scan.scanner.offset_ignored else None
 
@@ -139,10 +140,10 @@ class Journal:
 
         def write() -> None:
             if self.state is not state:
-                # The task of an earlier caller, who was cancelled, has gone on and committed.
+                # The call of an earlier caller, who was cancelled, has gone on and committed the page.
                 return
             scan.event_count += self._store.commit(decide, indexes=tuple(about), absence=query)
-            # Together with the commit: a caller that is cancelled while it waits for it finds both done.
+            # In the same thread as the commit: a caller cancelled during it finds both done, or neither.
             self.state = after
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
@@ -155,7 +156,7 @@ class Journal:
         await self._run(write)
 
     async def record_sighting(self, scan: ActiveScan, page: Rows[RateRequest]) -> None:
-        """Commit that a page lists requests, though it is not clear what was updated."""
+        """Commit only that a page lists its requests, if it is unclear which of them were updated."""
 
         def decide(found: ReadSet) -> Commit:
             listed = (row for row in found.requests.values() if row.digest)
@@ -166,9 +167,9 @@ class Journal:
     async def record_recent(
         self, scan: ActiveScan, page: Rows[RateRequest], window: int, sent: Reading, received: Reading
     ) -> None:
-        """Commit what a page of recent updates lists that was requested beside a scan.
+        """Commit the requests on a page of recent updates that was read during a scan.
 
-        What the scan's own last page lists as well is committed with that, which is older.
+        Requests on the scan's own last page are left out, as that page is older and not committed yet.
         """
         state = self.state
         if not state.is_entered:
@@ -213,15 +214,15 @@ class Journal:
         self._absences.inferred.forget(row.index)
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
-        """Commit a request that scans lack and a look-up has found."""
+        """Commit a request that scans lack, and that a look-up has found."""
         observation = observe_look_up(self.state, self._unsteady, received)
         result: Classification | None = None
 
         def decide(found: ReadSet) -> Commit:
             nonlocal result
             result = classify((record,), (), found.requests, observation)
-            # It exists and is not listed. If deeper scans lack it as well, it is looked up again: it may be withdrawn
-            # before it is ever listed again.
+            # The request exists and is not listed. It may be withdrawn before it is listed again, so it is looked up
+            # again if deeper scans lack it too.
             oldest = observation.updated_within(_DISTRUSTED)
             before = found.requests.get(record.index)
             rows = [
@@ -236,14 +237,14 @@ class Journal:
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
         self._note_flips(result, observation.sent)
-        # Its page may have been cut by a server that returns fewer rows than before, so page sizes are learned anew.
-        # It may also be one of many that are no longer listed, and learning costs requests.
+        # The server may have begun to return fewer rows in a page, so page sizes are learned anew. That costs requests,
+        # and there may be many such finds.
         if received.loop >= self._relearn_at:
             self._relearn_at = received.loop + _RELEARN_AFTER
             self.sizes = self.sizes.afresh()
 
     async def record_silence(self, row: TrackedRequest) -> None:
-        """Commit that look-ups of a request give no answer: its absence proves nothing."""
+        """Commit that a request cannot be looked up, so that its absence proves nothing."""
 
         def decide(found: ReadSet) -> Commit:
             now = found.requests.get(row.index, row)
@@ -252,17 +253,17 @@ class Journal:
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
 
     async def record_clock(self) -> None:
-        """Commit the state of a feed that reads nothing: its clock continues from there in the next run."""
+        """Commit the state of an idle feed, from which the next run continues its clock."""
         if self._store.state is None:
             await self._run(lambda: self._store.commit(lambda _: Commit(state=self.state.dump())))
 
     async def prune(self, time: float) -> bool:
-        """Delete requests that the service no longer lists, except for tombstones; return whether more are due."""
+        """Reduce requests that the service no longer lists to tombstones; return whether more are due."""
         self._absences.prune(time - LEAST_RETENTION)
         return bool(await self._run(lambda: self._store.prune(before=time - self._retention)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
-        """Record, after a complete scan, which finds the next narrow one can check."""
+        """Record, after a complete scan, the finds that the next narrow scan checks for lateness."""
         is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
         self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
 

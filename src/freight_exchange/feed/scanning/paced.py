@@ -1,4 +1,4 @@
-"""Requests at a feed's pace: a page with its repetition, and the waits between scans."""
+"""Waits of a feed: before the repetition of a page, and between scans."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SHORTEST_SLEEP: Final = 0.001
 
 
 async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Awaitable[Rows[T]]]) -> Rows[T] | None:
-    """Fetch the page that the scanner waits for; return `None` if it continues after an error in its place."""
+    """Fetch the page that the scanner waits for; return `None` if the scan continues without it, after an error."""
     try:
         page = await fetch()
     except LoginRejectedError:
@@ -40,15 +40,15 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
 
 
 async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
-    """Return whether the scan continues after an error in the place of a page, and wait until it may."""
+    """Return whether the scan continues after an error in the place of a page; first wait until it may."""
     number = scanner.number
     if pacer.failures and not number and error.status in SIZE_REFUSALS:
-        # During failures it is one more of them, and no refusal of the size: the next scan asks for a smaller one.
+        # A refusal during failures counts as one of them. The next scan asks for a smaller page.
         pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
         return False
     outcome = scanner.fail(error)
     if outcome == "on" and number:
-        # There is no such page: the refusal is a reply, not a failure.
+        # There is no such page: the error is the answer, not a failure.
         pacer.record_reply()
         return True
     pause = pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
@@ -59,12 +59,12 @@ async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError
 
 
 def quiet_for(pacer: Pacer) -> float:
-    """Return the seconds until the next request may be sent, during failures; else 0."""
+    """Return the seconds until the next request may be sent; more than 0 only after a failure."""
     return max(0.0, pacer.quiet_until - anyio.current_time())
 
 
 async def until_due(pacer: Pacer) -> None:
-    """Wait until a scan is due, and may be sent."""
-    # Some timers fire a little early, and a scan that began before it is due would be followed by another.
+    """Wait until a scan is due and may be sent."""
+    # Some timers fire a little early. A scan that began before it is due would be followed by another one at once.
     while (left := max(pacer.due, pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
         await anyio.sleep(max(left, _SHORTEST_SLEEP))

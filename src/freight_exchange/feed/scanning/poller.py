@@ -1,6 +1,6 @@
-"""The loop of a feed: one scan after another, at a steady pace, through transient errors.
+"""Poller of a feed: runs one scan after another at a steady pace, and continues after transient errors.
 
-`core` decides which page to request, how far back and when. The journal commits what the pages contain.
+`core` decides about the time of a scan, its window and its pages. The journal commits the content of the pages.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _ATTEMPTS_OF_A_PAGE: Final = 12
 _MOST_DEPARTURES: Final = 3
-"""Readers in a row who leave before a page comes, until that counts as a failure."""
+"""Number of readers in a row who leave before a page comes, which counts as a failure."""
 
 
 class Poller:
@@ -82,36 +82,36 @@ class Poller:
     async def prime(self) -> None:
         """Run the first scan up to the point from which updates are reported, unless an earlier run has.
 
-        A listing of one page is read whole. Of a longer one, only the first pages and the recent updates are read: they
-        are the baseline of the narrow scans that run while `scan` reads the rest.
+        If the listing has one page, it is read completely. Otherwise only the first pages and the recent updates are
+        read: the baseline of the narrow scans that run while `scan` reads the rest.
 
         Raises:
-            FreightExchangeError: The service does not exist, or refuses: waiting does not help.
+            FreightExchangeError: The service does not exist or refuses, so waiting does not help.
         """
         self._is_entering = True
         while not self._journal.state.is_entered:
             await self._proceed(await self._next_entry_scan())
         self._is_entering = False
         if self._journal.state.stage == "window":
-            # What is reported is read before the rest.
+            # Updates within `start` are reported, so they are read before the rest.
             self._queue.deep = None
         self._pacer.begin(anyio.current_time())
 
     async def scan(self) -> None:
         """Wait until a scan is due, and run it.
 
-        A long deep scan runs in parts. It pauses after each page that made events, which are delivered first, and
-        whenever a narrow scan is due, which finds news sooner. They take turns.
+        A long deep scan runs in parts. It pauses after each page with events, to deliver them. It also pauses when a
+        narrow scan is due, as that finds news sooner. Both kinds take turns.
 
         Raises:
             LoginRejectedError: The service rejected the email or password. Other errors are retried.
-            StoreError: Changes cannot be committed; the next scan finds them again.
+            StoreError: Changes cannot be committed. The next scan finds them again.
         """
-        # Changes that were not sent because the last reader left.
+        # Send what an earlier reader left unsent.
         await self._reports.send_changes()
         scan = self._queue.current()
         if scan is None and (due := self._withdrawals.due) < math.inf:
-            # After events of the last scan, after a pause, or for a reader who left before everything was looked up.
+            # Look-ups remain if the last scan made events, after a pause, or if a reader left during them.
             await anyio.sleep_until(due)
             await self._look_up()
             return
@@ -123,7 +123,7 @@ class Poller:
             if scan is self._queue.deep and not is_extra:
                 self._pacer.take_turn(scan.started)
         elif scan.scanner.attempts and self._queue.keeps_up():
-            # A failed page is requested in the place of a narrow scan: failures must not add requests.
+            # The failed page takes the place of a narrow scan, so that failures add no requests.
             await until_due(self._pacer)
             self._pacer.take_turn(anyio.current_time())
         await self._proceed(scan)
@@ -143,7 +143,7 @@ class Poller:
         return queue.narrow
 
     async def _proceed(self, scan: ActiveScan) -> None:
-        """Run a scan, or continue it, until it has ended or pauses."""
+        """Start or continue a scan, until it ends or pauses."""
         with self._instruments.scan(ScanInfo(feed=self._name, tier=scan.tier.name, window=scan.window)):
             await self._run(scan)
 
@@ -161,7 +161,7 @@ class Poller:
             self.progress.stop()
             raise
         except READ_ERRORS as trouble:
-            if self._is_kept(scan, trouble):
+            if self._continues_after(trouble, scan):
                 self.progress.note_stall(scan, trouble)
                 await self._reports.send_changes()
                 return
@@ -170,7 +170,7 @@ class Poller:
         self._withdrawals.note_listed(scan)
         self.progress.show(scan)
         now = anyio.current_time()
-        # The outcome is recorded first: neither a hook that raises nor a reader who leaves now must undo the pace.
+        # The outcome is recorded first, so that a hook that raises or a reader who leaves cannot change the pace.
         if error is None:
             is_doubtful = self._withdrawals.note_scan(scan)
             self.progress.note_success(scan, now, is_covering=is_covering, is_doubtful=is_doubtful)
@@ -193,7 +193,7 @@ class Poller:
             await self._prune()
 
     async def _read_in_time(self, scan: ActiveScan) -> bool | None:
-        # A deep one may take as long as its pages do: each has a deadline, and the rounds through them are counted.
+        # A deep scan needs no deadline of its own: each page has one, and the number of rounds is limited.
         deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf
         began, so_far = anyio.current_time(), (scan.scanner.pages, scan.recent)
         try:
@@ -210,7 +210,7 @@ class Poller:
     async def _read(self, scan: ActiveScan) -> bool | None:
         """Read pages; return whether the scan covers everything up to its start, or `None` if it pauses.
 
-        What its pages contain counts in any case. A later call continues a scan that was cancelled here.
+        The pages are committed in each case. After a cancellation, a later call continues the scan.
         """
         events_before = scan.event_count
         await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
@@ -226,12 +226,12 @@ class Poller:
                     return None
 
     def _pauses(self, scan: ActiveScan, events_before: int) -> bool:
-        """Return whether a deep scan lets others go first."""
+        """Return whether a deep scan pauses for events or a narrow scan."""
         if self._is_entering:
             return self._journal.state.is_entered or scan.scanner.pages >= PAGES_BEFORE_ENTRY
         if scan.scanner.pages <= _PAGES_AT_A_TIME:
             return False
-        # After a long silence there is no pause: its window is as wide as it must be, and slides on meanwhile.
+        # After a long silence there is no pause: the window is only as wide as necessary, and slides on meanwhile.
         return self._queue.is_narrow_due() or (self._queue.keeps_up() and scan.event_count > events_before)
 
     async def _look_up(self) -> None:
@@ -244,19 +244,21 @@ class Poller:
     async def _prune(self) -> None:
         time = self._journal.state.watermark.time
         if time - self._pruned >= _BETWEEN_PRUNINGS:
-            # Much work is done in parts, so that no reader waits long: another part with the next scan.
+            # Pruning runs in parts, one after each scan, so that no reader waits long.
             is_more_due = await self._journal.prune(time)
             self._pruned = -math.inf if is_more_due else time
 
     async def keep_pruning(self, time: Callable[[], float]) -> None:
-        """Prune the store of a feed that reads nothing, until cancelled, by the time on the feed's clock."""
+        """Prune the store of an idle feed until cancelled; `time` returns the time on the feed's clock."""
         while True:
             is_more_due = await self._journal.prune(time())
             await anyio.sleep(_BETWEEN_PARTS if is_more_due else _BETWEEN_PRUNINGS)
 
     def _note_departure(self, scan: ActiveScan, began: float, *, page_came: bool) -> None:
-        """Record a reader who left: one who always leaves before a page comes receives nothing, at a request each
-        time."""
+        """Record that a reader left. Several in a row who leave before a page comes count as a failure.
+
+        Each of them would cost a request, and receive nothing.
+        """
         now = anyio.current_time()
         if page_came or now <= scan.due:
             scan.departures = 0 if page_came else scan.departures
@@ -269,12 +271,12 @@ class Poller:
         self.progress.note_trouble(
             DeadlineExceededError(
                 f"the reader left {scan.departures} times in a row before a page of the scan had come, after "
-                f"{waited:.1f} s the last time: give it longer"
+                f"{waited:.1f} s the last time: wait longer for events"
             )
         )
 
-    def _is_kept(self, scan: ActiveScan, error: FreightExchangeError) -> bool:
-        """Return whether a scan continues with the page that failed, so that what a deep one has read is not lost."""
+    def _continues_after(self, error: FreightExchangeError, scan: ActiveScan) -> bool:
+        """Return whether a deep scan repeats its failed page later, so that the pages before it are not lost."""
         scanner = scan.scanner
         is_stuck = 0 < scanner.attempts < _ATTEMPTS_OF_A_PAGE
         return (scan is self._queue.deep or scan.is_first) and scanner.pages > 0 and is_stuck and is_transient(error)

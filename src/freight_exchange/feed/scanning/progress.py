@@ -1,4 +1,4 @@
-"""Progress of a feed: what its status shows, and what each scan's outcome changes."""
+"""Progress of a feed for its status, and the effects of each scan's outcome on pace and plans."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Progress:
     Args:
         journal: Journal of the feed.
         clock: Clock of the machine.
-        pacer, planner, queue: Pace, plans and turns, which outcomes adjust.
+        pacer, planner, queue: Pace, plans and turns of scans; outcomes adjust them.
         reports: Reports to hooks and log.
 
     Attributes:
         phase: State of the feed, as in its status.
-        window, pages: Window and pages of the last scan, or of the one under way; while priming, of the first scan.
+        window, pages: Window and pages of the running or last scan; while priming, of the first scan.
         last_success: When the last complete scan began.
-        offset_ignored: Whether the last complete scan of more than a page saw the first page only.
+        offset_ignored: Whether the last complete scan of several pages received the first page for each offset.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class Progress:
         return quiet_for(self._pacer)
 
     def show(self, scan: ActiveScan) -> None:
-        """Show how far a scan is."""
-        # Until the first scan is done, the status shows how far that is.
+        """Show the window and the pages of a scan in the status."""
+        # While priming, the status shows the first scan only.
         if scan.is_first or self.phase != "priming":
             self.window, self.pages = scan.window, scan.scanner.pages
 
     def resume(self) -> None:
-        """Record that a scan pauses after pages that came: failures are over."""
+        """Record that a scan pauses after successful pages, so failures are over."""
         if self.phase == "backing-off":
             self.phase = self._phase_without_trouble("catching-up")
 
@@ -93,12 +93,12 @@ class Progress:
 
         Args:
             scan: The scan.
-            ended: When, by the loop's clock.
+            ended: Time of its end on the loop's clock.
             is_covering: Whether it covers everything up to its start.
-            is_doubtful: Whether it lacked something for the first time.
+            is_doubtful: Whether it lacked requests that need a second scan to confirm that.
         """
         self._queue.record_success(scan)
-        # An empty listing is no proof that one of few requests is gone: a wider one must lack it as well.
+        # An empty listing does not prove that a request is gone: a scan with a wider window must lack it too.
         own = scan.own_window if scan.indexes else max(scan.own_window, schedule.tier_above(scan.window).window)
         own = max(own, math.ceil(min(WIDEST, max(0.0, scan.recheck_window))))
         self._planner.record_success(scan.tier, scan.window, own, scan.began, is_doubtful=is_doubtful)
@@ -109,7 +109,7 @@ class Progress:
         if is_covering:
             self._note_coverage(scan, ended)
         else:
-            # The window had slid past what it was to cover: once more, and wider.
+            # The window slid past the watermark during the scan: repeat it with a wider window.
             self._planner.record_duration(scan.tier, 2 * (ended - scan.started))
             self.phase = "catching-up"
             self._pacer.rescan_soon(ended)
@@ -130,10 +130,10 @@ class Progress:
         self._pacer.record_scan(scan.started)
 
     def note_failure(self, scan: ActiveScan, ended: float, error: FreightExchangeError) -> None:
-        """Record that a scan has failed, at `ended` on the loop's clock; raise the error if waiting does not help."""
+        """Record that a scan failed at `ended` on the loop's clock; raise the error if waiting does not help."""
         state = self._journal.state
         if not state.is_entered and not is_transient(error):
-            # A wrong address must not look like an outage.
+            # A wrong address is raised, so that it does not look like an outage.
             self.phase = "stopped"
             raise error
         self._queue.record_failure(scan, error)
@@ -142,7 +142,7 @@ class Progress:
         self.note_trouble(error)
 
     def note_trouble(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
-        """Record a failure after its pause is known."""
+        """Record a failure; the pacer knows its pause already."""
         if is_backing_off and self._journal.state.is_entered:
             self.phase = "backing-off"
         self._reports.note_trouble(error, self.quiet_for)

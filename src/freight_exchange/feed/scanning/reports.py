@@ -108,21 +108,21 @@ class ScanReports:
             )
 
     def note_trouble(self, error: FreightExchangeError, wait: float) -> None:
-        """Record a failure, which is reported if it is the first of several."""
+        """Record a failure; log it and prepare its report if it is the first of several."""
         if self._failing_since is None:
             self._failing_since = anyio.current_time()
             _logger.warning("the feed %r cannot read %s: %s; retrying in %.0f s", self._name, self._url, error, wait)
             self._unsent.append(Degraded(feed=self._name, error=error, retry_in=wait))
 
     def note_recovery(self) -> None:
-        """Record the end of failures, if there were any."""
+        """Record the end of failures; log it and prepare its report if there were any."""
         if self._failing_since is not None:
             after, self._failing_since = anyio.current_time() - self._failing_since, None
             _logger.info("the feed %r reads %s again after %.0f s", self._name, self._url, after)
             self._unsent.append(Recovered(feed=self._name, after=after))
 
     async def send_changes(self) -> None:
-        """Send starts and ends of failures to the hooks; after a cancellation, the next call repeats the last one."""
+        """Send starts and ends of failures to the hooks. After a cancellation, the next call repeats the last one."""
         while self._unsent:
             if self._hooks:
                 await self._hooks.emit(self._unsent[0])

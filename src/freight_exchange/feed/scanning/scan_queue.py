@@ -1,4 +1,4 @@
-"""Scans under way, and their turns."""
+"""Running scans and their turns: at most one narrow and one deep scan."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["PAGES_BEFORE_ENTRY", "ScanQueue"]
 
 PAGES_BEFORE_ENTRY: Final = 2
-"""Pages of the first scan that are read before a feed is entered: the second shows whether the first one was all."""
+"""Pages of the first scan to read before a feed is entered. The second shows whether the first was the only one."""
 _OUTAGE: Final = 600.0
-"""Seconds without a complete scan after which page sizes are measured again."""
+"""Seconds without a complete scan after which page sizes are measured anew."""
 _INTERVALS_OF_AN_OUTAGE: Final = 4
 _LONGEST_ABSENCE: Final = 120.0
-"""Most seconds by which a reader who left during a narrow scan adds to its expected duration."""
+"""Most seconds of a reader's absence during a narrow scan that count as its duration."""
 
 
 class ScanQueue:
@@ -41,7 +41,7 @@ class ScanQueue:
         clock: Clock of the machine.
 
     Attributes:
-        narrow, deep: The scans under way. A deep one may pause; a narrow one waits for its reader to return.
+        narrow, deep: The running scans. A deep one may pause; a narrow one waits until its reader comes back.
         narrow_was_last: Whether the last new scan was a narrow one.
     """
 
@@ -57,7 +57,7 @@ class ScanQueue:
         self.narrow_was_last = False
 
     def keeps_up(self) -> bool:
-        """Return whether narrow scans reach back to the watermark, so that none of them may be delayed."""
+        """Return whether narrow scans reach back to the watermark. Then no narrow scan may be late."""
         state = self._journal.state
         return state.is_entered and is_recent(state.watermark, self._clock.read())
 
@@ -71,26 +71,26 @@ class ScanQueue:
             state = self._journal.state
             if is_covered(self.narrow.window, state.watermark.most(self._clock.read()), state.allowance):
                 return self.narrow
-            # Its window no longer reaches back to the watermark: another scan with a wider one replaces it.
+            # The window no longer reaches back to the watermark: a new scan with a wider one replaces this one.
             since, seconds = anyio.current_time() - self.narrow.started, self.narrow.seconds
             self._planner.record_duration(schedule.NARROW, 2 * min(since, seconds + _LONGEST_ABSENCE))
             self.narrow = None
         if self.deep is None or not self._is_narrow_first(self.deep):
             return self.deep
         if self.deep.unwritten is not None:
-            # Its page, committed after the narrow scan, would undo what that one finds.
+            # Its uncommitted page is older than the narrow scan, and would overwrite newer states.
             self.deep = None
         return None
 
     def is_first_scan_waiting(self) -> bool:
-        """Return whether a part of the first scan may begin at once, between two turns."""
+        """Return whether a part of the first scan may run now, before the next regular scan is due."""
         if self._journal.state.stage not in ("window", "listing") or self.deep is not None or self._deep_failed:
             return False
         return self._pacer.quiet_until <= anyio.current_time() < self._pacer.due and self.keeps_up()
 
     def start(self) -> ActiveScan:
         """Start the scan that is due."""
-        # A narrow scan goes before another deep one, as long as it reaches back far enough.
+        # After a deep scan has failed, a narrow one comes first while it reaches back to the watermark.
         deep = self.deep is None and not (self._deep_failed and self.keeps_up())
         state, now = self._journal.state, self._clock.read()
         plan = self._planner.next_plan(state, now, suspects=self._journal.suspects, deep=deep)
@@ -102,7 +102,7 @@ class ScanQueue:
         return scan
 
     def start_recent(self) -> ActiveScan:
-        """Start the scan of what was updated lately, before a feed is entered."""
+        """Start the scan of recent updates that precedes the entry into a feed."""
         self.narrow = self._start(self._planner.recent_plan(self._journal.state, self._clock.read()))
         return self.narrow
 
@@ -120,16 +120,17 @@ class ScanQueue:
         """Record that a scan has failed."""
         self._deep_failed = scan.is_first or scan.tier is not schedule.NARROW
         if not scan.scanner.pages and (smaller := size_after(error, scan.scanner.size)) is not None:
-            # Perhaps the service fails at pages of that size: the next scan of this tier asks for fewer rows, a later
-            # one for all.
+            # The service may fail at pages of that size: the next scan of this tier asks for fewer rows. After another
+            # failure, or a success, the full size is requested again.
             self._page_sizes[scan.tier.name] = smaller
         else:
             self._page_sizes.pop(scan.tier.name, None)
 
     def _is_after_outage(self) -> bool:
-        """Return whether the service may have been changed since the last complete scan.
+        """Return whether the service may have changed its page size during an outage before this scan.
 
-        The silence has spared more requests than the page costs that shows it. Where listings lack much, it is known.
+        Measuring it costs one page, less than the requests that the outage has saved. During an absence doubt it is
+        already being measured.
         """
         state = self._journal.state
         silence = max(_OUTAGE, _INTERVALS_OF_AN_OUTAGE * self._pacer.interval)
@@ -143,8 +144,8 @@ class ScanQueue:
 
     def _start(self, plan: ScanPlan) -> ActiveScan:
         state = self._journal.state
-        # These scans assume no page size: a service that lowers it would hide what is beyond. Nor does any scan before
-        # the first one is complete: a request that it overlooked would later pass for one from before the feed.
+        # A scan that assumes a page size misses requests if the service has lowered it. So these scans assume none, nor
+        # does any before the first scan is complete: requests missed by that would later count as older than the feed.
         assumes_no_size = plan.tier in schedule.DISTRUSTFUL or not state.is_primed or self._is_after_outage()
         return ActiveScan(
             number=state.scan + 1,

@@ -1,1 +1,1 @@
-"""Requests that scans lack: what that proves, and what is looked up. Pure."""
+"""Requests missing from scans: which of them count as withdrawn, and which are looked up. Pure."""

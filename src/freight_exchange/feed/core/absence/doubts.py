@@ -1,6 +1,6 @@
 """Doubts about listings that lack a third or more of the known requests. Pure.
 
-Such a listing may be a failure of the service. Its requests count as withdrawn only if the doubt lasts.
+Such a listing may be a failure of the service. The lacking requests count as withdrawn only if the doubt lasts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from freight_exchange.store.protocol import TrackedRequest
 __all__ = ["LASTING", "doubt_error", "is_checked", "is_open", "most_relisted", "next_doubt"]
 
 LASTING: Final = 3600.0
-"""Seconds after which requests that listings lack count as missing, though most are lacking at once."""
+"""Seconds after which a doubt ends: from then on, requests count as missing even if most lack at once."""
 
 _FORGOTTEN: Final = 2 * LASTING
 _FEW: Final = 3
@@ -39,23 +39,24 @@ def next_doubt(
 ) -> AbsenceDoubt | None:
     """Return the doubt after a complete scan.
 
-    A doubt that has lasted does not stop the next one: a new one begins when one scan has listed many requests again
-    and a later scan lacks them.
+    After a doubt has lasted, a new one begins only if a scan lists many requests again and a later scan lacks them.
 
     Args:
-        before: The doubt before it.
-        window: Seconds that it looked back.
-        at: When it ended, on the feed's clock.
-        listed, absent: How many known requests it listed, and how many it should have listed and did not.
-        scan: Its number.
-        relisted: The most absent requests that one scan listed: the last scan that lacked much, or a later one.
+        before: The doubt before the scan.
+        window: Seconds that the scan looked back.
+        at: When the scan ended, on the feed's clock.
+        listed: Number of known requests that the scan listed.
+        absent: Number of known requests that the scan should have listed and did not.
+        scan: Number of the scan.
+        relisted: Result of `most_relisted`.
     """
     if _is_much(absent, listed, window):
         if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
             return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
         is_open_or_deep = is_open(before, at) or _DEPTH * window >= before.window
         last = at if is_open_or_deep or is_checked(before) else before.last
-        # What a shallow scan does not reach was not lacked. What it lacks counts as missing, unless the doubt is open.
+        # After the doubt has lasted, shallow scans do not belong to it: they do not reach older requests, and what they
+        # lack counts as missing.
         number = scan if is_open_or_deep else before.scan
         return attrs.evolve(before, last=last, window=max(before.window, window), scan=number)
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
@@ -64,9 +65,10 @@ def next_doubt(
 
 
 def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt | None) -> int:
-    """Return the most absent requests that one scan listed: the last scan that lacked much, or a later one.
+    """Return how many of the absent requests one scan has listed since the doubt: the largest number of any scan.
 
-    Requests that different scans listed last have vanished one after the other, and those that count as missing before.
+    Requests last listed by different scans vanished one after the other, so they do not add up. Requests that count as
+    missing already are left out.
     """
     if doubt is None:
         return 0
@@ -79,7 +81,7 @@ def _is_much(absent: int, listed: int, window: int) -> bool:
 
 
 def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
-    """Return whether a doubt has begun less than `LASTING` ago: until then, no scan proves an absence."""
+    """Return whether the doubt began less than `LASTING` ago. While it is open, no scan proves an absence."""
     return doubt is not None and at - doubt.since < LASTING
 
 
@@ -92,5 +94,5 @@ def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int, noun: str = "req
     """Return the error of a complete scan that proves nothing."""
     return FeedProtocolError(
         f"listings lack many known {noun} ({absent} in this one), perhaps by a fault of the service: nothing counts "
-        f"as withdrawn for {LASTING - (at - doubt.since):.0f} s more"
+        f"as withdrawn for another {LASTING - (at - doubt.since):.0f} s"
     )

@@ -1,4 +1,4 @@
-"""Updates that are inferred from what scans lacked, until a window proves them. Pure."""
+"""Update times that are inferred from an earlier scan, until the window of a scan proves them. Pure."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.feed.core.changes.observation import NARROW
+from freight_exchange.feed.core.changes.observation import NARROW_MARGIN
 from freight_exchange.store.protocol import TrackedRequest
 
 __all__ = ["InferredUpdates"]
 
 _MOST: Final = 10_000
-"""Requests that are remembered; of others the inference counts as proof."""
+"""Limit of remembered requests. Beyond it, an inferred time counts as proven."""
 
 
 class InferredUpdates:
-    """Memory of requests whose last update is inferred to be later than windows prove.
+    """Requests whose last update is inferred to be later than the window of a scan proves.
 
-    A request that a deep scan sees for the first time, or changed, was updated since the scan before it, unless that
-    one should have listed it and did not. In that case narrow scans rightly lack it: only a scan that looks back as far
-    as one that listed it can prove that it is gone.
+    A deep scan that finds a new or changed request infers that it was updated since the scan before. The inference is
+    wrong if the earlier scan missed it by a failure of the service. Then narrow scans rightly lack the request, and
+    only a scan that looks back as far as one that listed it can prove that it is gone.
 
     Args:
-        last_scan: Number of the last scan of earlier runs, whose inferences are not known any more.
+        last_scan: Number of the last scan of earlier runs. Their inferences are unknown to this run.
     """
 
     def __init__(self, last_scan: int = 0) -> None:
@@ -35,12 +35,12 @@ class InferredUpdates:
     def corrected(
         self, rows: Iterable[TrackedRequest], before: Mapping[int, TrackedRequest], begin: float
     ) -> list[TrackedRequest]:
-        """Return rows that a page lists, without inferences that a scan which lacked them has refuted.
+        """Return the rows of a page. A row that a scan has lacked since gets its proven time, not the inferred one.
 
         Args:
-            rows: What is tracked from now on.
-            before: What was tracked, by index.
-            begin: A time within the reach of scans to come: what was updated earlier would never be missing.
+            rows: New state of the requests on the page.
+            before: Earlier state of these requests, by index.
+            begin: Earliest time for a row. Later scans reach no further back, so they could never report it missing.
         """
         return [
             attrs.evolve(row, updated_after=min(row.updated_after, max(self._proofs[row.index][0], begin)))
@@ -50,40 +50,46 @@ class InferredUpdates:
         ]
 
     def record(self, row: TrackedRequest, before: TrackedRequest | None, proof: tuple[float, float]) -> None:
-        """Note what a page proves that lists a request, and what is inferred from it.
+        """Record the update time that a page proves for a request on it, if the inferred time is later.
 
         Args:
-            row: What is tracked from now on.
-            before: What was tracked, if anything.
-            proof: Begin of the window that proves it, and of one that is `NARROW` narrower. What is inferred to be no
-                later than that is proven well enough. Times within a lag of the clock are closer to each other.
+            row: New state of the request.
+            before: Earlier state of the request, if it was known.
+            proof: Result of `Observation.proof_for`: two times. An inferred time up to the second one counts as proven.
+                Within a clock lag the two times are closer.
         """
         is_inferred = before is None or before.updated_after < row.updated_after
-        # What a date of an earlier run rests on is not known any more, nor that of a request that was withdrawn.
+        # A date may be inferred or proven: not known for dates of an earlier run, or of a withdrawn request.
         is_unknown = before is not None and (before.last_scan <= self._last_scan or not before.digest)
         known = self._proofs.pop(row.index, None)
         if known is None and not (is_inferred or is_unknown):
             return
         if known is None and before is not None and not is_unknown:
-            known = before.updated_after, before.updated_after + NARROW
+            known = before.updated_after, before.updated_after + NARROW_MARGIN
         latest = proof if known is None else max(known, proof)
         if latest[1] < row.updated_after and len(self._proofs) < _MOST:
             self._proofs[row.index] = latest
 
     def count_misses(self, rows: Iterable[TrackedRequest], begin: float, most: float) -> list[TrackedRequest]:
-        """Count one more scan, whose window begins then, that lacks these: up to `most`, or to one by inference."""
+        """Return the rows with one more missed scan, whose window begins at `begin`.
+
+        The count rises up to `most`, or up to one if only the inferred time is within the window.
+        """
         return [_count_miss(row, most if self._since(row) >= begin else 1) for row in rows]
 
     def earliest(self, rows: Iterable[TrackedRequest]) -> float:
-        """Return the time to which a scan has to look back for those that an inference dates later, or infinity."""
+        """Return the earliest proven time of the rows with a later inferred time; infinity if there are none.
+
+        A scan must look back that far to prove that they are gone.
+        """
         return min((self._since(row) for row in rows if self._since(row) < row.updated_after), default=math.inf)
 
     def forget(self, index: int) -> None:
-        """Remove a request that is withdrawn."""
+        """Remove a withdrawn request."""
         self._proofs.pop(index, None)
 
     def prune(self, before: float) -> None:
-        """Remove requests that the service no longer lists."""
+        """Remove requests that were updated before this time, which the service no longer lists."""
         self._proofs = {index: proof for index, proof in self._proofs.items() if proof[0] >= before}
 
     def _since(self, row: TrackedRequest) -> float:

@@ -1,4 +1,4 @@
-"""Trust in look-ups, by controls: look-ups of what a scan listed. Pure."""
+"""Trust in look-ups, tested by controls: a control looks up a request that was just listed. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Final
 __all__ = ["LookUpTrust"]
 
 _REST: Final = 600.0
-"""Seconds without a look-up after controls that failed."""
+"""Seconds without look-ups after several failed controls."""
 
 
 class LookUpTrust:
-    """Trust in look-ups: they count only after a control, which finds a request that the last scan listed.
+    """Trust in look-ups: after a scan they count only if a control has found a listed request.
 
-    A service whose look-ups fail may answer all of them as if there was nothing.
+    A service whose look-ups fail may answer that every request is unknown.
 
     Args:
-        tries: Controls that fail in a row before a rest.
+        tries: Number of failed controls in a row that pauses all look-ups.
 
     Attributes:
         is_given: Whether look-ups count until the next scan.
-        resting_until: Time on the loop's clock until which nothing is looked up.
+        resting_until: End of the pause, on the loop's clock.
     """
 
     def __init__(self, tries: int) -> None:
@@ -33,17 +33,17 @@ class LookUpTrust:
         self.resting_until = -math.inf
 
     def begin(self, listed: Sequence[int]) -> None:
-        """Require a control after a scan, by one of these requests; without any, look-ups count."""
+        """Require a control by one of the requests that a scan listed. If it listed none, look-ups count."""
         self._listed = listed
         self.is_given = not listed
 
     @property
     def control(self) -> int:
-        """Request to look up as a control: another one after each that failed."""
+        """Request to look up as a control; a different one after each failed control."""
         return self._listed[self._failures % len(self._listed)]
 
     def record_control(self, now: float, *, is_found: bool) -> bool:
-        """Record the result of a control; return whether this failure is the first one with a rest."""
+        """Record the result of a control; return whether look-ups pause now for the first time since a success."""
         if is_found:
             self.is_given, self._failures = True, 0
             return False

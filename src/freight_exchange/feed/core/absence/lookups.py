@@ -1,4 +1,4 @@
-"""Requests to look up by their index, and their turns after failures. Pure."""
+"""Queue of missing requests to look up by their index, with retries. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCANS_THAT_MISS: Final = 2
 _LOOKUPS_A_SCAN: Final = 10
 _TRIES: Final = 5
 _REMEMBERED: Final = 7200.0
-"""Seconds for which a scan that lacked a request is remembered: two hourly ones."""
+"""Seconds for which a miss is remembered: the time of two hourly scans."""
 _DENIALS: Final = 3
 """Bare 404s in a row that deny a request: one may come from a gateway."""
 
@@ -57,13 +57,13 @@ class Denials:
 class Lookups:
     """Requests that two complete scans have lacked, until they are looked up.
 
-    The scans are apart: a failure that passes within seconds may hide a request from two that follow each other at
-    once. After each scan, some of those that were last seen long enough ago are looked up: a service with a lagging
-    machine may show a request once, and then hide it for as long as that lags. A failed look-up is repeated after the
-    next scan, behind the others; after a few failures it is left to later deep scans.
+    There must be some time between the two scans, as a short failure may hide a request from both. After each scan,
+    some of the requests are looked up, if they were last seen long enough ago. A service with one lagging server may
+    show a request once, and then hide it until that server catches up. A failed look-up moves to the end of the queue
+    until after the next scan. After a few failures the request is dropped, until deep scans lack it again.
 
     Args:
-        apart: Seconds from the first scan that lacked a request to the last one, at least.
+        apart: Least seconds from the first scan that lacked a request to the last one.
     """
 
     def __init__(self, apart: float) -> None:
@@ -81,18 +81,18 @@ class Lookups:
         return index in self._open
 
     def close_listed(self, listed: AbstractSet[int]) -> None:
-        """Remove what a scan has listed."""
+        """Remove the requests that a scan has listed."""
         for index in (self._open.keys() | self._misses.keys()) & listed:
             self.close(index)
 
     def update(self, missing: Sequence[TrackedRequest], *, began: float, before: float, long_ago: float) -> bool:
-        """Record what a complete scan lacked; return whether another one must lack some of it as well.
+        """Record the requests that a complete scan lacked; return whether some need a second scan to confirm that.
 
         Args:
-            missing: What it lacked.
-            began: When it began, on the feed's clock.
-            before: When the scan before it began. It counts for what an earlier run has missed.
-            long_ago: What was last seen then or earlier is looked up.
+            missing: The lacking requests.
+            began: When the scan began, on the feed's clock.
+            before: When the scan before it began: the first miss of requests that an earlier run has missed.
+            long_ago: A request is looked up only if it was last seen at this time or earlier.
         """
         for row in missing:
             is_known = row.missed_scans >= SCANS_THAT_MISS
@@ -114,7 +114,7 @@ class Lookups:
         return self._open[self._turn[0]]
 
     def close(self, index: int) -> None:
-        """Remove a request whose fate is committed."""
+        """Remove a request whose result is committed, or that is listed again."""
         self._open.pop(index, None)
         self._misses.pop(index, None)
         self._failures.pop(index, None)
@@ -122,7 +122,7 @@ class Lookups:
         self._turn = [other for other in self._turn if other != index]
 
     def record_failure(self, index: int) -> bool:
-        """Record that a look-up failed; return whether that has happened often enough to give up."""
+        """Record a failed look-up; return whether it was the last try."""
         self._failures[index] = self._failures.get(index, 0) + 1
         if self._failures[index] >= _TRIES:
             self.close(index)
@@ -132,9 +132,9 @@ class Lookups:
         return False
 
     def record_denial(self, index: int) -> bool:
-        """Record a bare 404 to a look-up; return whether there were enough of them.
+        """Record a bare 404 to a look-up; return whether there were enough in a row to deny the request.
 
-        Each time must come after another complete scan.
+        Each one comes after another complete scan.
         """
         if self._denials.record(index):
             return True
@@ -142,10 +142,10 @@ class Lookups:
         return False
 
     def pause(self) -> None:
-        """Look up no more until after the next scan."""
+        """Stop look-ups until after the next scan."""
         self._turn = []
 
     def _move_back(self, index: int) -> None:
-        """Move a request behind the others, to a turn after the next scan."""
+        """Move a request to the end of the queue, until after the next scan."""
         self._open[index] = self._open.pop(index)
         self._turn = [other for other in self._turn if other != index]

@@ -1,4 +1,4 @@
-"""Reaches of the scans that lack requests, and of those that list them. Pure."""
+"""Window depths at which scans lack or list a request, to detect requests older than their date. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ __all__ = ["Reaches"]
 
 @attrs.frozen
 class _Reach:
-    """Begins of the windows of the deepest scan that lacked a request, and of the shallowest that lists it.
+    """Two window begins, on the feed's clock: an update between them explains why some scans lack the request.
 
-    They are times on the feed's clock. An update between them explains both.
+    Attributes:
+        lacking: Begin of the deepest window that lacked the request.
+        listing: Begin of the shallowest window that listed it since.
     """
 
     lacking: float
@@ -23,9 +25,9 @@ class _Reach:
 
 
 class Reaches:
-    """Reaches of the scans that lacked requests, and of those that have listed them since.
+    """Reaches of scans, by request: how far back scans looked that lacked it, and that have listed it since.
 
-    A request that shallow scans lack and deeper ones list was updated earlier than its date says: a service that is
+    If shallow scans lack a request and deeper ones list it, its last update is older than recorded. A service that was
     restored from a backup lists old content with the old date. Such a request does not come and go.
     """
 
@@ -33,7 +35,7 @@ class Reaches:
         self._reaches: dict[int, _Reach] = {}
 
     def record_absent(self, rows: Iterable[TrackedRequest], begin: float) -> None:
-        """Record what a complete scan lacked, whose window began then."""
+        """Record the requests that a complete scan lacked, with the begin of its window."""
         for row in rows:
             known = self._reaches.get(row.index)
             if known is None or (known.listing is not None and begin <= known.listing):
@@ -42,7 +44,7 @@ class Reaches:
                 self._reaches[row.index] = attrs.evolve(known, lacking=min(known.lacking, begin))
 
     def record_listed(self, index: int, begin: float) -> None:
-        """Record that a page lists a request, by a window that began then."""
+        """Record that a page lists a request, with the begin of the narrowest window that does."""
         known = self._reaches.get(index)
         if known is not None and begin < known.lacking:
             listing = begin if known.listing is None else max(begin, known.listing)
@@ -51,11 +53,11 @@ class Reaches:
             self._reaches.pop(index, None)
 
     def without_older(self, absent: Iterable[TrackedRequest], begin: float) -> list[TrackedRequest]:
-        """Return what a complete scan lacked, whose window began then, without what deeper ones list."""
+        """Return the absent requests of a scan whose window began at `begin`, without those that deeper scans list."""
         return [row for row in absent if not self._is_older(row.index, begin)]
 
     def prune(self, before: float) -> None:
-        """Remove requests that scans have not reached since that time."""
+        """Remove requests whose deepest lacking window began before this time."""
         self._reaches = {index: reach for index, reach in self._reaches.items() if reach.lacking >= before}
 
     def _is_older(self, index: int, begin: float) -> bool:

@@ -1,1 +1,1 @@
-"""Comparison of a page with what was known before. Pure."""
+"""Comparison of a page with the known state of its requests. Pure."""

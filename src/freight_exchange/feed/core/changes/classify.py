@@ -1,6 +1,6 @@
-"""Classification of a page: new, updated, a change of the service's schema, or unchanged. Pure.
+"""Classification of the requests on a page: new, updated, changed by the service's schema only, or unchanged. Pure.
 
-A request is compared with its last state only: one that changes and changes back has changed twice.
+A request is compared with its last state only. A change that is undone later makes two events.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Classification:
         events: New events.
         changed: The indexes of requests that are new or updated.
         schema: The last known change of the schema.
-        excused: The indexes of requests in which nothing changed but the schema.
-        flips: Index and field of each request whose only change is that this field came or went; no index if it did so
-            in nearly all of them.
+        excused: The indexes of requests with a difference that is only a change of the schema.
+        flips: Pairs of index and field, for each request whose only difference is that fields appeared or disappeared.
+            A field of a schema change has the index `None`.
     """
 
     tracked: Sequence[TrackedRequest]
@@ -55,10 +55,10 @@ def classify(
     known: Mapping[int, TrackedRequest],
     observation: Observation,
 ) -> Classification:
-    """Classify the records and the unreadable rows of a page, by what is known of both."""
+    """Classify the records and the unreadable rows of a page, by the known state of their requests."""
     states = _states(_with_steady_fields(record, known.get(record.index), observation) for record in records)
     digests = {index: b"".join(sorted(several)) for index, several in states.items()}
-    # Their order is unknown: all states that are not known already are reported.
+    # A page that shows a request in several states does not tell their order: all new states are reported.
     fresh = {index: _new_states(several, known.get(index)) for index, several in states.items()}
     changes = {
         index: [Change.of(recall(before.record), record) for record in fresh[index]]
@@ -67,7 +67,7 @@ def classify(
     }
     now = {index: several[-1] for index, several in fresh.items()}
     last = {index: several[-1] for index, several in changes.items()}
-    # Another release of the service may show fields that requests lacked before.
+    # An unsteady field is no change of the schema: another release of the service shows it.
     steady = {index: change for index, change in last.items() if not change.is_only_of(observation.unsteady_extras)}
     schema, event = schema_change(now, steady, known, observation)
     tracked: list[TrackedRequest] = []
@@ -90,7 +90,7 @@ def classify(
             previous = None if before.record is None else recall(before.record)
             reported = _events_of("updated", previous, several, observation, returned=not before.digest)
         else:
-            # If nothing differs, another version of this package wrote the digest.
+            # A change without fields means that another version of this package wrote the digest.
             differing = [change for change in changes[index] if change.fields]
             differing = [change for change in differing if not change.is_only_of(observation.unsteady_extras)]
             real = [change for change in differing if not is_only_schema_change(change, before, schema, observation)]
@@ -125,7 +125,7 @@ def classify(
 def withdrawal(
     before: TrackedRequest, between: tuple[datetime | None, datetime], at: float
 ) -> tuple[TrackedRequest, NewEvent | None]:
-    """Return what is tracked of a withdrawn request, and its event, if its last state is known."""
+    """Return the tracked state of a request after its withdrawal, and the event, if its last content is known."""
     after = attrs.evolve(before, digest=b"", version=max(before.version, BASELINE) + 1, last_seen=at, missed_scans=0)
     if before.record is None or not before.digest:
         return after, None
@@ -159,13 +159,13 @@ def _flips(changes: Mapping[int, Sequence[Change]]) -> Iterator[tuple[int, str]]
 
 
 def _flipped_fields(change: Change) -> frozenset[str]:
-    """Return the fields that came or went, if nothing else changed."""
+    """Return the fields that appeared or disappeared, if nothing else changed."""
     flipped = change.had ^ change.has
     return flipped if change.is_only_of(flipped) else frozenset()
 
 
 def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest]]:
-    """Return the states in which a page shows each request, by index: one, unless the service errs."""
+    """Return the different states of each request on a page, by index; more than one is an error of the service."""
     states: dict[int, dict[bytes, RateRequest]] = {}
     for record in records:
         states.setdefault(record.index, {}).setdefault(digest(record), record)
@@ -173,7 +173,7 @@ def _states(records: Iterable[RateRequest]) -> dict[int, dict[bytes, RateRequest
 
 
 def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -> Sequence[RateRequest]:
-    """Return the states that were not among the last ones, or the last one."""
+    """Return the states that were not known before; if there are none, the one that counts as the present state."""
     several = tuple(states.values())
     if len(several) == 1 or before is None:
         return several
@@ -182,7 +182,7 @@ def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | No
     if fresh or before.record is None:
         return fresh or several[-1:]
     known = recall(before.record)
-    # If there are fewer states than before, the one reported last still holds while it is among them.
+    # Fewer states than before: the one reported last stays the present state while the page still shows it.
     return [next((record for record in several if not differences(known, record)), several[-1])]
 
 
@@ -194,7 +194,7 @@ def _events_of(
     *,
     returned: bool = False,
 ) -> Iterator[RequestEvent]:
-    """Yield the events of these states: the first of this kind, then an update for each further one."""
+    """Yield an event for each state: the first one of `kind`, the others `updated`."""
     for record in states:
         changed = () if previous is None else differences(previous, record)
         yield RequestEvent(
@@ -217,7 +217,11 @@ def _tracked(
     *,
     turn: bool,
 ) -> TrackedRequest:
-    """Update the tracked state of a request; if only a field came or went (`turn`), windows date the update."""
+    """Return the new tracked state of a request.
+
+    If its only difference is that fields appeared or disappeared (`turn`), the watermark does not date the update: only
+    the windows that list the request do.
+    """
     proven = observation.begin_for(record.index)
     if not turn and _is_recent(before, record, digest, observation):
         proven = max(proven, observation.covered)
@@ -237,7 +241,7 @@ def _tracked(
 def _is_recent(before: TrackedRequest | None, record: RateRequest, digest: bytes, observation: Observation) -> bool:
     """Return whether the state of a request proves an update since the watermark.
 
-    A withdrawn request that returns as it was may have been hidden, and not updated.
+    A withdrawn request that returns unchanged proves none: the service may have hidden it for a while.
     """
     if before is None:
         return observation.unseen_is_recent

@@ -30,14 +30,14 @@ _values = attrgetter(*FIELDS, "extra")
 
 
 def digest(request: RateRequest) -> bytes:
-    """Return a short digest, equal for equal states however numbers and words are written."""
+    """Return a short digest of a request. It does not depend on how the service writes numbers and words."""
     fields = [value if value.__class__ in _PLAIN else _canonical(value) for value in _values(request)]
     # `repr` is the fastest text that differs for unequal values.
     return hashlib.blake2b(repr(fields).encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
 def present(request: RateRequest) -> frozenset[str]:
-    """Return the names of the fields that it has."""
+    """Return the names of the fields that the request has."""
     return frozenset((*(name for name in FIELDS if getattr(request, name) is not None), *request.extra))
 
 
@@ -53,7 +53,7 @@ def differences(previous: RateRequest, request: RateRequest) -> tuple[str, ...]:
 
 
 def _canonical(value: object) -> object:
-    """Return the value in a form that is equal for equal values."""
+    """Return a form of the value that is the same for all equal values."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Decimal | int):

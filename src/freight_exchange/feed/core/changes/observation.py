@@ -12,7 +12,7 @@ import attrs
 from freight_exchange.feed.core.clock_lags import ClockLag, comparable_time
 from freight_exchange.feed.core.first_scan import BASELINE
 
-__all__ = ["NARROW", "RECENT_UNKNOWN", "Observation", "RecentUpdates", "Schema"]
+__all__ = ["NARROW_MARGIN", "RECENT_UNKNOWN", "Observation", "RecentUpdates", "Schema"]
 
 
 @attrs.frozen(kw_only=True)
@@ -22,7 +22,7 @@ class Schema:
     Attributes:
         fields: Fields that the last change added or removed.
         at: When that was detected, on the feed's clock.
-        extras: Undocumented fields that any request had since.
+        extras: Undocumented fields that any request has had since then.
     """
 
     fields: frozenset[str] = frozenset()
@@ -32,12 +32,12 @@ class Schema:
 
 @attrs.frozen
 class RecentUpdates:
-    """Requests that a narrow scan beside another one listed.
+    """Requests listed by a narrow scan that was made during a deep one, to find its recent updates.
 
     Attributes:
         listed: The indexes.
-        window: Seconds that it looked back.
-        is_complete: Whether it shows all that was updated by the time of the other scan's last page.
+        window: Seconds that the narrow scan looked back.
+        is_complete: Whether it lists all that was updated by the time of the deep scan's last page.
     """
 
     listed: frozenset[int]
@@ -45,10 +45,10 @@ class RecentUpdates:
     is_complete: bool = True
 
 
-NARROW: Final = 60.0
-"""Seconds: a window that reaches back so little further than the watermark is that of a narrow scan."""
+NARROW_MARGIN: Final = 60.0
+"""Seconds: a scan counts as narrow if its window reaches back no further beyond the watermark."""
 RECENT_UNKNOWN: Final = RecentUpdates(frozenset(), 0, is_complete=False)
-"""No narrow scan shows what was updated recently: any difference may be an update."""
+"""Recent updates are unknown, so any difference may be an update."""
 
 
 @attrs.frozen(kw_only=True)
@@ -63,13 +63,13 @@ class Observation:
         version: The version of requests seen for the first time that make no event.
         baseline_is_new: Whether a request of the baseline counts as seen for the first time.
         undecided_since: An undecided request counts as seen for the first time if a scan first saw it after this time.
-        covered: Up to when updates would have been seen before: what differs now was updated later, unless the service
-            shows it late; a look-up confirms what follows from that.
-        unseen_is_recent: Whether requests seen for the first time were updated later as well.
-        between: Bounds of the time at which the present state appeared: the watermark, if there was one, and the reply.
+        covered: End of the time whose updates earlier scans have seen. A difference found now was updated later, unless
+            the service shows it late. A look-up confirms conclusions from this.
+        unseen_is_recent: Whether requests seen for the first time were updated after `covered` too.
+        between: Earliest and latest time at which the present state appeared: the watermark, if any, and the reply.
         schema: Last known change of the service's schema.
-        recent_updates: What a narrow scan beside this one listed; `None` until one is made, if one can be.
-        unsteady: Returns, for an index, the fields that come and go from reply to reply.
+        recent_updates: Result of a narrow scan during this one; `None` if it was not made yet.
+        unsteady: Returns the unsteady fields of an index: those that come and go from reply to reply.
         unsteady_extras: Undocumented fields that come and go for all requests.
         clock_lags: Times that the feed's clock may not have counted.
     """
@@ -92,13 +92,13 @@ class Observation:
 
     @property
     def begin(self) -> float:
-        """Begin of the window: what the page lists was updated later."""
+        """Begin of the window. Every request on the page was updated later."""
         return self.updated_within(self.window)
 
     def begin_for(self, index: int, *, narrower: float = 0.0) -> float:
-        """Begin of the narrowest window that lists a request, made so many seconds narrower.
+        """Return the begin of the narrowest window that lists a request, if that were `narrower` seconds narrower.
 
-        The last update came later than the begin of the window itself.
+        The request was last updated after the begin of the window at its full width.
         """
         recent, begin = self.recent_updates, self.updated_within(self.window - narrower)
         if recent is None or index not in recent.listed:
@@ -106,9 +106,9 @@ class Observation:
         return max(begin, self.updated_within(recent.window - narrower))
 
     def proof_for(self, index: int) -> tuple[float, float]:
-        """Return the begin of the narrowest window that lists a request, and of one that is `NARROW` narrower."""
-        return self.begin_for(index), self.begin_for(index, narrower=NARROW)
+        """Return the begin of the narrowest window that lists a request, and of a window `NARROW_MARGIN` narrower."""
+        return self.begin_for(index), self.begin_for(index, narrower=NARROW_MARGIN)
 
     def updated_within(self, seconds: float) -> float:
-        """Return the time to compare for what was updated within so many seconds before the page was requested."""
+        """Return the time, comparable over clock lags, that is so many seconds before the request of the page."""
         return comparable_time(self.sent - seconds, self.clock_lags)

@@ -1,4 +1,4 @@
-"""Changes of the service's schema: a field that nearly all requests gain or lose is no update of any. Pure."""
+"""Detection of schema changes: a field that nearly all requests gain or lose is not an update of them. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Change", "is_only_schema_change", "schema_change"]
 
 _FEW: Final = 3
 _SEVERAL: Final = 6
-"""Requests that must gain or lose a documented field: shippers may fill in, or clear, that of a few alike."""
+"""Least requests that must gain or lose a documented field: a few shippers may do the same by chance."""
 _NEARLY_ALL: Final = 0.8
 _MOST_EXTRAS: Final = 500
 
@@ -33,7 +33,7 @@ class Change:
         previous: The last state.
         record: The present state.
         fields: The fields that differ.
-        had, has: The fields that it had, and those that it has.
+        had, has: The fields that the last state had, and those that the present one has.
     """
 
     previous: RateRequest
@@ -47,7 +47,7 @@ class Change:
         return cls(previous, record, differences(previous, record), present(previous), present(record))
 
     def is_only_of(self, fields: frozenset[str]) -> bool:
-        """Return whether nothing differs but the presence of these fields."""
+        """Return whether the only difference is the presence of these fields."""
         return bool(fields) and fields & (self.had ^ self.has) >= {*self.fields}
 
 
@@ -59,8 +59,8 @@ def schema_change(
 ) -> tuple[Schema, SchemaChanged | None]:
     """Find a change of the schema: nearly all known requests of the page gained or lost the same field.
 
-    Requests that their shippers have updated do not count. Of requests that they may have updated, only changes count
-    that no shipper can make: an undocumented field that no request had before, or that none has any more.
+    Requests that were surely updated do not count. If an update is possible, only changes count that no shipper can
+    make: an undocumented field that no request had before, or that none has now.
     """
     before = observation.schema
     extras = before.extras.union(*(record.extra for record in now.values() if record.extra))
@@ -97,7 +97,7 @@ def schema_change(
     event = SchemaChanged(
         added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=observation.between[1]
     )
-    # A field that no request has any more is new again if it comes back.
+    # A removed field counts as new if it comes back.
     return Schema(fields=fields, at=observation.sent, extras=schema.extras.difference(removed)), event
 
 
@@ -106,7 +106,7 @@ def _least(name: str) -> int:
 
 
 def is_only_schema_change(change: Change, before: TrackedRequest, schema: Schema, observation: Observation) -> bool:
-    """Return whether a request differs in nothing but the last change of the schema."""
+    """Return whether a request differs only by the last change of the schema."""
     unseen_since = before.last_seen < schema.at or schema.at == observation.sent
     doubtful = schema.fields.difference(FIELDS)
     return unseen_since and change.is_only_of(_excusable(before, observation, schema.fields, doubtful=doubtful))
@@ -117,8 +117,8 @@ def _excusable(
 ) -> frozenset[str]:
     """Return the fields whose presence the service may have changed, and not the shipper.
 
-    All of them if the request is known not to be updated since it was last seen; none if it is known to be, as when a
-    window begins only after that; else the `doubtful` ones.
+    These are all fields if the request was surely not updated since it was last seen, and none if it surely was: then
+    a window that lists it begins later. In between, they are the `doubtful` ones.
     """
     if before.last_seen < observation.sent - observation.window:
         return _NONE

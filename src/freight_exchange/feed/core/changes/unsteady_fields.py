@@ -1,7 +1,7 @@
-"""Fields of a request that come and go from reply to reply, as two releases of a service behind one address send them.
+"""Unsteady fields: they come and go from reply to reply, because two releases of the service share one address.
 
-The releases differ, not the request: once a field has come and gone several times within hours, a reply without it
-keeps its last value.
+The releases differ, not the request. Once a field has come and gone several times within hours, it is unsteady: if a
+reply lacks it, its last value is kept.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from freight_exchange.models import RateRequest
 __all__ = ["UnsteadyFields", "with_unsteady"]
 
 _TURNS: Final = 3
-"""Times that a field came or went, and nothing else changed, until it counts as unsteady."""
+"""Turns of a field until it counts as unsteady. At a turn it appears or disappears, and nothing else changes."""
 
 _WITHIN: Final = 6 * 3600.0
-"""Seconds after which such a turn no longer counts, unless the field is unsteady by then."""
+"""Seconds for which a turn counts; a field that is unsteady by then stays so."""
 
 _FEW: Final = 3
 _NONE: Final = frozenset[str]()
 
 _MOST: Final = 10_000
-"""Limit of fields that are kept in memory; a dropped one is detected again."""
+"""Limit of unsteady fields in memory; a dropped one is detected again."""
 
 
 class UnsteadyFields:
@@ -39,17 +39,17 @@ class UnsteadyFields:
 
     @property
     def common(self) -> frozenset[str]:
-        """The undocumented fields that are unsteady for all requests."""
+        """Undocumented fields that are unsteady in all requests."""
         return self._common
 
     def fields_of(self, index: int) -> frozenset[str]:
-        """Return the unsteady fields of a request; an undocumented field that is unsteady in a few is so in all."""
+        """Return the unsteady fields of a request. An undocumented field that is unsteady in a few counts for all."""
         return self._fields.get(index, _NONE) | self._common
 
     def record(self, turned: Iterable[tuple[int | None, str]], now: float) -> None:
-        """Record requests whose only change is that this field came or went.
+        """Record turns, as pairs of request and field.
 
-        Without a request, the field came or went in nearly all of them at once.
+        The index `None` means that the field appeared or disappeared in nearly all requests at once.
         """
         if len(self._turns) > _MOST:
             self._turns.clear()

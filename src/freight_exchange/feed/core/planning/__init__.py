@@ -1,1 +1,1 @@
-"""Scans: when, how far back, and which page next. Pure."""
+"""Planning of scans: their times, their windows, and the order of their pages. Pure."""

@@ -1,4 +1,4 @@
-"""A scan under way. Pure."""
+"""State of a running scan. Pure."""
 
 from __future__ import annotations
 
@@ -27,34 +27,35 @@ __all__ = ["ActiveScan"]
 
 @attrs.define(eq=False)
 class ActiveScan:
-    """A scan under way, and what it has found so far.
+    """Running scan with its results so far.
 
     Attributes:
         number: Number of the scan, one more than the last one's.
         tier: Its tier.
         window: Seconds that it looks back.
-        own_window: Its window if no earlier scan had lacked anything.
+        own_window: The window that it would have without requests to check that earlier scans lacked.
         is_silent: Whether requests that it sees for the first time make no events.
         is_first: Whether it belongs to the first scan.
         watermark: The watermark at its start.
-        gap_until: End of the last reported gap at its start, if no scan had covered the time after it.
-        began: When its first page was sent.
+        gap_until: `State.gap_until` at its start.
+        began: When its first page was requested.
         started: Time of its first attempt on the loop's clock.
         scanner: Its place in the listing.
         event_count: Number of events so far.
         changed: Indexes of requests that are new or changed.
         indexes: Indexes of requests that it saw.
-        known: Indexes of those among them that were known before it began.
+        known: Those of `indexes` that were known before it began.
         missing: Requests that it should have seen and did not.
-        recheck_window: Seconds before its start that a scan must look back to prove that some of these are gone.
-        doubt: Why its end proves nothing, if it lacks too much.
-        unwritten: The last page, when it was sent and when it was received, until it is committed.
-        seconds: Seconds that were spent on it.
-        is_covering: Whether it covers everything up to its start, once its last page is committed.
-        recent_updates: What a narrow scan at the time of the last page listed, if one was made.
-        due: Time on the loop's clock at which to continue after a page that failed.
-        departures: Readers in a row who left before a page came.
-        recent: Indexes of requests updated since it began, as far as they were read, and the next page of them to read.
+        recheck_window: Seconds before its start that a second scan must look back, to prove that some of `missing` are
+            gone.
+        doubt: Error that tells why it proves no absence, if it lacks too many requests.
+        unwritten: The last page with the times of its request and its reply, until it is committed.
+        seconds: Seconds spent on it.
+        is_covering: Whether it covers everything up to its start; valid once its last page is committed.
+        recent_updates: Result of the narrow scan made at its last page, if any.
+        due: Time on the loop's clock at which to continue after a failed page.
+        departures: Number of readers in a row who left before a page came.
+        recent: Indexes read so far of requests updated since it began, and the number of the next page of them.
     """
 
     number: int
@@ -84,14 +85,14 @@ class ActiveScan:
     recent: tuple[frozenset[int], int] = (frozenset(), 0)
 
     def noted_in(self, state: State, sizes: PageSizes) -> State:
-        """Return a state with the number of this scan, and with what is known of the service's page sizes."""
+        """Return the state with the number of this scan and the known page sizes of the service."""
         number = max(state.scan, self.number)
         return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))
 
     def lacks_more(self, doubt: AbsenceDoubt | None) -> bool:
-        """Return whether requests are missing for the first time: they may be beyond a page that seemed to be the last.
+        """Return whether requests are missing for the first time. They may be on a page after the supposed last one.
 
         Args:
-            doubt: The doubt before it, if there was one.
+            doubt: The doubt before this scan, if any.
         """
         return any(row.missed_scans == 1 for row in self.missing) or (self.doubt is not None and doubt is None)

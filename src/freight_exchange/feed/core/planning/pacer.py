@@ -19,13 +19,16 @@ _FIRST_PAUSE: Final = 1.0
 _HOUR: Final = 3600.0
 _LONGEST_BACKOFF: Final = 20.0
 _LONGEST_PAUSE: Final = 3600.0
-"""Seconds: the longest pause, unless the interval or `Retry-After` is longer."""
+"""Longest pause in seconds, unless the interval or `Retry-After` is longer."""
 _LONGEST_QUICK: Final = 1200.0
-"""Seconds: with a longer interval no page is repeated at once, as the longest pause could not compensate for it."""
+"""Longest interval with immediate repeats, in seconds: after them, pauses of a longer one would exceed the longest."""
 _JITTER: Final = 0.1
 _TURNS: Final = (1.0, 2.5, 5.0)
-"""Intervals to the next turn, by the number of repeated requests: more than these cost, as some come at the edge of the
-hour. Two are possible: a deep scan takes its turn before it sends any, and the next narrow one may repeat too."""
+"""Intervals until the next turn, after 0, 1 or 2 repeated requests.
+
+They exceed the number of requests, because a repeat may fall into the next hour. Two repeats are possible: one of a
+deep scan, which takes its turn before it sends anything, and one of the narrow scan after it.
+"""
 _MOST_DOUBLINGS: Final = 6
 
 
@@ -35,13 +38,13 @@ class Pacer:
     Args:
         interval: Seconds from the beginning of one scan to the next.
         random: Source of jitter.
-        extra: Returns how many requests successful calls have sent beyond one each, since it was last called.
+        extra: Returns how many requests successful calls needed in addition to their first one, since its last call.
 
     Attributes:
         interval: Seconds from one scan to the next.
         due: When the next scan is due, by the loop's clock.
-        quiet_until: Time on the loop's clock until which nothing at all is sent.
-        failures: Requests that failed in a row, less those that were repeated at once.
+        quiet_until: Time on the loop's clock until which no request is sent.
+        failures: Failed requests in a row, without those that were repeated at once.
     """
 
     def __init__(self, interval: float, random: Random, extra: Callable[[], int] = lambda: 0) -> None:
@@ -59,26 +62,27 @@ class Pacer:
         self.due = now + self._random.random() * self.interval
 
     def take_turn(self, began: float) -> None:
-        """Give this turn to a scan of many pages; the next one is an interval away.
+        """Use this turn for a scan of many pages; the next one is an interval away.
 
-        It is more for each request that was repeated since the last turn: a service that fails every other request
-        receives no more than a healthy one.
+        Each request repeated since the last turn delays it further: a service that fails every other request receives
+        no more of them than a healthy one.
         """
-        self.due = began + self._turns() * self.interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
+        self.due = began + self._turn_length() * self.interval * self._random.uniform(1 - _JITTER, 1 + _JITTER)
 
-    def _turns(self) -> float:
+    def _turn_length(self) -> float:
+        """Return the intervals until the next turn."""
         repeated = self._repeated + self._extra()
         self._repeated = 0
         return _TURNS[min(repeated, len(_TURNS) - 1)]
 
     def record_scan(self, began: float) -> None:
-        """Record that the scan that began then was complete."""
+        """Record a complete scan, and schedule the next one unless the scan has taken its turn already."""
         self.record_reply()
         if self.due <= began:
             self.take_turn(began)
         else:
-            # A scan of many pages, which took its turn before it sent any.
-            self.due += (self._turns() - 1) * self.interval
+            # A scan of many pages took its turn before it sent anything.
+            self.due += (self._turn_length() - 1) * self.interval
 
     def rescan_soon(self, now: float) -> None:
         """Schedule a wider scan soon: the last one took longer than its window allowed for."""
@@ -90,15 +94,15 @@ class Pacer:
         self.failures = self._owed = 0
 
     def repeat_delay(self, *, sent: int = 1, retry_after: float | None = None) -> float | None:
-        """Count a failed request, and return the seconds after which it may be repeated at once.
+        """Count a failed call, and return the seconds until it may be repeated within the same scan.
 
         Args:
-            sent: How many requests it was, logins included.
+            sent: Number of requests that the call sent, logins included.
             retry_after: Seconds that the service asked for.
 
         Returns:
-            `None` if it may not: only a single request is repeated at once, the first of several failures in a row.
-            A login has already retried by itself.
+            `None` if the call must wait for the next scan. Only the first of several failures in a row is repeated, and
+            only if the call sent a single request: a login has its own retries.
         """
         self._owed += sent
         if self.failures or self._owed > 1 or self.interval > _LONGEST_QUICK:
@@ -118,15 +122,15 @@ class Pacer:
         self.due = max(self.due, self.quiet_until)
         self.failures += 1
         self._owed, self._repeated = 0, 0
-        # A failed call is counted by what it sent.
+        # `_owed` includes all requests of failed calls.
         self._extra()
         return self.quiet_until
 
     def _cost(self, requests: int) -> float:
-        """Return the pause in seconds after failed requests, so that no hour has more of them than of scans."""
+        """Return the pause in seconds after failed requests: an hour never has more of them than of regular scans."""
         bursts = int(_HOUR / self.interval) // requests
         return max(requests * self.interval, _HOUR / bursts if bursts else _LONGEST_PAUSE)
 
     def backoff(self, failures: int) -> float:
-        """Return the seconds to wait for anything but the service, after that many earlier failures: full jitter."""
+        """Return the seconds to wait for a resource other than the service, after so many failures: full jitter."""
         return self._random.random() * min(_LONGEST_BACKOFF, _FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))

@@ -1,4 +1,4 @@
-"""Plans of scans: which tier is due, its window, and which tiers rest after failures. Pure."""
+"""Planner of scans: the tier that is due, its window, and tiers that pause after failures. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ScanPlan:
     Attributes:
         tier: Its depth.
         window: Seconds that it looks back.
-        own_window: Its window if no earlier scan had lacked anything.
+        own_window: The window that it would have without requests to check that earlier scans lacked.
         is_silent: Whether requests that it sees for the first time make no events.
         is_first: Whether it belongs to the first scan.
     """
@@ -49,7 +49,7 @@ class _Rest:
 
 @attrs.frozen
 class _Doubt:
-    """A scan that lacked something: only a second one that looks as far back can prove that it is gone."""
+    """Scan that lacked requests. Only a second one that looks as far back can prove that they are gone."""
 
     window: int
     began: Reading
@@ -65,7 +65,7 @@ class Planner:
         start: Content of the first scan that is reported.
 
     Attributes:
-        is_fresh: Whether this run has yet to look as far back as the service does.
+        is_fresh: Whether this run has not yet completed a scan of the deepest tier.
         failing: The names of the tiers that failed, and have not succeeded since.
     """
 
@@ -84,19 +84,19 @@ class Planner:
         Args:
             state: The feed's state.
             now: Reading of the clocks.
-            suspects: The watermark to reach back to, which shows whether finds of a deep scan were late.
-            deep: Whether a deep scan may be planned only because its turn has come.
+            suspects: Watermark that the scan must reach back to, to check whether finds of a deep scan were late.
+            deep: Whether a deep scan may be planned because one is due. After a long silence one is planned anyway.
         """
         if not state.is_primed:
-            return self._unprimed(state, now, deep=deep)
+            return self._plan_first_scan(state, now, deep=deep)
         age, expected = state.watermark.most(now), self._narrow_times.expected()
         doubtful = 0 if self._doubt is None else window_for(self._doubt.reach(now), 0.0, expected)
         follow_up = schedule.tier_within(doubtful)
-        if follow_up is not schedule.NARROW and not (deep and follow_up.name not in self._resting(state, now)):
+        if follow_up is not schedule.NARROW and not (deep and follow_up.name not in self._resting_tiers(state, now)):
             # A narrow scan is never as wide as a deep one: nothing could overtake it.
             doubtful, follow_up = 0, schedule.NARROW
         # After a long silence there are deep scans only, even if they failed before.
-        own = max(schedule.tier_within(age), self._due(state, now) if deep else schedule.NARROW, key=_window)
+        own = max(schedule.tier_within(age), self._due_tier(state, now) if deep else schedule.NARROW, key=_window)
         tier = max(own, follow_up, key=_window)
         if tier is not schedule.NARROW:
             expected = max(expected, self._deep_times.expected())
@@ -109,7 +109,7 @@ class Planner:
         return self._narrow_times.expected()
 
     def record_duration(self, tier: schedule.Tier, seconds: float) -> None:
-        """Record how long a scan took, or how long the next one is expected to take."""
+        """Record the duration of a scan, or an estimate for the next one."""
         (self._narrow_times if tier is schedule.NARROW else self._deep_times).record(seconds)
 
     def record_success(
@@ -117,10 +117,10 @@ class Planner:
     ) -> None:
         """Record that a scan has read its whole window; `is_doubtful` if it lacked something for the first time.
 
-        The check of what it lacked reaches back by its own window only: otherwise, in a market from which requests
-        vanish, every scan would require another one as deep.
+        The second scan, which checks the lacking requests, reaches back by `own_window` only. By the full window, each
+        check that lacks new requests would require another one as deep.
         """
-        # It failed before, and now succeeds: its depth was not the cause.
+        # A failing tier that succeeds shows that depth was not the cause, so all tiers recover.
         recovered_tiers = (
             {*self.failing} if tier.name in self.failing else {schedule.NARROW.name, *schedule.completed_tiers(window)}
         )
@@ -130,13 +130,13 @@ class Planner:
             self._doubt = _Doubt(own_window, began) if is_doubtful else None
 
     def record_stall(self, tier: schedule.Tier) -> None:
-        """Record that a scan of this tier has stalled, and will continue where it is."""
+        """Record that a page of a scan of this tier failed; the scan will continue there."""
         self.failing.add(tier.name)
 
     def record_failure(self, tier: schedule.Tier, time: float) -> None:
-        """Record that a scan of this tier failed, at that time on the feed's clock.
+        """Record that a scan of this tier failed, at a time on the feed's clock.
 
-        A deep tier rests, longer from one failure to the next, while the others have their turn.
+        A deep tier pauses, twice as long after each failure, while other tiers go on.
         """
         self.failing.add(tier.name)
         if tier is schedule.NARROW:
@@ -146,31 +146,31 @@ class Planner:
         self._rests[tier.name] = _Rest(time + seconds, seconds)
 
     def recent_plan(self, state: State, now: Reading) -> ScanPlan:
-        """Return the scan of recent updates, which are the baseline of later narrow scans."""
-        return self._since_watermark(state, now, is_silent=True, is_first=True)
+        """Return the plan of a scan of recent updates, which are the baseline of later narrow scans."""
+        return self._plan_since_watermark(state, now, is_silent=True, is_first=True)
 
-    def _unprimed(self, state: State, now: Reading, *, deep: bool) -> ScanPlan:
+    def _plan_first_scan(self, state: State, now: Reading, *, deep: bool) -> ScanPlan:
         if not state.is_entered:
-            return self._listing()
+            return self._plan_listing()
         if state.stage == "settling" or not deep or not is_recent(state.watermark, now):
-            return self._since_watermark(state, now)
-        return self._listing() if state.stage == "listing" else self._within_start(state, now)
+            return self._plan_since_watermark(state, now)
+        return self._plan_listing() if state.stage == "listing" else self._plan_within_start(state, now)
 
-    def _listing(self) -> ScanPlan:
+    def _plan_listing(self) -> ScanPlan:
         return ScanPlan(schedule.DEEPEST, WIDEST, WIDEST, is_silent=self._start != "backfill", is_first=True)
 
-    def _within_start(self, state: State, now: Reading) -> ScanPlan:
-        # Counted from when the feed was first entered, however long it took until this succeeds.
+    def _plan_within_start(self, state: State, now: Reading) -> ScanPlan:
+        # `start` counts from the first entry into the feed, even if this scan succeeds only much later.
         within = self._start.total_seconds() if isinstance(self._start, timedelta) else 0.0
         age = state.since_entered(now) + within
         expected = max(self._narrow_times.expected(), self._deep_times.expected())
         window = window_for(age, 0.0, expected)
         return ScanPlan(schedule.tier_within(age), window, window, is_first=True)
 
-    def _since_watermark(
+    def _plan_since_watermark(
         self, state: State, now: Reading, *, is_silent: bool = False, is_first: bool = False
     ) -> ScanPlan:
-        """Return a scan of exactly the updates since the watermark, however old it is."""
+        """Return the plan of a scan of exactly the updates since the watermark, of any age."""
         age, expected = state.watermark.most(now), self._narrow_times.expected()
         tier = schedule.tier_within(age)
         if tier is not schedule.NARROW:
@@ -178,16 +178,16 @@ class Planner:
         window = window_for(age, state.allowance, expected)
         return ScanPlan(tier, window, window, is_silent=is_silent, is_first=is_first)
 
-    def _due(self, state: State, now: Reading) -> schedule.Tier:
+    def _due_tier(self, state: State, now: Reading) -> schedule.Tier:
         last = dict(state.tiers)
         if self.is_fresh:
             last.pop(schedule.DEEPEST.name, None)
-        time, resting = state.watermark.time_at(now), self._resting(state, now)
+        time, resting = state.watermark.time_at(now), self._resting_tiers(state, now)
         settling = settling_tier(state.absence_doubt, time)
         due = schedule.due_tier(last, time, resting)
         return due if settling.name in resting else max(due, settling, key=_window)
 
-    def _resting(self, state: State, now: Reading) -> frozenset[str]:
+    def _resting_tiers(self, state: State, now: Reading) -> frozenset[str]:
         time = state.watermark.time_at(now)
         return frozenset(name for name, rest in self._rests.items() if time < rest.until)
 
@@ -197,7 +197,7 @@ def _window(tier: schedule.Tier) -> int:
 
 
 def settling_tier(doubt: AbsenceDoubt | None, at: float) -> schedule.Tier:
-    """Return the tier that can settle a doubt: a deeper one at first; the same once more after it has lasted."""
+    """Return the tier that can resolve a doubt: a deeper one while it is open, later once more the same one."""
     if doubt is None:
         return schedule.NARROW
     if doubts.is_open(doubt, at):

@@ -1,9 +1,11 @@
-"""One scan of a window: the next page to request, and the end of the scan. Pure.
+"""Scanner of one window: the next page to request, and the end of the scan. Pure.
 
-Only a single page is a snapshot. A listing of several is walked up and down until nothing that was there all the time
-can be missing (`paging.window_walk`). This module adds what a watcher needs: an error in place of a page ends the
-listing only if a second walk meets it as well, a page that fails for a transient reason is repeated, and a service that
-refuses large pages, or fails at them, is asked for smaller ones.
+Only a single page is a snapshot. A listing of several pages is walked up and down until nothing that was listed all the
+time can be missing (`paging.window_walk`). This module adds the handling of errors:
+
+- An error in place of a page ends the listing only if a second walk ends in the same place.
+- A page that fails for a transient reason is requested again.
+- A service that refuses large pages, or fails at them, receives requests for smaller ones.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ __all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner"]
 
 OPERATION: Final = "feed"
 PAGE_SIZE: Final = 1000
-"""Rows requested in a page: the more a page holds, the more often it is the whole window."""
+"""Rows requested in a page. A large page is more often the whole window."""
 
 MODEST_PAGE: Final = 100
 _ATTEMPTS: Final = 3
 _ATTEMPTS_IN_THE_MIDDLE: Final = 6
-"""Failures after which a later page counts as too large, though the first ones came. The listing is then read again, so
-an outage of a minute or two must not be enough."""
+"""Failures after which a page other than the first counts as too large.
+
+The listing is then read again from the start, so an outage of a minute or two must not be enough.
+"""
 _WALKS: Final = 4
 
 _index = attrgetter("index")
@@ -38,16 +42,16 @@ T = TypeVar("T")
 
 
 class Scanner(Generic[T]):
-    """One scan: `number` and `size` name the page that it waits for, until it has `ended`.
+    """Scanner of one window. Until it has `ended`, `number` and `size` describe the page to request.
 
     Attributes:
-        sizes: What is known of the service's page sizes; the scan adds to it.
-        number: The page to request.
+        sizes: Known page sizes of the service; the scanner adds to them.
+        number: Number of the page to request.
         attempts: Failed requests of that page.
-        pages: How many pages have come.
-        rows: How many rows were on them.
-        ended: Whether nothing that was listed all the time can have been missed.
-        offset_ignored: Whether the service returns its first page for each offset: only that one was seen.
+        pages: Number of pages received.
+        rows: Number of rows on them.
+        ended: Whether the scan is complete: it cannot have missed anything that was listed all the time.
+        offset_ignored: Whether the service returns its first page for each offset. Other pages were then not seen.
     """
 
     def __init__(self, sizes: PageSizes, page_size: int = PAGE_SIZE) -> None:
@@ -74,19 +78,19 @@ class Scanner(Generic[T]):
 
     @property
     def has_climbed(self) -> bool:
-        """`True` once the way up has come to a page that ends the listing; an error in its place does not."""
+        """`True` once the walk up has received the page that ends the listing. An error in its place does not count."""
         return self._walk.descending and self._end is None
 
     @property
     def unexplained(self) -> frozenset[Hashable]:
-        """Indexes that the last round through the listing added, if it proved nothing.
+        """Indexes that the last round through the listing added, if that round proved nothing.
 
-        If not all of them are recent, more may have slipped past.
+        Unless all of them are recent updates, other requests may have been missed.
         """
         return self._walk.unexplained
 
     def excuse(self, recent: frozenset[int]) -> None:
-        """Record what was updated since the scan began: it moves the listing, and need not have been seen."""
+        """Record the requests updated since the scan began. They move the listing, and the scan may miss them."""
         self._walk.excuse(recent)
         self._conclude()
 
@@ -94,7 +98,7 @@ class Scanner(Generic[T]):
         """Accept the requested page.
 
         Raises:
-            FeedProtocolError: The listing changed during every one of many passes: its content is unknown.
+            FeedProtocolError: The listing changed during each of many rounds, so its content is unknown.
         """
         self.attempts = 0
         self.pages += 1
@@ -110,8 +114,11 @@ class Scanner(Generic[T]):
         self._conclude()
 
     def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
-        """Decide after an error in place of the page: repeat it after a pause, continue with another page, or give
-        up."""
+        """Record an error in place of the page, and return what to do next.
+
+        Returns:
+            `again`: request the page after a pause. `on`: continue with the page that is now `number`. `lost`: give up.
+        """
         if is_from_login(error):
             self.attempts += 1
             return "again" if is_transient(error) and self.attempts < _ATTEMPTS else "lost"
@@ -131,7 +138,7 @@ class Scanner(Generic[T]):
         if is_transient(error) and self.attempts < _ATTEMPTS:
             return "again"
         if self._may_be_too_much(error):
-            # The size was learned from failures only: the next scan requests large pages again.
+            # Failures do not prove that the size is refused: the next scan requests large pages again.
             self._page_size = MODEST_PAGE
             self._agreed = None
             self._start_walk()
@@ -150,7 +157,7 @@ class Scanner(Generic[T]):
         if self._end is None or self._end == self._agreed:
             self.ended = True
         elif self._walks < _WALKS:
-            # An error where the listing may go on: a second walk has to meet it in the same place.
+            # The listing may go on after the error: a second walk has to end in the same place.
             self._agreed = self._end
             self._start_walk()
         else:
@@ -164,9 +171,9 @@ class Scanner(Generic[T]):
         return self._begins and isinstance(error, APIStatusError) and error.status in SIZE_REFUSALS
 
     def _may_be_too_much(self, error: FreightExchangeError) -> bool:
-        """Return whether the service may have failed because of the size.
+        """Return whether the service may have failed because of the page size.
 
-        It may be too slow for a gateway, perhaps only from some offset on, or its reply ends early.
+        A large page may be too slow for a gateway, perhaps only from some offset on, or its reply may be cut off.
         """
         large = self._walk.size > MODEST_PAGE and self.attempts >= _ATTEMPTS_IN_THE_MIDDLE
         return large and is_transient(error) and not isinstance(error, RateLimitedError)

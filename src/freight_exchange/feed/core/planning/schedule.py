@@ -1,4 +1,4 @@
-"""Tiers of scans: every scan is narrow, except for deep ones at intervals, which find what showed up late. Pure."""
+"""Tiers of scans: most scans are narrow; deep ones, at longer intervals, find late updates. Pure."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Tier:
 
     Attributes:
         name: Name in hooks and in the status.
-        window: Seconds that it looks back at least.
-        every: Seconds from one to the next.
+        window: Least seconds that a scan looks back.
+        every: Seconds from one scan of the tier to the next.
     """
 
     name: str
@@ -46,25 +46,31 @@ DEEP: Final = (DEEPEST, Tier("six hours", 6 * 3600, _HOUR), Tier("half an hour",
 """The deep scans, the deepest first. Each takes the place of a narrow one."""
 
 DISTRUSTFUL: Final = DEEP[:2]
-"""The deep scans that measure again how many rows a page holds; they are few enough to request a page more."""
+"""Deep tiers that measure anew how many rows a page holds. They are rare, so one more page costs little."""
 
 
 def due_tier(last: Mapping[str, float], now: float, resting: AbstractSet[str] = frozenset()) -> Tier:
-    """Return the deepest tier that is due and does not rest, by when each was last completed."""
+    """Return the deepest tier that is due and not resting.
+
+    Args:
+        last: Time at which each tier was last completed, by name.
+        now: Present time on the same clock.
+        resting: Names of tiers that pause after failures.
+    """
     tiers = (tier for tier in DEEP if tier.name not in resting)
     return next((tier for tier in tiers if now - last.get(tier.name, -tier.every) >= tier.every), NARROW)
 
 
 def completed_tiers(window: int) -> tuple[str, ...]:
-    """Return the tiers that a complete scan with this window completes: its own, and all that are less deep."""
+    """Return the names of the tiers that a complete scan with this window completes: all that look back no further."""
     return tuple(tier.name for tier in DEEP if tier.window <= window)
 
 
 def tier_above(seconds: float) -> Tier:
-    """Return the least deep tier that looks back further, or the deepest."""
+    """Return the shallowest tier that looks back further than this, or the deepest tier."""
     return next((tier for tier in reversed(DEEP) if tier.window > seconds), DEEPEST)
 
 
 def tier_within(seconds: float) -> Tier:
-    """Return the deepest tier that looks back no further."""
+    """Return the deepest tier that looks back no further than this."""
     return next((tier for tier in DEEP if tier.window <= seconds), NARROW)
