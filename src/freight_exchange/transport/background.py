@@ -1,7 +1,7 @@
 """Background tasks of a client, on asyncio and on trio.
 
-A caller may be cancelled at any moment, twice, natively or by a scope; a request in the middle of a connection must
-not be. Such work runs in a task of the loop itself, which the client cancels when it is closed.
+A caller may be cancelled at any moment, natively or by a scope, even twice. A request on a connection must not be
+cancelled with it. So it runs in a task of the loop itself, which only the client cancels, when it is closed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _logger = logging.getLogger("freight_exchange.transport")
 
 _ids = itertools.count(1)
 
-# An id and not the task: a kept connection carries the context that it was opened in, and would keep the reply too.
+# An id and not the task: an idle connection keeps the context in which it was opened, and would keep the reply too.
 _current_id: contextvars.ContextVar[int] = contextvars.ContextVar("background_task", default=0)
 
 
@@ -34,7 +34,7 @@ class TaskCancelledError(Exception):
 
 
 class BackgroundTask(Generic[T]):
-    """One piece of work in a task of its own, and its outcome."""
+    """Work in a task of its own, and its outcome."""
 
     __slots__ = (
         "_error",
@@ -115,7 +115,7 @@ class BackgroundTask(Generic[T]):
         await self._finished.wait()
 
     async def wait(self) -> T:
-        """Wait for the result, or raise the error that ended the work. A waiter that is cancelled changes nothing.
+        """Wait for the result, or raise the error that ended the work. Cancelling the waiter does not stop the work.
 
         Raises:
             TaskCancelledError: The work was cancelled.
@@ -128,11 +128,11 @@ class BackgroundTask(Generic[T]):
         finally:
             self._waiters -= 1
             if not is_over:
-                # Cancelled, perhaps in the very tick in which the error came that this waiter was to raise.
+                # The waiter was cancelled, perhaps in the same tick in which the error came that it would have raised.
                 self._log_unawaited_error()
         if self._error is not None:
             self._error_reported = True
-            # Each waiter adds its own frames, and not all of them to one traceback.
+            # Each waiter adds frames: with a traceback of its own, none gets those of the others.
             raise self._error.with_traceback(self._traceback)
         if not self._has_result:
             raise TaskCancelledError
@@ -140,9 +140,9 @@ class BackgroundTask(Generic[T]):
 
 
 def _deliverable(error: BaseException) -> BaseException | None:
-    """Return the error for the waiters, or `None` where it must end the task or the process.
+    """Return the error for the waiters, or `None` if it must end the task or the process.
 
-    An error that left a task of the loop's own would end the loop, or be lost there.
+    Other errors must not leave the task: they would end the loop, or be lost.
     """
     ends = (KeyboardInterrupt, SystemExit, GeneratorExit)
     if isinstance(error, BaseExceptionGroup):
@@ -161,7 +161,7 @@ class _Asyncio:
 
         self._running = asyncio._get_running_loop
         self._loop = asyncio.get_running_loop()
-        # The loop holds its tasks weakly.
+        # The loop has only weak references to its tasks.
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_current(self) -> bool:
@@ -201,7 +201,7 @@ class BackgroundTasks:
         self._closed = False
 
     def check_loop(self) -> None:
-        """Raise `ConfigurationError` on any other loop than the one that this was made on."""
+        """Raise `ConfigurationError` if the running loop is not the one that the client was entered on."""
         if not self._loop.is_current():
             raise ConfigurationError(
                 "this client was entered on another event loop: enter one client for each loop that uses it"
@@ -210,12 +210,12 @@ class BackgroundTasks:
     def start(
         self, work: Callable[[], Awaitable[T]], on_end: Callable[[], None] | None = None, *, log_errors: bool = True
     ) -> BackgroundTask[T]:
-        """Start a piece of work in a task of its own.
+        """Start work in a task of its own.
 
         Args:
             work: The work.
-            on_end: Called at its end, even if it never began.
-            log_errors: Log an error that no caller waits for; off where one surely waits for it later.
+            on_end: Called at the end of the work, even if it never began.
+            log_errors: Whether to log an error that no caller waits for. Turn it off if a caller waits later.
 
         Raises:
             ConfigurationError: The client is closed.
@@ -234,10 +234,10 @@ class BackgroundTasks:
         return task
 
     def close(self, last_work: Callable[[], Awaitable[None]]) -> BackgroundTask[None]:
-        """Cancel all tasks, wait for their end, and do a last piece of work; no other task starts any more.
+        """Cancel all tasks, wait for their end, and run `last_work`. No other task can be started any more.
 
-        A call from within a task, such as by a hook, spares that task: it could not wait for its own end, and it has
-        its reply already.
+        If a task itself calls this, for example in a hook, that task is not cancelled: it could not wait for its own
+        end, and it has its reply already.
         """
         self._closed = True
         caller_id = _current_id.get()

@@ -41,7 +41,7 @@ class RequestMeter:
     """Count of the requests that calls sent, logins before replays included.
 
     Attributes:
-        sent: All of them.
+        sent: Total number of requests.
     """
 
     sent: int = 0
@@ -53,14 +53,14 @@ class RequestMeter:
         self._extra += max(0, progress.sends - 1) + progress.replays
 
     def take_extra(self) -> int:
-        """Return how many were sent beyond one for each call, since this was last called."""
+        """Return how many requests calls needed in addition to their first one, since the last call of this method."""
         extra, self._extra = self._extra, 0
         return extra
 
 
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Time and retries that the calls of one view of a client may take, and the instruments around them."""
+    """Limits of time and retries for the calls of one view of a client, and the instruments around them."""
 
     deadline: float
     timeouts: Timeouts
@@ -74,8 +74,8 @@ class Limits:
 class CallExecutor:
     """Entry to a chain of middleware.
 
-    Every error that it raises on purpose is settled: it states whether the call may have taken effect, carries the
-    call's circumstances, and must not be retried above.
+    Every error of this package that it raises is settled: it states whether the call may have taken effect, has the
+    circumstances of the call, and must not be retried by callers.
     """
 
     send: Next
@@ -97,10 +97,10 @@ class CallExecutor:
         started: float | None = None,
         call_id: str | None = None,
     ) -> T:
-        """Send a request until it succeeds, its retries are over or its deadline has passed.
+        """Send a request until it succeeds, its retries are used up or its deadline has passed.
 
-        `started` is the start of the deadline for calls that look something up first. `call_id` is the id that the
-        caller chose.
+        `started` is the time from which the deadline counts, for calls that look something up first. `call_id` is an id
+        chosen by the caller.
         """
         started = anyio.current_time() if started is None else started
         request = Request(
@@ -118,7 +118,7 @@ class CallExecutor:
             progress=Progress(limits.send_limit),
             context=CallContext(read=read, retries=limits.retries, started=started, reconciler=exchange),
         )
-        # A login's body holds the password, which a traceback with locals would show.
+        # The body of a login contains the password, which a traceback with locals would show.
         del content
         try:
             if limits.instruments:

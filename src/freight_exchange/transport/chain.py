@@ -1,4 +1,4 @@
-"""The chain of a call: every layer between `CallExecutor.call` and the network, outermost first."""
+"""Chain of a call: the layers between `CallExecutor.call` and the network, outermost first."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def call_chain(
         Deadline(redactor),  # ends all attempts, waits and logins of the call in time
         Retry(budget, hooks, redactor),  # repeats what is safe to repeat
         Outcome(redactor),  # makes a reply a result, or a masked error
-        *map(guarded, user),  # the caller's own
+        *map(guarded, user),  # middleware of the user
         *([] if token is None else [token]),  # attaches the token, renews it after a refusal
         throttle,  # waits until the time that the service asked for
-        limiter,  # bounds the requests under way, sends each in a task of the client, and reports it
+        limiter,  # bounds the requests in flight, sends each in a task of the client, and reports it
     ]
     return compose(layers, network)
 

@@ -43,7 +43,7 @@ LogIn = Callable[[CallExecutor, str, "Secret"], Awaitable["Grant"]]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class NetworkOptions:
-    """Options of a connection that the user of a client chooses."""
+    """Options of a connection, as the user of a client chose them."""
 
     max_connections: int
     max_writes: int
@@ -88,7 +88,7 @@ class Engine(NamedTuple):
             await self.token_refresh.access_token()
         if scope.cancelled_caught:
             error = DeadlineExceededError(
-                f"the deadline of {deadline:g} s has passed before the login ended",
+                f"the deadline of {deadline:g} s passed before the login ended",
                 method="POST",
                 path="login",
                 elapsed=anyio.current_time() - began,
@@ -123,7 +123,7 @@ class Connection:
 
     @property
     def engine(self) -> Engine:
-        """The open engine; raises `ConfigurationError` if there is none, or it belongs to another loop."""
+        """The open engine; raises `ConfigurationError` if none is open, or if it belongs to another loop."""
         engine = self._engine
         if engine is None:
             raise ConfigurationError(f"this client {self._state.value}")
@@ -141,7 +141,7 @@ class Connection:
         tasks = BackgroundTasks()
         if options.http_client is None:
             if options.proxy is not None:
-                # A proxy may repeat its password in its answer, and httpcore logs that.
+                # A proxy may repeat its password in its answer, which httpcore logs.
                 for secret in own_pools.proxy_secrets(options.proxy):
                     settings.redactor.add(secret)
             pools = self._pools = own_pools.own_pools(
@@ -184,7 +184,7 @@ class Connection:
         self._state = _State.OPEN
 
     async def aclose(self) -> None:
-        """Cancel running calls and close the SDK's own connections. A cancelled caller does not stop it."""
+        """Cancel running calls and close the SDK's own connections, even if the caller is cancelled."""
         if self._engine is not None:
             self._engine.tasks.check_loop()
         engine, self._engine, self._state = self._engine, None, _State.CLOSED
@@ -199,14 +199,14 @@ class Connection:
 
 
 def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLogin:
-    # Imported here: most programs share no login.
+    # Imported here, as most programs share no login.
     from freight_exchange.transport.auth.shared import SharedLogin
 
     def adopt(login: CachedLogin, password: Secret) -> None:
-        # A reply may repeat the secrets of another process's login.
+        # A reply may repeat the secrets of another process.
         settings.redactor.add(password)
         settings.redactor.add_token(login.token)
         settings.on_login(wire.user(login.user))
 
-    # Half of a login's time is for waiting, and the other half for a login of this process.
+    # Half of the time limit is for waiting, and the other half for a login of this process.
     return SharedLogin(store, settings.base_url, log_in, adopt=adopt, lock_timeout=settings.login_timeout / 2)

@@ -21,11 +21,11 @@ class RequestKind(enum.Enum):
     """Kind of a request: the effect of repeating it."""
 
     READ = "read"
-    """A repeat has no effect: GET and the POST listings."""
+    """Read: GET and the POST listings. A repeat has no effect."""
     LOGIN = "login"
-    """A repeat gives another token: harmless, but each try counts against the account."""
+    """Login: a repeat returns another token, which is harmless, but each try counts against the account."""
     WRITE = "write"
-    """A repeat makes a second publication, offer, answer or route, which must not happen."""
+    """Write: a repeat would make a second publication, offer, answer or route, so it must not happen."""
 
 
 _STEPS = (".connect_tcp", ".connect_unix_socket", ".start_tls", ".connect_tunnel", ".setup_socks5_connection")
@@ -36,10 +36,10 @@ UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
 
 
 class Progress:
-    """Progress of a request's current attempt, which decides whether a write may have happened.
+    """Progress of a request's current attempt, which decides whether a write may have taken effect.
 
-    A transport that traces proves its state. One that does not is taken to have sent everything as soon as it has the
-    request.
+    A transport with a trace proves its state. A transport without one counts as having sent everything as soon as it
+    receives the request.
     """
 
     __slots__ = (
@@ -58,21 +58,21 @@ class Progress:
     )
 
     def __init__(self, limit: SendLimit | None = None) -> None:
-        """Make the progress of a request; no further part of it leaves after `limit`."""
+        """Create the progress of a request; after `limit`, no further part of the request is sent."""
         self._limit = limit
         self.sends = 0
-        """Times that the network got the request, over all attempts of its call."""
+        """Number of times that the network received the request, over all attempts of its call."""
         self.replays = 0
-        """Times that a login was made because the service had refused the token of an attempt."""
+        """Number of logins that followed a refusal of the token."""
         self.waits_for_login = False
         """`True` while the call waits for a login, its first or one after a refusal."""
         self.before_first_byte: Callable[[], None] | None = None
-        """Called right before the first byte of an attempt leaves; it may raise `AbandonedError` to stop it."""
+        """Called right before the first byte of an attempt is sent; it may raise `AbandonedError` to stop it."""
         self._abandoned = False
         self.reset()
 
     def reset(self) -> None:
-        """Discard the attempt: none was made yet, or its reply proves that it had no effect."""
+        """Start without an attempt, or after one whose reply proves that it had no effect."""
         self._handed = self._connecting = self._sending = self._unconnected = False
         self.reply: Response | None = None
         """The reply to the attempt, once it is complete."""
@@ -80,10 +80,10 @@ class Progress:
         """Name of the queue in which the attempt waited when its deadline passed."""
 
     def hand_over(self) -> int:
-        """Record that the network gets the request; return the number of times, from 1.
+        """Record that the network receives the request; return how often it has so far, from 1.
 
         Raises:
-            AbandonedError: The limit has passed. A transport that does not trace gets no other signal.
+            AbandonedError: The limit has passed. For a transport without a trace this is the only check.
         """
         if self._limit is not None and self._limit.is_over:
             raise AbandonedError
@@ -94,7 +94,7 @@ class Progress:
     def trace(self, event: str) -> None:
         """Record one event of the transport's trace."""
         if ".send_request" in event or ".send_connection_init" in event:
-            # At each send: a request without the end of its body has no effect.
+            # Checked at each send, as a request without the end of its body has no effect.
             if self._limit is not None and event.endswith(".started") and self._limit.is_over:
                 raise AbandonedError
             if not self._sending:
@@ -106,15 +106,15 @@ class Progress:
         elif event.endswith(_CONNECTING):
             self._connecting, self._unconnected = True, False
         elif event.endswith(_CONNECTED):
-            # A transport with other names for its sending, or none, may send from here on.
+            # From here on, a transport with other names for its steps, or without any, may send the request.
             self._connecting = False
         elif event.endswith(UNCONNECTED):
-            # Until the transport gives up, it may try another way, even one without a trace. If it is abandoned, it is
-            # cancelled right here, and tries nothing else.
+            # Until the transport raises, it may try another connection, perhaps without a trace. An abandoned attempt
+            # is cancelled at this point, and tries nothing else.
             self._connecting, self._unconnected = self._connecting and self._abandoned, True
 
     def abandon(self) -> None:
-        """Record that no caller waits any longer: a transport that has not begun to send must not begin."""
+        """Record that no caller waits any more. A transport that has not begun to send must not begin."""
         self._abandoned = True
 
     @property
@@ -123,7 +123,7 @@ class Progress:
 
     @property
     def began(self) -> bool:
-        """`True` if the trace shows that the request began to leave."""
+        """`True` if the trace shows that sending has begun."""
         return self._sending
 
     @property
@@ -133,12 +133,12 @@ class Progress:
 
     @property
     def surely_unsent(self) -> bool:
-        """`True` if the trace shows no connection: proof once the transport has raised for that reason."""
+        """`True` if the trace shows no connection. It is proof once the transport has raised for that reason."""
         return self._unconnected and not self._sending
 
 
 class AbandonedError(Exception):
-    """Stop of a transport before a request that was abandoned, or whose limit has passed, has left."""
+    """A request is not sent, because it was abandoned or its limit has passed."""
 
 
 def _content(response: Response) -> bytes:
@@ -152,7 +152,7 @@ class CallContext:
     Attributes:
         read: Turns a successful reply into the call's result.
         retries: The retry policy.
-        started: The loop's time from which the deadline counts.
+        started: Time on the loop's clock from which the deadline counts.
         reconciler: The client that can reconcile the call's write.
     """
 
@@ -167,17 +167,17 @@ _NO_CALL = CallContext()
 
 @attrs.frozen(eq=False, kw_only=True)
 class Request:
-    """Request, as middleware sees it. Its `repr` shows no body and no secret.
+    """Request, as middleware receives it. Its `repr` shows no body and no secret.
 
     Attributes:
         method: The HTTP method.
-        path: Relative to the API root, without a leading slash.
-        kind: The effect of repeating it.
+        path: Path relative to the API root, without a leading slash.
+        kind: Read, login or write: the effect of a repeat.
         content: The JSON body, encoded, or `None`.
         params: The query string's pairs.
         headers: Headers in addition to the SDK's own.
-        attempt: Which attempt of its call this is, from 1.
-        call_id: The id of its call, the same for all attempts. To send it, add it as a header.
+        attempt: Number of the attempt within its call, from 1.
+        call_id: The id of its call, the same for all attempts. To send the id, add it as a header.
         write: The write as a value; `None` for reads and logins.
     """
 
@@ -206,7 +206,7 @@ class Request:
         return attrs.evolve(self, token=token)
 
     def in_place_of(self, original: Request) -> Request:
-        """Return this request, which a middleware may have made anew, as the attempt of `original`."""
+        """Return this request with the attempt of `original`, in case a middleware has built a new request."""
         return attrs.evolve(
             self,
             kind=original.kind,
@@ -228,10 +228,10 @@ class Response:
 
     Attributes:
         status: The HTTP status.
-        content: The body's bytes; not shown by `repr`, since a login's reply is one too.
+        content: The bytes of the body. `repr` does not show them, since they may be a login's reply.
         headers: Raw name and value pairs, as received.
-        attempt: Times that the network had got its call by then.
-        result: What the call returns, once the body was decoded.
+        attempt: How often the network had received the requests of this call by then.
+        result: Result of the call, once the body was decoded.
     """
 
     status: int
@@ -253,7 +253,7 @@ Next = Callable[[Request], Awaitable[Response]]
 Middleware = Callable[[Request, Next], Awaitable[Response]]
 """An async callable `(request, call_next) -> response`.
 
-It is called once for every attempt, before a token is attached, and must call `call_next` to have the request sent: at
-most once for a write (a second time is refused), as often as it likes for a read. An exception that is no
-error of this package reaches the caller unchanged.
+It is called once for each attempt, before the token is attached. To send the request it calls `call_next`: at most once
+for a write (a second call is refused), any number of times for a read. An exception that is not an error of this
+package reaches the caller unchanged.
 """

@@ -1,7 +1,7 @@
-"""Masking of secrets in all that is printed, logged, raised or pickled.
+"""Masking of secrets in output, logs, errors and pickles.
 
-Known secrets are found in their spellings, unknown ones by the words in front of them. A reply is cut before it is
-masked, which bounds the cost.
+Known secrets are found in all their spellings, unknown ones by the words before them, such as `password`. A reply is
+cut before it is masked, which limits the cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["LONGEST", "MASK", "Redactor", "Secret", "wire_names"]
 
 _PATTERNS: Final = (
     re.compile(r"(?i)\b(bearer\s+|authorization\W{1,8}basic\s+)[^\s\"',;]+"),
-    # The key's beginning is left out: looked for, it would take a long word as often as it has letters.
+    # The pattern starts in the middle of a key: a search for its beginning would scan a long word once for each letter.
     re.compile(
         rf"(?i)((?:{'|'.join(SECRETS)})[\w-]{{0,40}}\\*[\"']?\s*[:=]\s*\\*[\"']?)(?!bearer\b|basic\b)[^\s\"',;&}}]+"
     ),
@@ -31,7 +31,7 @@ _HALF_CHARACTER: Final = re.compile(rb"[\xc0-\xff][\x80-\xbf]*\Z")
 
 
 class Secret:
-    """Password or token; only `reveal()` shows it, no `repr`, traceback or pickle."""
+    """Password or token. Only `reveal()` returns it: `repr`, tracebacks and pickles do not contain it."""
 
     __slots__ = ("_value",)
 
@@ -55,11 +55,11 @@ class Secret:
 
 
 class Redactor:
-    """Mask for known and probable secrets in text and JSON of the service."""
+    """Redactor of known and probable secrets in text and JSON of the service."""
 
     def __init__(self) -> None:
         self._fixed: set[Secret] = set()
-        # A body may echo the token before the current one: a reply can be older than a token refresh.
+        # A reply may be older than a token refresh, and repeat an earlier token.
         self._tokens: deque[Secret] = deque(maxlen=4)
         self._known: tuple[str, ...] | None = None
 
@@ -91,7 +91,7 @@ class Redactor:
         return self._value(excerpt(value))
 
     def masked(self, text: str, *, shortest: int = 1) -> str:
-        """Mask secrets in a text of any length, known ones from `shortest` characters on."""
+        """Mask secrets in a text of any length; known ones only if they have at least `shortest` characters."""
         for form in self._forms():
             if len(form) >= shortest:
                 text = text.replace(form, MASK)
@@ -100,16 +100,16 @@ class Redactor:
         return text
 
     def without_half(self, cut: str) -> str:
-        """Drop what may be the first part of a secret from the end of a text that was cut."""
-        end = min((_half(cut, form) for form in self._forms()), default=len(cut))
+        """Remove from the end of a shortened text what may be the first part of a secret."""
+        end = min((_start_of_half(cut, form) for form in self._forms()), default=len(cut))
         before = -1
         while end != before:
             before = end
-            end = min((_across(cut, form, end) for form in self._forms()), default=end)
+            end = min((_start_of_split(cut, form, end) for form in self._forms()), default=end)
         return cut[:end]
 
     def _forms(self) -> tuple[str, ...]:
-        """Return the known secrets in every spelling, longest first, so that none leaves a part of another."""
+        """Return all spellings of the known secrets, longest first, so that masking one leaves no part of another."""
         if self._known is None:
             forms = {form for secret in (*self._fixed, *self._tokens) for form in _spellings(secret.reveal())}
             self._known = tuple(sorted(forms, key=len, reverse=True))
@@ -129,7 +129,7 @@ class Redactor:
 
 @cache
 def wire_names() -> frozenset[str]:
-    """Return the names of the wire, which every reply has: a short secret in one of them stays hidden."""
+    """Return the field names of the wire. A short secret that is a part of one is not masked there."""
 
     def words(value: object) -> Iterator[str]:
         if isinstance(value, str):
@@ -143,8 +143,8 @@ def wire_names() -> frozenset[str]:
     return frozenset(words([value for name, value in vars(fields).items() if name.isupper()]))
 
 
-def _half(cut: str, form: str) -> int:
-    """Return the index from which the text ends in the first part of this form, else the text's length."""
+def _start_of_half(cut: str, form: str) -> int:
+    """Return the index at which a text ends with the first part of `form`; its length if it does not."""
     at = cut.find(form[0], max(0, len(cut) - len(form) + 1))
     while at >= 0:
         if form.startswith(cut[at:]):
@@ -153,14 +153,14 @@ def _half(cut: str, form: str) -> int:
     return len(cut)
 
 
-def _across(cut: str, form: str, end: int) -> int:
-    """Return the index at which a whole form begins that would lose its end if the text ended at `end`, else `end`."""
+def _start_of_split(cut: str, form: str, end: int) -> int:
+    """Return the index of a complete `form` that a cut at `end` would split; `end` if there is none."""
     at = cut.find(form, max(0, end - len(form) + 1), end + len(form) - 1)
     return end if at < 0 else at
 
 
 def _spellings(secret: str) -> set[str]:
-    """Spell a secret as it is, as JSON escapes it, and as `repr` does in this package's own errors."""
+    """Return a secret as it is, as JSON escapes it, and as `repr` writes it in this package's errors."""
     if not secret:
         return set()
     in_json = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}

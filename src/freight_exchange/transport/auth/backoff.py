@@ -1,4 +1,4 @@
-"""Backoff of logins: when the next one may be tried. No I/O but the loop's clock."""
+"""Backoff of logins: decides when the next login may be tried. No I/O except for the loop's clock."""
 
 from __future__ import annotations
 
@@ -28,26 +28,28 @@ if TYPE_CHECKING:
 __all__ = ["LoginBackoff"]
 
 _EARLY_REFRESH_INTERVAL = 5.0
-"""Seconds after a failed early refresh in which no other is tried: the old token still serves."""
+"""Seconds between a failed early refresh and the next one; the old token is still valid."""
 
 _FIRST_FETCHES = 10
-"""Calls after a rejection that each fetch the credentials, so that a secret rotated by hand acts at once."""
+"""First calls after a rejection, which all fetch the credentials, so that a secret changed by hand works at once."""
 
 _FETCH_INTERVAL = 5.0
-"""Seconds between two later fetches: a rejected client must not query a secret manager in every call."""
+"""Seconds between two later fetches, so that a rejected client does not query a secret manager in every call."""
 
 FIRST_HOLD: Final = 30.0
-"""Seconds until the next login after one was refused to an account that has logged in before; doubled each time."""
+"""First pause in seconds after a refused login, for an account that has logged in before; doubled each time."""
 
 LONGEST_HOLD: Final = 600.0
-"""Seconds: the longest such pause."""
+"""Longest of these pauses, in seconds."""
 
 REJECTIONS: Final = 3
-"""Consecutive rejections, in the service's own words, after which an account that once logged in stays rejected."""
+"""Refusals in a row that name the credentials, after which an account that has logged in before stays rejected."""
 
 _CREDENTIAL_WORDS: Final = re.compile(r"pass ?word|user ?name", re.IGNORECASE)
-"""The service's own words for a rejected login (service document, 7): that the user name or password is invalid. A
-gateway's `{"message": "Forbidden"}` names neither."""
+"""Words with which the service rejects a login (service document, 7): the user name or password is invalid.
+
+The `{"message": "Forbidden"}` of a gateway has neither.
+"""
 
 
 @attrs.frozen
@@ -56,10 +58,10 @@ class _Refusal:
 
     Attributes:
         credentials: The credentials of the login.
-        error: Its error, which later calls get.
-        until: The loop's time of the next try of these credentials; infinite once they count as rejected.
-        times: Refusals of these credentials in a row.
-        explicit_times: How many of them in a row, up to the last, named the credentials as the reason.
+        error: Its error, which later calls receive.
+        until: Time on the loop's clock of the next try of these credentials; infinite once they count as rejected.
+        times: Number of refusals of these credentials in a row.
+        explicit_times: Number of the last refusals in a row that named the credentials as the reason.
     """
 
     credentials: tuple[str, Secret]
@@ -73,14 +75,14 @@ class LoginBackoff:
     """Rules for the next login, from the outcome of those so far.
 
     - Rejected credentials are not tried again. To see whether they have changed, each of the first ten calls fetches
-      them, and then one call in five seconds. In between, calls get the rejection itself.
-    - An account that has logged in before is not rejected for one refusal, or for another reply without a token, such
-      as a page of HTML: both may come from a gateway. Logins pause for 30 seconds, then for twice as long each time, up
-      to ten minutes. Calls get an `AuthenticationError` with the remaining seconds. Three refusals in a row that name
-      the user name or password count as a rejection. 429 and 5xx are no refusals.
-    - A login with status 429 and a `Retry-After` beyond its deadline prevents all others until that time has passed;
-      calls get that error, with the remaining seconds.
-    - A failed early refresh is not repeated for five seconds: the old token still serves.
+      them, and then one call every five seconds. All other calls receive the rejection again.
+    - A single refusal may come from a gateway, like any reply without a token, such as a page of HTML. For an account
+      that has logged in before it is not a rejection yet. Logins pause for 30 seconds, then for twice as long each
+      time, up to ten minutes. Calls receive an `AuthenticationError` with the remaining seconds. Three refusals in a
+      row that name the user name or password count as a rejection. 429 and 5xx are not refusals.
+    - After a login with status 429 and a `Retry-After` beyond its deadline, no other login is sent until that time has
+      passed. Calls receive that error, with the remaining seconds.
+    - A failed early refresh is repeated after five seconds. Until then the old token is used.
     """
 
     __slots__ = (
@@ -118,14 +120,14 @@ class LoginBackoff:
         self._next_fetch = anyio.current_time() + _FETCH_INTERVAL
 
     def check_credentials(self, credentials: tuple[str, Secret]) -> None:
-        """Raise the refusal of these very credentials, if it still holds."""
+        """Raise the refusal of these credentials, if it is still in force."""
         if self._refusal is None:
             return
         if self._refusal.credentials == credentials:
             if (now := anyio.current_time()) < self._refusal.until:
                 raise _held_error(self._refusal, now)
             return
-        # These may fail for another reason, and later calls must not get the error of the old ones.
+        # New credentials may fail for another reason: later calls must not receive the error of the old ones.
         self._fetches = 0
 
     def login_failed(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
@@ -140,7 +142,7 @@ class LoginBackoff:
         return error
 
     def _refuse(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
-        # Without a status no service refused: the caller's own middleware gave up, and a pause would not help.
+        # Without a status the error is from the caller's own middleware, and a pause would not help.
         if credentials[0] not in self._proven_accounts or error.status is None:
             if isinstance(error, LoginRejectedError):
                 self._refusal = _Refusal(credentials, error)
@@ -152,7 +154,7 @@ class LoginBackoff:
         explicit_times = previous.explicit_times + 1 if _names_credentials(error) else 0
         self._fetches = 0
         if explicit_times >= REJECTIONS:
-            # Until a login succeeds again, one more allowed try is just one, which does not lock the account.
+            # From here on, further tries are single ones, which do not lock the account, until a login succeeds.
             self._proven_accounts.discard(credentials[0])
             self._refusal = _Refusal(credentials, error)
             return error
@@ -222,6 +224,6 @@ def _throttled_error(error: RateLimitedError, seconds: float) -> RateLimitedErro
         status=error.status,
         body=error.body,
     )
-    # Not to be retried above: all calls would try at the same moment.
+    # Callers must not retry it, as all of them would do so at the same moment.
     throttled.settled = True
     return throttled

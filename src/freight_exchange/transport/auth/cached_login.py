@@ -1,4 +1,4 @@
-"""Cached login: the content of a token file, and its age. No I/O but the clocks."""
+"""Cached login: the content of a token file, and its age. No I/O except for the clocks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ T = TypeVar("T")
 _VERSION: Final = 2
 """Files of version 1 held the fields of `User`. They are discarded: the next login replaces them."""
 _MAX_CLOCK_SKEW: Final = 300.0
-"""Seconds by which a login may seem to lie in the future: clocks of two machines differ."""
+"""Seconds by which a login may seem to be in the future, as the clocks of two machines differ."""
 _MAX_SECONDS: Final = 1e12
 
 
 class InvalidLoginFileError(Exception):
-    """Unusable token file. The message has the reason and advice, and quotes nothing of it."""
+    """Unusable token file. The message has the reason and advice, and does not quote the file."""
 
 
 @attrs.frozen(kw_only=True)
@@ -51,7 +51,7 @@ class CachedLogin:
     user: Mapping[str, object]
 
     def is_fresh(self) -> bool:
-        """Return whether it need not be refreshed yet."""
+        """Return whether the login can be used without a refresh."""
         if self.lifetime is None:
             return True
         age = self.age()
@@ -70,7 +70,7 @@ class CachedLogin:
         """Return the content of a token file.
 
         Raises:
-            InvalidLoginFileError: No JSON can hold it.
+            InvalidLoginFileError: It cannot be written as JSON.
         """
         content = self._dump()
         if content is None:
@@ -87,21 +87,21 @@ class CachedLogin:
             "wall": self.obtained.wall,
             "boot": self.obtained.boot,
             "boot_id": self.obtained.boot_id,
-            # A reply may hold integers that this package does not write.
+            # A reply may contain integers that this package cannot write.
             "user": {key: value for key, value in self.user.items() if _dumped({key: value}) is not None},
         }
         return _dumped(values)
 
     @classmethod
     def from_bytes(cls, content: bytes, *, base_url: str | None = None, account: str | None = None) -> Self:
-        """Return the login in a token file; of this service and account, where they are given.
+        """Return the login in a token file. If a service and account are given, it must be theirs.
 
         Raises:
-            InvalidLoginFileError: It holds none, or that of another account or service.
+            InvalidLoginFileError: The file has no login, or that of another account or service.
         """
         login, problem = cls._parse(content, base_url, account)
         if login is None:
-            # A traceback that shows locals would show the token in it.
+            # A traceback with locals would show the token.
             del content
             raise InvalidLoginFileError(problem)
         return login
@@ -132,14 +132,14 @@ class CachedLogin:
 
 
 def _dumped(value: object) -> bytes | None:
-    """Dump as JSON, or return `None`: an error would have the token in its frames."""
+    """Return the value as JSON, or `None` if that fails: an error would have the token in its frames."""
     with suppress(ValidationError):
         return wire.dump(value)
     return None
 
 
 def _exactly(kind: type[T], value: object) -> T:
-    # Exactly: a bool is an int to `isinstance`.
+    # `isinstance` would accept a bool as an int.
     if type(value) is not kind:
         raise ValueError
     return value

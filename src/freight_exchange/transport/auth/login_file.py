@@ -1,6 +1,6 @@
 """Token file on disk: owner, mode, lock and atomic replacement.
 
-Every method blocks. A problem with the file costs one more login and a warning; no call fails for it.
+Every method blocks. A problem with the file causes one more login and a warning, but no call fails.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _logger = logging.getLogger("freight_exchange.auth")
 _MAX_SIZE: Final = 100_000
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _SAFE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-# A pipe in its place must not block.
+# A named pipe in place of the file must not block.
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _SAFE_FLAGS
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE_FLAGS
 _FOREIGN: Final = "belongs to another user: give each user a file of their own"
@@ -37,7 +37,7 @@ _LINK_ERRNOS: Final = {errno.ELOOP, errno.EMLINK}
 class LoginFile:
     """Token file of one account, and its lock.
 
-    It must hold the login of `base_url` and `account`, or any login without them.
+    With `base_url` and `account`, only their login is accepted; without them, any.
     """
 
     def __init__(self, path: Path, base_url: str | None = None, account: str | None = None) -> None:
@@ -49,7 +49,7 @@ class LoginFile:
     def read_or_lock(self, is_acceptable: Callable[[CachedLogin], bool]) -> CachedLogin | FileLock | None:
         """Return an acceptable login, or the lock for a new one, or `None` while another process logs in.
 
-        Where the file cannot be locked, the lock holds nothing.
+        If the file cannot be locked, the returned lock has no effect.
         """
         found = self._acceptable_login(is_acceptable)
         if found is not None:
@@ -62,7 +62,7 @@ class LoginFile:
             return FileLock()
         if lock is None:
             return None
-        # Its holder may have logged in and released it since.
+        # The last holder of the lock may have logged in meanwhile.
         found = self._acceptable_login(is_acceptable)
         if found is None:
             return lock
@@ -110,7 +110,7 @@ class LoginFile:
                 raise InvalidLoginFileError("is a symbolic link: give the file's own path") from None
             raise
         try:
-            # Of the descriptor, so that the checked file is the one that is read.
+            # By the descriptor, so that the checked file is the one that is read.
             _check(os.fstat(file))
             return _read_all(file)
         finally:
@@ -135,7 +135,7 @@ class LoginFile:
             folder.mkdir(mode=0o700, exist_ok=True)
 
     def _replace(self, content: bytes) -> None:
-        # A temporary file of an unpredictable name, so that no reader sees the file half written.
+        # Written to a temporary file and moved, so that no reader sees half a file. Its name is unpredictable.
         draft = self._sibling(f".{secrets.token_hex(8)}.tmp")
         file = os.open(draft, _WRITE_FLAGS, 0o600)
         try:
@@ -150,7 +150,7 @@ class LoginFile:
             raise
 
     def _remove_drafts(self) -> None:
-        """Remove the temporary files of processes that were killed while they wrote."""
+        """Remove temporary files of processes that were killed during a write."""
         draft = re.compile(rf"{re.escape(self.path.name)}\.[0-9a-f]{{16}}\.tmp")
         for found in self.path.parent.iterdir():
             if draft.fullmatch(found.name):
@@ -161,7 +161,7 @@ class LoginFile:
         return self.path.with_name(f"{self.path.name}{ending}")
 
     def _warn(self, problem: str) -> None:
-        # A waiting process reads the file again and again.
+        # Each problem once: a waiting process reads the file again and again.
         if problem not in self._warned:
             self._warned.add(problem)
             _logger.warning("the token file %s %s", self.path, problem)
@@ -172,7 +172,7 @@ def _check(found: os.stat_result) -> None:
         raise InvalidLoginFileError(_NO_FILE)
     if _is_foreign(found):
         raise InvalidLoginFileError(_FOREIGN)
-    # Elsewhere the mode does not show who may read it.
+    # On other systems the mode does not show who may read the file.
     if hasattr(os, "geteuid") and found.st_mode & _OTHERS:
         raise InvalidLoginFileError(
             f"is open to other users (mode {stat.S_IMODE(found.st_mode):04o}), who may have read its token: the next"

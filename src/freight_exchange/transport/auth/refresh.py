@@ -1,7 +1,7 @@
-"""Token refresh: one login for all calls, by the clock and after a refusal.
+"""Token refresh: one login for all calls, before the token expires and after a refusal.
 
-The login runs in a background task of the client. Every call that needs its outcome waits for the task and gets a copy
-of it, good or bad; a caller that leaves does not stop it.
+The login runs in a background task of the client. All calls that need a token wait for this task, and receive its token
+or its error. A caller that leaves does not stop it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TokenRefresh:
         """Make the middleware for a client.
 
         `on_refused` receives the tokens that the service refused. `timeout` bounds, in seconds, how long the
-        credentials may take, and how long hooks may delay a login.
+        source of credentials may take, and how long hooks may delay a login.
         """
         self._on_refused = on_refused
         self._timeout = timeout
@@ -83,7 +83,7 @@ class TokenRefresh:
                 break
             if replays >= (2 if access.adopted else 1):
                 break
-            # The refusal proves that nothing happened, also if the deadline passes during the login.
+            # The refusal proves that the attempt had no effect, even if the deadline passes during the login.
             request.progress.reset()
             request.progress.waits_for_login = True
             replacement = await self._after_refusal(access)
@@ -97,7 +97,7 @@ class TokenRefresh:
         return response
 
     async def access_token(self) -> AccessToken:
-        """Return a token that has not expired: the current one, or else a new one."""
+        """Return the current token, or a new one if it has expired."""
         access = self._access
         if access is None:
             return await self._refreshed("first")
@@ -113,12 +113,12 @@ class TokenRefresh:
         self._backoff.forget_refusal()
 
     def _replace(self, refused: AccessToken) -> None:
-        """Refresh the token for later calls; the refused write ends in doubt and is not replayed."""
+        """Refresh the token for later calls. The refused write is not replayed: its outcome is unknown."""
         if self._access is refused and self._task is None and not refused.replaced_refused_token():
             self._start("refused")
 
     async def _after_refusal(self, refused: AccessToken) -> AccessToken | None:
-        """Return a token to replay with, or `None` if a replay would be refused as well."""
+        """Return a token for a replay, or `None` if the replay would be refused too."""
         current = self._access
         if current is not None and current.generation > refused.generation:
             return current
@@ -143,7 +143,7 @@ class TokenRefresh:
 
     def _start(self, reason: Reason) -> BackgroundTask[AccessToken]:
         task = self._tasks.start(lambda: self._refresh(reason))
-        # Under an eager task factory it may have ended within `start`, and nothing would clear it.
+        # Under an eager task factory the task may have ended within `start`, and nothing would clear it.
         self._task = None if task.is_finished else task
         return task
 
@@ -160,12 +160,12 @@ class TokenRefresh:
         return access
 
     async def _fetch_credentials(self) -> tuple[str, Secret]:
-        """Return the credentials, from a source that may hang."""
+        """Return the credentials from the user's source, within the time limit."""
         with anyio.move_on_after(self._timeout):
             try:
                 return await self._credentials()
             except FreightExchangeError as error:
-                # A call that the provider made has its own retries.
+                # The source may have called the service, and that call has its own retries.
                 error.settled = True
                 raise
             finally:
@@ -204,6 +204,6 @@ class TokenRefresh:
     ) -> None:
         if not self._hooks:
             return
-        # The outcome is known: a hook that hangs must not delay all calls.
+        # The outcome is known already: a hook that hangs must not delay all calls.
         with anyio.move_on_after(self._timeout):
             await self._hooks.emit(Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error))

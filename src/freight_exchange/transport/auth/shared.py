@@ -34,14 +34,14 @@ _FIRST_PAUSE: Final = 0.05
 _MAX_PAUSE: Final = 0.5
 _JITTER: Final = 0.8
 _DISK_TIMEOUT: Final = 5.0
-"""Seconds that the disk may take: one that hangs must not block the login."""
+"""Seconds that the disk may take; a disk that hangs must not block the login."""
 
 
 class SharedLogin:
     """Login that reads a token file first, and writes its own token there.
 
-    At most one process logs in at a time; the others poll until the token is there or the lock is free. A process that
-    has waited too long, such as for a suspended one, logs in without the lock.
+    One process logs in at a time. The others poll until the token is in the file or the lock is free. A process that
+    has waited too long, for example for a suspended process, logs in without the lock.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class SharedLogin:
     ) -> None:
         """
         Args:
-            store: The place of the file.
-            base_url: The service of the tokens.
+            store: Path of the token file.
+            base_url: URL of the service.
             log_in: Logs in to the service.
             adopt: Receives the login of another process, and the password, before it is used.
             lock_timeout: Seconds to wait for another process that logs in.
@@ -68,12 +68,12 @@ class SharedLogin:
         self._lock_timeout = lock_timeout
         self._files: dict[str, LoginFile] = {}
         self._threads: anyio.CapacityLimiter | None = None
-        # Immutable: threads read it.
+        # Immutable, as threads read it.
         self._refused: tuple[Secret, ...] = ()
         self._last_login: tuple[Secret, float] | None = None
 
     def refuse(self, token: Secret) -> None:
-        """Record a token that the service refused: it is not adopted from the file again."""
+        """Record a token that the service refused, so that it is not adopted from the file again."""
         if token not in self._refused:
             self._refused = (*self._refused[1 - _MAX_REFUSED :], token)
 
@@ -93,9 +93,9 @@ class SharedLogin:
         return attrs.evolve(grant, obtained=started)
 
     async def _login_or_lock(self, file: LoginFile) -> CachedLogin | FileLock:
-        """Return the login of another process, or the lock for a login of one's own."""
+        """Return the login of another process, or the lock for an own login."""
         began = anyio.current_time()
-        # Not all at once: the first that stops waiting serves the others.
+        # With jitter: the first process that stops waiting logs in for the others.
         ends_at = began + self._lock_timeout * random.uniform(_JITTER, 1.0)
         pause = _FIRST_PAUSE
         while True:
@@ -140,7 +140,7 @@ class SharedLogin:
                 base_url=self._base_url,
                 account=account,
                 token=grant.token,
-                # A lifetime of 0 is no information.
+                # A lifetime of 0 means that the service gave none.
                 lifetime=None if grant.lifetime is None or grant.lifetime <= 0 else grant.lifetime,
                 obtained=started,
                 user=user,
@@ -150,11 +150,11 @@ class SharedLogin:
         await self._in_thread(write, None)
 
     async def _in_thread(self, work: Callable[[], T], default: T) -> T:
-        """Return the result of blocking work, or a default where the disk does not answer."""
+        """Return the result of blocking work, or a default if the disk does not answer in time."""
         if self._store.inline:
             return work()
         if self._threads is None:
-            # Its own limiter: a program that keeps all the loop's threads busy must not block its login.
+            # An own limiter: a program that keeps all threads of the loop busy must not block its login.
             self._threads = anyio.CapacityLimiter(1)
         with anyio.move_on_after(_DISK_TIMEOUT):
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)

@@ -1,4 +1,4 @@
-"""Access token and its lifetime. No I/O but the clocks."""
+"""Access token and its lifetime. No I/O except for the clocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REPLACEMENT_AGE = 30.0
 
 
 def leeway_of(lifetime: float) -> float:
-    """Return the most seconds before the end of a lifetime in which a token is refreshed early."""
+    """Return how many seconds before its end a token is refreshed at the earliest."""
     return min(_LEEWAY, _LEEWAY_SHARE * lifetime)
 
 
@@ -33,7 +33,7 @@ class Grant:
         token: The bearer token; opaque.
         lifetime: Seconds until it expires, or `None` if the service gave none.
         user: JSON of the user in the login's reply, for a token file.
-        obtained: Time at which the login was sent, if not just now.
+        obtained: Time at which the login was sent; `None` for a login that has just ended.
         adopted: Whether another process logged in.
     """
 
@@ -51,11 +51,11 @@ class AccessToken:
     Attributes:
         generation: 1 for the client's first token, one more for each later one.
         token: The bearer token.
-        lifetime: Seconds from `obtained` until it expires; `None`: until the service refuses it.
-        leeway: Seconds before that in which it is refreshed early.
-        obtained: When the login that gave it was sent.
-        after_refusal: Whether it was obtained because the one before was refused.
-        adopted: Whether another process obtained it; the service may have refused it since.
+        lifetime: Seconds from `obtained` until it expires; `None` if it is valid until the service refuses it.
+        leeway: Seconds before its end in which it is refreshed early.
+        obtained: When its login was sent.
+        after_refusal: Whether it replaced a refused token.
+        adopted: Whether another process obtained it. The service may have refused it since then.
     """
 
     generation: int
@@ -76,7 +76,7 @@ class AccessToken:
             lifetime=lifetime,
             leeway=leeway,
             obtained=obtained if grant.obtained is None else grant.obtained,
-            # This process has not logged in yet: after a refusal it still may.
+            # For an adopted token this process has not logged in yet, so it may do so after the refusal.
             after_refusal=after_refusal and not grant.adopted,
             adopted=grant.adopted,
         )
@@ -85,9 +85,9 @@ class AccessToken:
         return self.lifetime is not None and self.obtained.elapsed() >= self.lifetime
 
     def is_refresh_due(self) -> bool:
-        """Return whether to refresh it, though it may still serve."""
+        """Return whether to refresh the token, although it may still be valid."""
         return self.lifetime is not None and self.obtained.elapsed() >= self.lifetime - self.leeway
 
     def replaced_refused_token(self) -> bool:
-        """Return whether it has just replaced a refused token: another login would be the second for one refusal."""
+        """Return whether the token has just replaced a refused one, so that another login would be the second."""
         return self.after_refusal and self.obtained.elapsed() < _REPLACEMENT_AGE

@@ -12,7 +12,7 @@ from freight_exchange.transport.auth.login_file import LoginFile
 
 __all__ = ["TokenFile", "state_folder"]
 
-_HOME = "there is no home directory for the token file: give TokenFile a path"
+_NO_HOME = "there is no home directory for the token file: give TokenFile a path"
 
 
 class TokenFile:
@@ -20,13 +20,13 @@ class TokenFile:
 
         FreightExchange(..., token_store=TokenFile("~/bots/token.json"))
 
-    The first process that needs a token logs in; the others wait for it and read it from the file, and so does the next
-    run. The file holds the token and the user of the login's reply, never the password. Only its owner can read it
-    (mode 0600; a missing directory is made with 0700).
+    The first process that needs a token logs in. The others wait, and read the token from the file; so do later runs.
+    The file contains the token and the user of the login's reply, never the password. Only its owner can read it (mode
+    0600; a missing directory is made with 0700).
 
-    A file that is corrupt, open to other users, of another user, account or service is not used, and a warning has the
-    reason. The same holds where it cannot be written. Then the process logs in for itself, and no call fails. A
-    symbolic link is not followed: the next login puts a file in its place.
+    A file is not used if it is corrupt, if other users can read it, or if it belongs to another user, account or
+    service. The same applies if it cannot be written. In these cases a warning gives the reason, the process logs in
+    for itself, and no call fails. A symbolic link is not followed: the next login replaces it by a file.
 
     Keep the file on a local disk: file locks over a network are unreliable.
     """
@@ -36,12 +36,12 @@ class TokenFile:
     def __init__(self, path: str | os.PathLike[str] | None = None, *, inline: bool = False) -> None:
         """
         Args:
-            path: The file, for one account of one service; made where it is missing. `None`: one for each account
-                and service, in the user's state folder.
+            path: Path of the file, for one account of one service; it is made if it is missing. With `None`, each
+                account of each service has a file of its own in the user's state folder.
             inline: Block the loop instead of using a worker thread, for tests under virtual time.
 
         Raises:
-            ConfigurationError: The path is none.
+            ConfigurationError: The path is not a valid path of a file.
         """
         self._path = None if path is None else _absolute(path)
         self.inline = inline
@@ -60,20 +60,20 @@ class TokenFile:
         return LoginFile(path, base_url, account)
 
     def read(self) -> CachedLogin | None:
-        """Return the login in the file, of any account and service; `None` if there is none that can be used.
+        """Return the login in the file, of any account and service; `None` if there is no usable one.
 
-        It may block, and leaves the file as it is. `base_url`, `account` and `is_fresh()` describe the login.
+        The call may block. `base_url`, `account` and `is_fresh()` describe the login.
 
         Raises:
-            ConfigurationError: There is one file for each account, and no path.
+            ConfigurationError: The store has no path, but a file for each account.
         """
         return self._file().read()
 
     def forget(self) -> bool:
-        """Remove the file, and with it the login; return whether there was one. It may block.
+        """Remove the file with its login; return whether there was one. The call may block.
 
         Raises:
-            ConfigurationError: There is one file for each account, and no path; or it cannot be removed.
+            ConfigurationError: The store has no path, but a file for each account; or the file cannot be removed.
         """
         path = self._file().path
         try:
@@ -91,7 +91,7 @@ class TokenFile:
 
 
 def _absolute(value: str | os.PathLike[str]) -> Path:
-    """Return the absolute path: a later change of directory must not make it another file."""
+    """Return the absolute path, so that a later change of directory does not change the file."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(path, str) or not path or "\0" in path:
         raise ConfigurationError(f"TokenFile needs the path of a file, not {value!r}")
@@ -113,5 +113,5 @@ def state_folder() -> Path:
     try:
         folder = platformdirs.user_state_path("freight-exchange", appauthor=False)
     except RuntimeError:
-        raise ConfigurationError(_HOME) from None
+        raise ConfigurationError(_NO_HOME) from None
     return folder

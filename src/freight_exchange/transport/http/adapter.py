@@ -1,7 +1,7 @@
-"""Network: one request over an HTTP library.
+"""Network: sends one request by an HTTP library.
 
-The library is httpx for the SDK's own connections, and that of the caller's client otherwise. httpx2 has the same names
-and unrelated classes: exceptions, requests and URLs are always taken from the client's own module.
+The library is httpx for the SDK's own connections, and otherwise that of the caller's client. httpx2 has unrelated
+classes of the same names, so exceptions, requests and URLs are always those of the client's own module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     HttpClient: TypeAlias = httpx.AsyncClient | httpx2.AsyncClient
 else:
-    # The second need not be installed.
+    # httpx2 need not be installed.
     HttpClient = httpx.AsyncClient | Any
 
 Send = Callable[[Any], Awaitable[Any]]
@@ -45,7 +45,7 @@ Send = Callable[[Any], Awaitable[Any]]
 
 _MOST_CAUSES = 4
 _RELEASE_TIMEOUT = 1.0
-"""Seconds that returning the connection of a complete reply may take."""
+"""Time limit for returning the connection of a complete reply, in seconds."""
 
 
 def library_of(client: object) -> ModuleType:
@@ -60,8 +60,8 @@ def library_of(client: object) -> ModuleType:
 
 
 def client_sender(client: HttpClient) -> Send:
-    """Return a sender over a caller's client, with its transports, mounts and hooks, without its auth and redirects."""
-    # If it speaks HTTP/2, its codec logs at DEBUG whole header blocks, from which the token can be read.
+    """Return a sender by a caller's client, with its transports, mounts and hooks, without its auth and redirects."""
+    # The codec of HTTP/2 logs whole header blocks at DEBUG, and the token can be read from them.
     for name in ("hpack.hpack", "hpack.table"):
         if (logger := logging.getLogger(name)).level == logging.NOTSET:
             logger.setLevel(logging.INFO)
@@ -91,7 +91,7 @@ class Network:
         self._requests = RequestFactory(library, base_url, own=self._own)
         self._server = host_and_port(self._requests.base)
         self._proxy = proxy
-        # Whether a handshake can leave a connection open: the SDK's own are closed where they are made.
+        # Whether a cancelled handshake can leave a connection open; the SDK's own backend closes its connections.
         self._closes = not self._own and self._requests.base.scheme == "https"
         self._reads = reads
         self._writes = writes
@@ -123,7 +123,7 @@ class Network:
             if not began:
                 request.progress.reset()
         except (DecodeError, TransportError) as error:
-            # Its frames hold pieces of the reply, which may be a login's with the token.
+            # Its frames contain parts of the reply, which may be a login's with the token.
             failure = error.with_traceback(None)
         except self._library.HTTPStatusError as error:
             if (replied := _reply_raised(error, native, number)) is not None:
@@ -131,7 +131,7 @@ class Network:
             failure = _foreign(error)
         except self._failures as error:
             if isinstance(error, OSError) and error.filename is not None:
-                # An error about a file: a bug in the caller's client, not a network failure.
+                # An error about a file is a bug in the caller's client, not a network failure.
                 raise
             failure = self._translate(error, request, trace)
             if failure.unsent:
@@ -142,8 +142,8 @@ class Network:
             failure = _foreign(error)
         else:
             return response
-        # Raised here, out of the handlers: the library's exception carries the request's body and headers, and must
-        # not travel along as context.
+        # Raised outside of the handlers: the library's exception has the request's body and headers, and must not
+        # become the context of this error.
         failure.attempts = number
         raise failure
 
@@ -151,7 +151,7 @@ class Network:
         """Return the connection of a complete reply; a failure there does not change the reply."""
         with suppress(Exception):
             if self._own:
-                # Its pool shields this from cancellation and does not wait: a time limit is not needed.
+                # The pool shields this from cancellation and does not wait, so no time limit is needed.
                 await reply.stream.aclose()
             else:
                 with anyio.move_on_after(_RELEASE_TIMEOUT):
@@ -160,7 +160,7 @@ class Network:
                     await reply.stream.aclose()
 
     def _trace(self, request: Request) -> Trace | None:
-        """Return the trace that the attempt needs: for a read, only if it closes a connection or has a proxy."""
+        """Return a trace of the attempt. A read needs one only to close connections, or with a proxy."""
         progress = request.progress if request.kind is not RequestKind.READ else None
         if progress is None and not self._closes and self._proxy is None:
             return None
@@ -170,7 +170,7 @@ class Network:
         if trace is None:
             route = Route(self._server, self._proxy)
         else:
-            # A caller's client that connects to anything but the server has a proxy of its own.
+            # A caller's client that connects to another host than the server has a proxy of its own.
             proxy = self._proxy or (trace.peer if trace.peer != self._server else None)
             route = Route(self._server, proxy, at_proxy=proxy is not None and trace.at_proxy, refusal=trace.refusal)
         failure = explain(error, route, request.timeouts)
@@ -181,9 +181,9 @@ class Network:
     def _surely_unsent(self, error: Exception, request: Request, trace: Trace | None) -> bool:
         """Return whether the trace and the error together prove that nothing of the request was sent.
 
-        A caller's transport may try another way after a failed connection, and leave no trace of it. So the error must
-        be the connection's failure in the trace, or be caused by it. Without that failure in the trace, it must be a
-        connect error.
+        After a failed connection, a caller's transport may try another way that the trace does not show. So the error
+        must be the failure of the connection in the trace, or be caused by it. If the trace has no such failure, the
+        error must be a connect error.
         """
         if not request.progress.surely_unsent:
             return False
@@ -214,8 +214,8 @@ def _httpcore_errors() -> tuple[type[Exception], ...]:
 def _foreign(error: Exception) -> TransportError:
     """Return the error for an exception that the HTTP library does not document.
 
-    It names the type and the place, and quotes nothing: such exceptions show the request with its token. A builtin type
-    counts as a bug: it is not retried.
+    It has the type and the place of the exception, but not its text, which may show the request with its token. A
+    builtin type counts as a bug, which is not retried.
     """
     kind = type(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -227,17 +227,17 @@ def _foreign(error: Exception) -> TransportError:
 
 
 def _reply_raised(error: Any, native: Any, attempt: int) -> Response | None:
-    """Return the reply for whose status an event hook of the caller's client raised.
+    """Return the reply if an event hook of the caller's client raised because of its status.
 
-    `None` if it answers another request, made by the hook, or is a success whose body the hook left unread: an empty
-    body would count as success.
+    The result is `None` if the reply belongs to another request, made by the hook. It is also `None` for a success
+    whose body the hook has not read: the empty body would count as a result.
     """
     reply = error.response
     try:
         if reply.request is not native or (reply.is_success and not reply.is_stream_consumed):
             return None
     except RuntimeError:
-        # The hook made it up, and it answers no request.
+        # The hook made the reply itself: it belongs to no request.
         return None
     content = reply.content if reply.is_stream_consumed else b""
     return Response(status=reply.status_code, content=content, headers=reply.headers.raw, attempt=attempt)
@@ -246,7 +246,7 @@ def _reply_raised(error: Any, native: Any, attempt: int) -> Response | None:
 async def _read(reply: Any, attempt: int) -> Response:
     headers: list[tuple[bytes, bytes]] = reply.headers.raw
     if reply.is_stream_consumed:
-        # An event hook of the caller's client has read it, and the library has unpacked it.
+        # An event hook of the caller's client has read the body, and the library has decompressed it.
         body = Body("")
         body.feed(reply.content)
         return Response(status=reply.status_code, content=body.finish(), headers=headers, attempt=attempt)
@@ -257,8 +257,8 @@ async def _read(reply: Any, attempt: int) -> Response:
         async for chunk in chunks:
             body.feed(chunk)
     except (DecodeError, TransportError):
-        # The library reads through a chain of generators. One that is merely left outlives the call, and trio warns of
-        # it when it is collected: cancelled at the next wait, each of them ends. A body that never waits has none.
+        # The library reads through nested generators. If the reading just stops they outlive the call, and trio warns
+        # when they are collected. A cancellation at the next wait ends all of them.
         with anyio.CancelScope() as scope:
             scope.cancel()
             await anext(chunks, None)

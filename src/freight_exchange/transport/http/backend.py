@@ -1,6 +1,6 @@
-"""Network backend of the SDK's own connections: socket options, and unread bytes.
+"""Network backend of the SDK's own connections: sets socket options, and detects unread bytes.
 
-Everything else is httpcore's own backend, given to its pool through the public `network_backend` argument.
+Everything else is httpcore's own backend. httpcore accepts it by the public argument `network_backend`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ __all__ = ["SEND_TIMEOUT", "Backend", "Stream"]
 SEND_TIMEOUT: Final = 10
 """Seconds that the kernel continues to send bytes that the peer does not acknowledge.
 
-Without a limit it does so for up to a quarter of an hour, even after the process is dead: an offer could arrive long
-after `reconcile()` has proven its absence. It must stay well under the settle time of that proof, which is 30 seconds.
+Without a limit the kernel continues for up to a quarter of an hour, even after the end of the process. An offer could
+then arrive long after `reconcile()` has proven its absence. The limit must be well under the settle time of that proof,
+which is 30 seconds.
 """
 
-# Python names the option on Linux only. On the others its unit is the second.
+# Python has the name of the option on Linux only. On other systems the unit is a second.
 _DARWIN_TCP_RXT_CONNDROPTIME = 0x80
 _WINDOWS_TCP_MAXRT = 5
 
@@ -41,7 +42,7 @@ def _send_timeout() -> tuple[tuple[int, int, int], ...]:
 
 
 _SEND_TIMEOUT = _send_timeout()
-# Windows has two shorts where the others have two integers.
+# Two shorts on Windows, two integers elsewhere.
 _LINGER = "hh" if sys.platform == "win32" else "ii"
 _ABORT = struct.pack(_LINGER, 1, 0)
 _FINISH = struct.pack(_LINGER, 0, 0)
@@ -51,8 +52,8 @@ class Backend:
     """Network backend of httpcore that sets socket options and closes the connection of a failed TLS handshake."""
 
     def __init__(self, *, writes: bool) -> None:
-        """Create it; with `writes`, closing a connection, or the death of the process, discards unsent bytes."""
-        # Imported here: a program that sends nothing need not load it.
+        """Create the backend; `writes` discards unsent bytes when a connection is closed or the process ends."""
+        # Imported here, as a program that sends nothing need not load it.
         import httpcore
 
         trio = sys.modules.get("trio")
@@ -71,15 +72,15 @@ class Backend:
 
 
 class Stream:
-    """Connection of the library, which also shows whether bytes were received and are unread."""
+    """Connection of the library that also detects whether bytes were received, and whether some are unread."""
 
     __slots__ = ("_stream", "aclose", "get_extra_info", "received", "write")
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self.received = False
-        """`True` once bytes came since this was last set to false."""
-        # Copied, not wrapped: a wrapper would slow down each write.
+        """`True` if bytes came since this was last set to `False`."""
+        # Copied, since a wrapper would slow down each write.
         self.write = stream.write
         self.aclose = stream.aclose
         self.get_extra_info = stream.get_extra_info
@@ -91,8 +92,8 @@ class Stream:
         return data
 
     async def start_tls(self, *arguments: Any, **options: Any) -> Stream:
-        # The library forgets the connection where the handshake is cancelled: the socket would stay open until the
-        # garbage collector runs, one for each caller that gives up on a stalled server.
+        # When the handshake is cancelled, the library forgets the connection. Each caller that gives up on a stalled
+        # server would leave a socket open until the garbage collector runs.
         try:
             return Stream(await self._stream.start_tls(*arguments, **options))
         except BaseException:
@@ -101,14 +102,14 @@ class Stream:
 
     @property
     def is_quiet(self) -> bool:
-        """`True` if nothing is unread: no bytes, and no end of the connection."""
+        """Return whether the socket has nothing to read: no bytes, and no end of the connection."""
         return not self.get_extra_info("is_readable") and not is_tls_leftover(self)
 
     def finish(self) -> None:
-        """Let a later close end the connection in order, without a reset: the reply is complete."""
+        """After a complete reply, let a later close end the connection without a reset."""
         self.set_option(SOL_SOCKET, SO_LINGER, _FINISH)
 
     def set_option(self, level: int, option: int, value: int | bytes) -> None:
-        # Refused by a system that lacks the option, and by a socket that is closed.
+        # A system without the option refuses it, as does a closed socket.
         with suppress(OSError):
             self.get_extra_info("socket").setsockopt(level, option, value)

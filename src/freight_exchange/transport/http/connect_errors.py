@@ -1,4 +1,4 @@
-"""Map an HTTP library's exception to the text of a `TransportError`: host, port, reason and what to do. Pure.
+"""Map an HTTP library's exception to the text of a `TransportError`: host, port, reason and advice. Pure.
 
 The libraries (httpx, httpx2, httpcore) have unrelated classes of the same names, so a class is recognised by its name.
 """
@@ -24,7 +24,7 @@ _NO_SUCH_HOST = {
     code for name in ("EAI_NONAME", "EAI_NODATA", "EAI_FAIL") if (code := getattr(socket, name, None)) is not None
 }
 _CERTIFICATE = (
-    # Messages of OpenSSL, in the order of the search, each with its meaning and what to do.
+    # Messages of OpenSSL in the order of the search, each with its meaning and advice.
     ("expired", "has expired", "the server needs a new one"),
     ("not yet valid", "is not valid yet", "check this machine's clock"),
     ("hostname mismatch", "is for another host", "check the host in base_url"),
@@ -45,31 +45,31 @@ _CERTIFICATE = (
 )
 _OTHER_PROBLEM = ("is not valid for this host", "see verify= if its authority is a private one")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
-"""Reasons of OpenSSL, by version, for a reply that is no TLS."""
+"""Reasons of OpenSSL versions for a reply that is not TLS."""
 _NO_TLS_ADVICE = ", since the reply was no TLS: is https:// right in the URL?"
 _LONGEST_PATH = 100
 
 
 class Route(NamedTuple):
-    """Hosts and ports of an attempt, as far as they are known."""
+    """Known hosts and ports of an attempt."""
 
     server: str
     proxy: str | None = None
     at_proxy: bool = False
     """`True` if the attempt ended before the proxy had connected to the server."""
     refusal: int | None = None
-    """The status with which the proxy refused to."""
+    """Status with which the proxy refused to connect to the server."""
 
     @property
     def peer(self) -> str:
-        """The machine that the failing step was about."""
+        """Description of the machine at which the attempt failed."""
         if self.proxy is not None and self.at_proxy:
             return f"the proxy {self.proxy}"
         return self.server if self.proxy is None else f"{self.server} through the proxy {self.proxy}"
 
 
 class Failure(NamedTuple):
-    """Message, and whether a retry cannot help."""
+    """Message of an error, and whether the error is permanent, so that a retry cannot help."""
 
     message: str
     permanent: bool = False
@@ -112,7 +112,7 @@ def destination(location: str | None) -> str | None:
         return None
     if not parts.path.isprintable() or not (host or parts.path):
         return None
-    # Parameters of a path, such as a session's id, go as well as user, query and fragment.
+    # Parameters of the path, such as a session id, are removed like user, query and fragment.
     path = parts.path.partition(";")[0][:_LONGEST_PATH]
     if not host:
         return path or None
@@ -125,12 +125,12 @@ def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
     proxy_name = "the http_client's proxy" if route.proxy is None else f"the proxy {route.proxy}"
     status = route.refusal
     if status is None and (by_text := re.match(r"(\d{3})\b", str(error))):
-        # Of a read, which is not traced: the library's words begin with the status.
+        # Reads have no trace, but the library's message begins with the status.
         status = int(by_text[1])
     if status is None:
         return Failure(f"{proxy_name} did not connect to {route.server} ({type(error).__name__})")
     try:
-        # The standard's words and not the proxy's own, which may repeat what it was sent.
+        # The standard phrase, as the proxy's own may repeat parts of the request.
         phrase = f" {http.HTTPStatus(status).phrase}"
     except ValueError:
         phrase = ""
@@ -141,7 +141,10 @@ def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
 
 
 def _certificate_problem(error: BaseException, *, by_text: bool) -> tuple[str, str] | None:
-    """Return a certificate's problem and the advice; text counts only for a connect error, which quotes no reply."""
+    """Return the problem of a certificate and the advice.
+
+    `by_text` also searches the messages of errors; only those of connect errors never quote a reply.
+    """
     for link in _chain_of(error):
         if isinstance(link, ssl.SSLCertVerificationError) or (by_text and "CERTIFICATE_VERIFY_FAILED" in str(link)):
             text = f"{getattr(link, 'verify_message', '')} {link}".lower()
@@ -150,7 +153,7 @@ def _certificate_problem(error: BaseException, *, by_text: bool) -> tuple[str, s
 
 
 def _reason(error: BaseException) -> str | None:
-    """Return why a connection failed, in the system's words."""
+    """Return the system's reason for a failed connection."""
     found = None
     for link in _chain_of(error):
         if isinstance(link, socket.gaierror):

@@ -10,19 +10,19 @@ from freight_exchange.wire.json import LARGEST_BODY
 __all__ = ["LARGEST", "Body"]
 
 LARGEST = LARGEST_BODY
-"""Bytes: a longer body, once decoded, is refused."""
+"""Most bytes of a decoded body; a longer one is refused."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MAGIC = b"\x1f\x8b"
 _STEP = 65_536
-"""Bytes decompressed at a time: the end of each gzip member copies all the input that follows it."""
+"""Bytes to decompress at a time: at the end of each gzip member, zlib copies all input after it."""
 
 
 class Body:
     """Body of a reply, collected from raw chunks: plain or with one layer of gzip, at most `LARGEST` bytes.
 
-    A gzip stream may have several members (RFC 1952, 2.2), which are read as one. Other bytes after a member are
-    padding, and ignored.
+    A gzip stream may have several members (RFC 1952, 2.2), which are concatenated. Other bytes after a member are
+    ignored as padding.
     """
 
     __slots__ = ("_between", "_body", "_gzip", "_padded", "_received")
@@ -33,10 +33,10 @@ class Body:
         if layers not in ([], ["gzip"], ["x-gzip"]):
             raise DecodeError(f"the reply is encoded as {', '.join(layers)[:80]!r}; only one layer of gzip is read")
         self._gzip = zlib.decompressobj(_GZIP) if layers else None
-        # One buffer and no list of chunks: a byte in a list costs forty times its size.
+        # A buffer, since a list of one-byte chunks would need forty times their size.
         self._body = bytearray()
         self._received = False
-        # After a member: the first byte of a possible next one, and whether padding followed instead.
+        # State after a member: the first byte of a possible next one, and whether padding has followed.
         self._between = b""
         self._padded = False
 
@@ -49,7 +49,7 @@ class Body:
             for start in range(0, len(chunk), _STEP):
                 self._inflate(chunk[start : start + _STEP])
         except zlib.error:
-            failure = DecodeError("the reply is declared as gzip, and is not")
+            failure = DecodeError("the reply is declared as gzip, but is not valid gzip")
         else:
             return
         raise failure
@@ -57,7 +57,7 @@ class Body:
     def _inflate(self, data: bytes) -> None:
         while self._gzip is not None and not self._padded:
             if self._gzip.eof:
-                # The decompressor keeps all that follows its member: endless bytes after a short one would fill memory.
+                # The decompressor keeps all bytes after its member: endless padding would fill the memory.
                 data = (self._between + data).lstrip(b"\0")
                 self._between = data if data == _MAGIC[:1] else b""
                 if not data or self._between:
@@ -66,7 +66,7 @@ class Body:
                     self._padded = True
                     return
                 self._gzip = zlib.decompressobj(_GZIP)
-            # One byte beyond the limit distinguishes a bomb from a body that just fits.
+            # One byte more than the limit distinguishes a body that is too large from one that just fits.
             self._keep(self._gzip.decompress(data, LARGEST + 1 - len(self._body)))
             if not self._gzip.eof:
                 return

@@ -1,4 +1,4 @@
-"""Bytes beyond a reply's end, which the HTTP library would take for the beginning of the next reply."""
+"""Detection of bytes after the end of a reply, which the HTTP library would read as the beginning of the next one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MAX_LAYERS = 8
 
 
 def has_leftover(layer: Any, network_stream: Any = None) -> bool:
-    """Return whether the parser under a connection, or under a reply's stream, holds bytes beyond the reply.
+    """Return whether the parser under a connection, or under a reply's stream, has bytes after the reply.
 
-    Neither httpx nor httpcore has a public name for them. Without a parser the result is `False`. With a
-    `network_stream`, bytes that TLS has received and decrypted count as well.
+    httpx and httpcore have no public name for these bytes. Without a parser the result is `False`. With a
+    `network_stream`, bytes that TLS has received and decrypted count too.
     """
     for _ in range(_MAX_LAYERS):
         if (parser := getattr(layer, "_h11_state", None)) is not None:
@@ -29,10 +29,10 @@ def has_leftover(layer: Any, network_stream: Any = None) -> bool:
 
 
 def is_tls_leftover(network_stream: Any) -> bool:
-    """Return whether TLS holds unread bytes or the end of its stream; `False` without TLS.
+    """Return whether TLS has unread bytes or the end of its stream; `False` without TLS.
 
-    Bytes that came with the reply have left the socket and are in TLS's buffer. This reads one of them, so the
-    connection must not be used again.
+    Bytes that came with the reply are no longer in the socket, but in the buffer of TLS. This function reads one of
+    them, so the connection must not be used again.
     """
     tls = network_stream.get_extra_info("ssl_object")
     if tls is None:
@@ -52,8 +52,8 @@ async def make_unusable(reply: Any) -> None:
     if stream is None:
         return
     try:
-        # Not closed: on trio the pool reads the state of the socket, which fails once it is closed.
+        # Shut down and not closed: on trio, the pool reads the state of the socket, which fails after a close.
         stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
     except (AttributeError, OSError, TypeError):
-        # uvloop's sockets cannot be shut down.
+        # Sockets of uvloop cannot be shut down.
         await close(stream)

@@ -1,6 +1,6 @@
-"""Log filter: secrets that a reply repeats, masked in the logs of the HTTP libraries.
+"""Log filter: masks secrets in the logs of the HTTP libraries.
 
-They log a reply's headers at DEBUG, and its reason phrase at INFO.
+The libraries log the headers of a reply at DEBUG, and its reason phrase at INFO. A reply may repeat secrets.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", defau
 
 
 def install() -> None:
-    """Filter what the libraries log from now on, while a request of this package is in flight."""
+    """Filter all later log records of the libraries that belong to a request of this package."""
     for name in _LOGGERS:
-        # Adding it again changes nothing.
+        # A filter that was added before is not added again.
         logging.getLogger(name).addFilter(_hide)
 
 
@@ -43,7 +43,7 @@ def begin(request: Request, redactor: Redactor) -> None:
 
 def end() -> None:
     """Unmark this task."""
-    # Not by a token of `begin`: a loop that is closed ends its tasks in a context that would refuse it.
+    # Set to `None`, not reset by a token: a closed loop ends its tasks in another context, which refuses the token.
     _sending.set(None)
 
 

@@ -1,4 +1,4 @@
-"""Requests of an HTTP library, made from the SDK's own."""
+"""Conversion of the SDK's requests to those of an HTTP library."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RequestFactory:
     __slots__ = ("_base", "_base_url", "_content", "_library", "_own", "_urls")
 
     def __init__(self, library: Any, base_url: str, *, own: bool) -> None:
-        """Create it; `own` means that the SDK's own connections send the requests."""
+        """Create the factory; `own` means that the SDK's own connections send the requests."""
         self._library = library
         try:
             self._base = library.URL(base_url)
@@ -39,7 +39,7 @@ class RequestFactory:
 
     @property
     def base(self) -> Any:
-        """The base URL, as the library's."""
+        """The base URL, as an object of the library."""
         return self._base
 
     def make(self, request: Request, trace: Trace | None) -> Any:
@@ -50,8 +50,8 @@ class RequestFactory:
                 "connect": timeouts.connect,
                 "read": timeouts.read,
                 "write": timeouts.write,
-                # The limiter admits no more callers than there are connections. Where a caller's own client has fewer,
-                # its wait ends at the deadline.
+                # The limiter admits no more callers than there are connections. If a caller's own client has fewer, the
+                # wait for one ends at the deadline.
                 "pool": None,
             }
         }
@@ -78,7 +78,7 @@ class RequestFactory:
         return url.copy_merge_params(request.params) if request.params else url
 
     def _headers(self, request: Request) -> list[tuple[bytes, bytes]]:
-        # First: an error about one of these must find no token in this frame.
+        # Encoded first, as an error about a header must not find the token in this frame.
         added = _encoded(request.headers) if request.headers else []
         headers = [
             (b"Host", self._base.netloc),
@@ -116,7 +116,7 @@ def _encoded(headers: tuple[tuple[str, str], ...]) -> list[tuple[bytes, bytes]]:
 
 @cache
 def _content_class(library: Any) -> type[Any]:
-    """Return the class of request bodies for a library, which insists on its own base classes."""
+    """Return a class of request bodies for a library, which accepts only subclasses of its own."""
 
     class Content(library.ByteStream):  # type: ignore[misc]  # the library is known when it runs
         def __init__(self, content: bytes) -> None:
@@ -132,7 +132,7 @@ def _content_class(library: Any) -> type[Any]:
 class _Once:
     """Asynchronous iterator over one piece.
 
-    The library's own is a generator: when sending fails it is left in its middle, and trio warns of that.
+    The library's own iterator is a generator: if sending fails it is not finished, and trio warns of that.
     """
 
     __slots__ = ("_piece",)

@@ -29,15 +29,16 @@ def own_pools(
 ) -> tuple[Pool, Pool]:
     """Make the SDK's own connections, for reads and for writes.
 
-    A kept connection that the server closes just as a write is sent makes that write ambiguous: writes have a pool of
-    their own that keeps none. The pools are httpcore's. httpx's client around them would read the environment, keep
-    cookies, follow redirects and log URLs, and would take a fifth of a call's time.
+    If the server closes an idle connection just as a write is sent on it, the outcome of the write is unknown. So
+    writes have a pool of their own, which keeps no idle connections. The connections are httpcore's. httpx's client
+    around them would read the environment, keep cookies, follow redirects and log URLs, and take a fifth of a call's
+    time.
     """
-    # Imported here: a program that sends nothing need not load it.
+    # Imported here, as a program that sends nothing need not load it.
     import httpcore
 
     if verify is True and base_url.startswith("http://") and proxy is None:
-        # Loading the certificates takes longer than many a script runs, and a plain URL never needs them.
+        # A plain URL needs no certificates, and loading them takes longer than many scripts run.
         verify = False
     context = httpx.create_ssl_context(verify=verify, trust_env=False)
     httpcore_proxy = None if proxy is None else _proxy(proxy, context)
@@ -63,7 +64,7 @@ def own_pools(
 def _proxy(url: Secret, context: ssl.SSLContext) -> httpcore.Proxy:
     import httpcore
 
-    # Raised outside of the handler, and without the URL, which may hold a password.
+    # Raised outside of the handler and without the URL, which may contain a password.
     with suppress(ValueError, TypeError, httpx.InvalidURL):
         proxy = httpx.Proxy(url.reveal())
         if proxy.url.host and proxy.url.scheme in ("http", "https"):

@@ -1,8 +1,8 @@
 """Connection pool: the SDK's own connections, each used by one request at a time.
 
-httpcore's pool examines every connection on every request, and polls each idle one. The limiter admits no more callers
-than there are connections, so that this pool only has to reuse the most recent one. httpcore makes the connections:
-its pool's `create_connection` supports proxies, and its `network_backend` argument takes the sockets' options.
+httpcore's pool examines all connections for each request, and polls idle ones. This pool only reuses the most recent
+connection, since the limiter admits no more callers than there are connections. httpcore makes the connections: the
+`create_connection` of its pool supports proxies, and its `network_backend` sets the options of sockets.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from freight_exchange.transport.http.trace import close
 __all__ = ["REPEATABLE", "Pool", "Reply"]
 
 REPEATABLE = "freight_exchange.repeatable"
-"""Request extension of reads: repeat what fails on a reused connection before a byte of the reply came.
+"""Request extension of reads: repeat a request that fails on a reused connection before a byte of the reply came.
 
-A server may close a kept connection just as a request is sent on it: that costs no attempt.
+A server may close an idle connection just as a request is sent on it. The repeat does not count as an attempt.
 """
 
 _BROKEN = frozenset({"ReadError", "WriteError", "RemoteProtocolError"})
@@ -31,7 +31,7 @@ class _Headers(NamedTuple):
 
 
 class Reply:
-    """Reply in the shape of an httpx response, without its cost."""
+    """Reply with the attributes of an httpx response, but cheaper."""
 
     __slots__ = ("headers", "is_stream_consumed", "status_code", "stream")
 
@@ -46,13 +46,15 @@ class Pool:
     """Pool that sends each request over an idle connection or a new one; closing a reply's stream returns it."""
 
     def __init__(self, connect: Callable[[], Any], *, keepalive: float) -> None:
-        """Use `connect` to make a connection of httpcore; it connects when the first request is sent.
+        """Create the pool.
 
-        `keepalive` is how many seconds an idle connection is kept; 0 keeps none.
+        Args:
+            connect: Makes a connection of httpcore, which connects when the first request is sent.
+            keepalive: Seconds for which an idle connection is kept; 0 keeps none.
         """
         self._connect = connect
         self._keepalive = keepalive
-        # The most recent one is at the right end, and reused first: unneeded ones end up at the left.
+        # The most recent connection is at the right end, and reused first, so unneeded ones expire at the left.
         self._idle: deque[_PooledConnection] = deque()
         self._closed = False
 
@@ -78,13 +80,13 @@ class Pool:
         try:
             response = await pooled.send(request)
         except BaseException:
-            # Its state is unknown: if it hangs, reuse would block every call.
+            # The state of the connection is unknown: if it hangs, reuse would block every call.
             await close(pooled.connection)
             raise
         return Reply(response.status, response.headers, _ReplyStream(response.stream, self, pooled))
 
     async def put_back(self, pooled: _PooledConnection) -> None:
-        """Return the connection of a reply that was read."""
+        """Return a connection to the pool after its reply was read."""
         if self._closed or not self._keepalive or pooled.has_leftover:
             await close(pooled.connection)
             return
@@ -120,22 +122,22 @@ class _PooledConnection:
         if self.stream is not None:
             self.stream.received = False
         response = await self.connection.handle_async_request(request)
-        # A mock of the library has none; its connection is never idle, and so never reused.
+        # A mock of the library has no stream. Its connection is never idle, so it is never reused.
         self.stream = response.extensions.get("network_stream")
         return response
 
     def is_stale(self, error: Exception) -> bool:
-        """Return whether the failed request found a kept connection broken before a byte of its reply came."""
+        """Return whether a request failed because a reused connection broke before a byte of its reply came."""
         return type(error).__name__ in _BROKEN and not self.stream.received
 
     @property
     def is_usable(self) -> bool:
-        """True if another request may be sent: not closed, not expired, and without unexpected bytes."""
+        """Return whether another request may be sent: it is not closed, not expired, and has no unexpected bytes."""
         return self.connection.is_idle() and not self.connection.has_expired() and self.stream.is_quiet
 
     @property
     def has_leftover(self) -> bool:
-        """`True` if the connection is closed, or holds bytes that the next reply would begin with."""
+        """Return whether the connection is closed, or has bytes with which the next reply would begin."""
         if self.stream is None or not self.connection.is_idle():
             return True
         return has_leftover(self.connection)

@@ -1,4 +1,4 @@
-"""Trace of one attempt: progress of the request, apart from its connection and the proxy's tunnel."""
+"""Trace of one attempt: separates the progress of the request from the connection and the proxy's tunnel."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Trace", "address", "close"]
 
 _OPENED = (".connect_tcp.complete", ".connect_unix_socket.complete", ".start_tls.complete")
 _CLOSING = 1.0
-"""Seconds that closing may take; TLS within TLS exchanges a last message."""
+"""Time limit for closing, in seconds; TLS within TLS exchanges a last message."""
 
 
 class Trace:
-    """Receiver of httpcore's `trace` events, which passes those of the request itself to its progress.
+    """Receiver of httpcore's `trace` events. It passes the events of the request itself to its progress.
 
-    A proxy's tunnel is made by a request of its own, CONNECT, whose events have the same names as the request's. They
-    count as steps of connecting: while there is no tunnel, nothing of the request was sent.
+    The tunnel of a proxy is made by a CONNECT request, whose events have the same names as those of the request. They
+    count as steps of connecting: without a tunnel, nothing of the request was sent.
 
-    The HTTP libraries also forget a connection whose TLS handshake is cancelled. With `closes` it is closed here.
+    The HTTP libraries do not close a connection whose TLS handshake is cancelled. With `closes`, this class closes it.
     """
 
     __slots__ = ("_closes", "_method", "_progress", "_stream", "_tunnelling", "at_proxy", "failure", "peer", "refusal")
@@ -83,7 +83,7 @@ class Trace:
             self.failure = facts.get("exception")
             return "proxy.connect_tunnel.failed"
         if event.endswith((".connect_tcp.started", ".connect_unix_socket.started")):
-            # The transport tries another way.
+            # The transport tries another connection.
             self._tunnelling = False
             return event
         return None
@@ -103,7 +103,7 @@ def address(host: str, port: int | None) -> str:
 
 async def close(stream: Any) -> None:
     """Close a connection, also under cancellation, and ignore errors."""
-    # Shielded: what cancelled the handshake would cancel this as well.
+    # Shielded, as the cancellation of the handshake would end the closing too.
     with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         with anyio.move_on_after(_CLOSING, shield=True):
             await stream.aclose()

@@ -1,5 +1,5 @@
 """Layers of the send path, each an async callable `(request, call_next) -> response`.
 
-`transport/chain.py` composes them in order: `deadline`, `retry`, `outcome`, the `user`'s own, the token's
+`transport/chain.py` composes them in this order: `deadline`, `retry`, `outcome`, middleware of the `user`, the token
 (`transport/auth/refresh.py`), `throttle` and `limiter`, which reports each attempt by `tracing`.
 """

@@ -38,7 +38,7 @@ class Deadline:
             return await call_next(request)
         if scope.cancelled_caught:
             if request.progress.reply is not None:
-                # The reply came in time, and hooks held it up: `Outcome` reads it and sends nothing.
+                # The reply came in time, but hooks delayed it: `Outcome` reads it and sends nothing.
                 return await call_next(request)
             raise self._error(request)
         raise AssertionError("a scope that nothing else cancels ends by its deadline only")

@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 __all__ = ["CONNECTIONS_PER_WRITE", "Limiter"]
 
 CONNECTIONS_PER_WRITE = 2
-"""Connections for each write in flight: a second one for a write whose caller was cancelled."""
+"""Connections for each slot of a write: the second is for a write whose caller was cancelled."""
 
 _ABANDONED_WRITE_GRACE = 1.0
-"""Seconds for which a write still counts after its caller was cancelled."""
+"""Seconds for which a write keeps its slot after its caller was cancelled."""
 
 _SAMPLE_SIZE = 20
-"""Writes in the sample. Its ninth decile ignores one that stalled."""
+"""Number of writes in the sample. Its ninth decile ignores a single slow one."""
 
 _MARGIN = 1.5
-"""Factor on the usual latency: a write with exactly the usual time often ends in doubt."""
+"""Factor on the usual latency: with exactly the usual time left, the outcome of a write would often be unknown."""
 
 _MIN_LATENCY = 0.1
-"""Seconds: the least time for a write, also before any latency is known."""
+"""Least time for a write in seconds, also before any latency is known."""
 
 _LARGEST_SHARE = 0.5
-"""Largest part of a call's deadline that a write may need: a call that has not waited is always sent."""
+"""Largest part of a call's deadline that a write may need, so that a call that has not waited is always sent."""
 
 
 class Limiter:
     """Middleware that bounds the requests in flight, and sends each in a background task.
 
-    - The HTTP library's pool loses a connection for good when a caller that waits for one is cancelled. Callers wait
-      here and not in the pool: a cancelled one leaves at once, while its task ends in its own time.
-    - Writes have a limit of their own. A write that has less time left than writes usually take is refused before its
-      first byte: it would end in doubt.
+    - The HTTP library's pool loses a connection for good if a caller is cancelled while it waits for one. So callers
+      wait here. A cancelled caller leaves at once, and its task goes on to its end.
+    - Writes have a limit of their own. If less time is left than writes usually take, the write is refused before its
+      first byte, since its outcome would probably be unknown.
     - A write whose caller was cancelled continues, but counts towards that limit for one second only. It keeps its
-      connection: there are twice as many for writes as `writes`, or as many as `reads` where both kinds share them.
+      connection. Writes have `2 * writes` connections, or share the `reads` connections with reads.
     """
 
     def __init__(
         self, tasks: BackgroundTasks, hooks: Hooks, redactor: Redactor, *, reads: int, writes: int, shared: bool = False
     ) -> None:
-        """Make the queues; `shared` means that writes use the same connections as reads."""
+        """Create the queues; `shared` means that writes use the same connections as reads."""
         self._tasks = tasks
         self._tracing = Tracing(hooks, redactor)
         self._reads = _Queue(reads, f"one of {reads} connections", "max_connections")
@@ -76,14 +76,14 @@ class Limiter:
             return await task.wait()
         except TaskCancelledError:
             closed = TransportError(
-                "the client was closed while the call was under way",
+                "the client was closed during the call",
                 permanent=True,
                 unsent=not request.progress.may_have_begun,
             )
         finally:
             if not task.is_finished:
                 request.progress.abandon()
-                # A write that has begun is not cut off: that would make its outcome unknown.
+                # A write that has begun is not cancelled, as that would make its outcome unknown.
                 must_finish = request.kind is RequestKind.WRITE and request.progress.may_have_begun
                 task.cancel(request.ends_at if must_finish else None)
                 if must_finish:
@@ -129,7 +129,7 @@ class Limiter:
         except FreightExchangeError as failure:
             slots.release()
             error: FreightExchangeError = failure
-            # A transport that was stopped may have tried another way: its failure must state that nothing was sent.
+            # A stopped transport may have tried another connection: its error must state that nothing was sent.
             if first_byte.refusal is not None and isinstance(failure, TransportError) and failure.unsent:
                 error = first_byte.refusal
                 # Stopped right before its first byte, which proves that nothing was sent.
@@ -210,7 +210,7 @@ class _Queue:
 
 
 class _Slots:
-    """Slots of one request, freed once: at its end, or at that of a task that never began."""
+    """Slots of one request. They are released once, at the end of its task, even if that never began."""
 
     __slots__ = ("_acquired", "_timer")
 
@@ -230,14 +230,14 @@ class _Slots:
             self._timer.cancel()
 
     def release_write_slot_after(self, seconds: float, tasks: BackgroundTasks) -> None:
-        """Free the first slot, the one of the writes, after some seconds."""
+        """Release the slot for writes, which is the first one, after some seconds."""
 
         async def release_write_slot() -> None:
             await anyio.sleep(seconds)
             if self._acquired:
                 self._acquired.pop(0).release()
 
-        # A client that is closed meanwhile sends no other write.
+        # A closed client sends no other write, so the slot is not needed.
         with suppress(ConfigurationError):
             self._timer = tasks.start(release_write_slot)
 
@@ -258,5 +258,5 @@ class WriteLatency:
         self.usual = sorted(self._recent)[len(self._recent) * 9 // 10]
 
     def needed(self, deadline: float) -> float:
-        """Return the seconds that must remain of a call's `deadline` when its first byte leaves."""
+        """Return the seconds of a call's `deadline` that must remain when its first byte is sent."""
         return min(max(_MIN_LATENCY, _MARGIN * self.usual), _LARGEST_SHARE * deadline)

@@ -1,4 +1,4 @@
-"""Outcome of an attempt: the result that a reply holds, or the error that describes the outcome of the call."""
+"""Outcome of an attempt: the result in its reply, or the error that describes the outcome of the call."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class Outcome:
         response: Response | None = None
         doubt: OutcomeUnknownError | None = None
         try:
-            # After the deadline, a reply that came in time is there already.
+            # After the deadline, the reply may have come in time already.
             response = request.progress.reply or await call_next(request)
             if response.attempt != request.progress.sends:
-                # A middleware's own, which need not have sent anything, or one that it kept from another call.
+                # The response was made by a middleware, or kept by it from another call.
                 response = attrs.evolve(response, attempt=request.progress.sends)
             wait = retry_after(response.header("retry-after"), wall=clock.wall_time())
             map_error = login_error if request.kind is RequestKind.LOGIN else error_of
@@ -68,7 +68,7 @@ class Outcome:
                 return attrs.evolve(response, result=request.context.read(response))
         except _DENIALS as failure:
             if in_doubt(request):
-                # Only this request's own trace counts: the error may be a middleware's, of another call.
+                # Only this request's own trace counts, since the error may be a middleware's, about another call.
                 cause = None if failure.settled else failure
                 if cause is not None:
                     describe(cause, request, self._redactor, response)
@@ -78,12 +78,12 @@ class Outcome:
                     describe(failure, request, self._redactor)
                     failure.settled = True
                 raise
-            # The decoder's frames hold the reply, and its locals a token that it echoes.
+            # The frames of the decoder contain the reply, which may repeat a token.
             error = failure.with_traceback(None)
         except Exception as bug:
             if not in_doubt(request):
                 raise
-            # A middleware's: the outcome of the write matters more than the bug.
+            # A bug in a middleware: the outcome of the write matters more.
             message = f"{type(bug).__name__} was raised after the request began to leave"
             raise outcome_unknown(request, message, self._redactor) from bug
         if doubt is not None:
@@ -98,7 +98,7 @@ def in_doubt(request: Request) -> bool:
 
 
 def _sentence(error: FreightExchangeError) -> str:
-    """Return the message, with the position in the reply that it is about."""
+    """Return the message, with the position in the reply if it has one."""
     at_a_place = isinstance(error, DecodeError) and error.path != "$"
     return f"{error.message} at {error.path}" if at_a_place else error.message
 

@@ -37,7 +37,7 @@ _logger = logging.getLogger("freight_exchange.transport")
 
 
 class RetryBudget:
-    """Token bucket that limits the retries of a client, so that they do not make an outage worse.
+    """Token bucket that limits the retries of a client, so that retries do not make an outage worse.
 
     With 500 tokens, a thousand calls that all fail are at most 1,035 requests (1,100 when throttled).
     """
@@ -61,10 +61,10 @@ class RetryBudget:
 
 
 class Retry:
-    """Middleware that repeats an attempt where the retry matrix, the deadline and the budget allow it.
+    """Middleware that repeats an attempt if the retry matrix, the deadline and the budget allow it.
 
     Raises:
-        FreightExchangeError: The last attempt's, settled: nothing took effect.
+        FreightExchangeError: The error of the last attempt, settled: nothing took effect.
         OutcomeUnknownError: The write may have been carried out.
     """
 
@@ -86,20 +86,20 @@ class Retry:
         else:
             self._budget.reward()
             return response
-        # Out of the handler, so that no error carries the first one as its context.
+        # Outside of the handler, so that no later error has the first one as its context.
         response = await self._repeat(request, call_next, failure)
         self._budget.reward()
         return response
 
     async def _repeat(self, request: Request, call_next: Next, first: FailedAttemptError) -> Response:
-        # Entered after a failure only: it costs more than the rest of the chain, and most calls succeed at once.
+        # Only after a failure: tenacity costs more than the rest of the chain, and most calls succeed at once.
         rules = RetryRules(request, self._budget, self._hooks, self._chance)
         failures = [first]
         numbers = itertools.count(2)
 
         async def attempt() -> Response:
             if failures:
-                # The first attempt was made already; the rules judge it like any other.
+                # The first attempt was made already; the rules apply to it as to any other.
                 raise failures.pop()
             return await call_next(attrs.evolve(request, attempt=next(numbers)))
 
@@ -115,7 +115,7 @@ class Retry:
 
 
 class RetryRules:
-    """Rules for the attempts of one call, in the roles that tenacity gives them."""
+    """Rules for the attempts of one call, as strategies of tenacity."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class RetryRules:
         self.extra_attempt_used = False
         self.cause = Cause.REFUSED
         self.rule = Rule.RAISE
-        """The matrix's rule for the last failure."""
+        """Rule of the matrix for the last failure."""
 
     def retrying(self) -> AsyncRetrying:
         return AsyncRetrying(
@@ -157,13 +157,13 @@ class RetryRules:
         return self.rule is Rule.RETRY or (self.rule is Rule.ONCE and not self.extra_attempt_used)
 
     def delay(self, state: RetryCallState) -> float:
-        """Return the back-off, or what the service asked for (`wait=`)."""
+        """Return the backoff, or the delay that the service asked for (`wait=`)."""
         error = _error_of(state)
         assert error is not None, "only a failed attempt is repeated"
         return backoff(error, self.cause, self._policy, attempt=state.attempt_number, chance=self._chance)
 
     def is_over(self, state: RetryCallState) -> bool:
-        """Stop where attempts, time or the client's budget do not allow another attempt (`stop=`)."""
+        """Return whether attempts, time or budget are used up (`stop=`)."""
         if state.attempt_number >= self._policy.attempts or not self._budget.allows(cost_of(self.cause)):
             return True
         if self.cause is Cause.UNAVAILABLE and asked_wait(_error_of(state)) > LONGEST_WAIT:
@@ -171,7 +171,7 @@ class RetryRules:
         return state.upcoming_sleep >= self._request.ends_at - self._now()
 
     async def announce(self, state: RetryCallState) -> None:
-        """Pay for the next attempt, and report it to log and hooks (`before_sleep=`)."""
+        """Take the tokens for the next attempt, and report it to log and hooks (`before_sleep=`)."""
         error = _error_of(state)
         assert error is not None, "only a failed attempt is repeated"
         request = self._request

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["Throttle"]
 
 _MAX_WAIT = 120.0
-"""Longest wait of a call in seconds. One that would wait longer, or past its deadline, fails without sending."""
+"""Longest wait of a call in seconds. A call that would wait longer, or past its deadline, fails without sending."""
 
 
 class Throttle:
     """Middleware that delays reads and logins until the time that the service asked for.
 
-    A 429 or 503 with `Retry-After` delays every read and login of the client, for an hour at most. Writes are not
-    delayed: the user ordered them, and their retries wait by themselves. The reply to a login delays logins only, in
-    `LoginBackoff`.
+    A 429 or 503 with `Retry-After` delays all reads and logins of the client, for at most an hour. Writes are not
+    delayed, since the user ordered them; their retries have waits of their own. The reply to a login delays logins
+    only, in `LoginBackoff`.
     """
 
     __slots__ = ("_status", "_until")

@@ -1,4 +1,4 @@
-"""Tracing of attempts: one record for hooks and log when a request has ended, however it ended."""
+"""Tracing of attempts: one record for hooks and log at the end of each request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Tracing"]
 
 _LAST_RECORD_TIMEOUT = 1.0
-"""Seconds that the hooks may take for the record of a write that was cut off."""
+"""Time limit of the hooks for the record of a cancelled write, in seconds."""
 
 _logger = logging.getLogger("freight_exchange.transport")
 
@@ -39,7 +39,7 @@ class Tracing:
         self._redactor = redactor
 
     async def send(self, request: Request, call_next: Next) -> Response:
-        """Send a request, with secrets masked in what the HTTP libraries log meanwhile."""
+        """Send a request, and mask secrets in the log records of the HTTP libraries meanwhile."""
         log_filter.begin(request, self._redactor)
         try:
             return await call_next(request)
@@ -51,15 +51,15 @@ class Tracing:
         try:
             await self._report(request, started, response.attempt, response.status, None, response)
         except anyio.get_cancelled_exc_class():
-            # The reply is whole: a hook that closing cuts off, or that cancels itself, changes nothing of it.
+            # The reply is complete: a cancelled hook does not change it.
             pass
 
     async def failed(self, request: Request, started: float, error: FreightExchangeError) -> None:
-        """Report an attempt that has none."""
+        """Report an attempt without a reply."""
         await self._report(request, started, error.attempts, error.status, error)
 
     async def cut_off(self, request: Request, started: float) -> None:
-        """Report an attempt that its deadline or closing has cancelled, if it is a write that may have left."""
+        """Report an attempt that was cancelled by its deadline or by closing, if it is a write that may have begun."""
         if request.kind is RequestKind.WRITE and request.progress.may_have_begun:
             with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
                 await self._report(request, started, request.progress.sends, None, None)

@@ -15,9 +15,9 @@ __all__ = ["guarded"]
 
 
 def guarded(layer: Middleware) -> Middleware:
-    """Wrap a user's middleware so that it sends a write at most once, and cannot pass one request off as another.
+    """Wrap a user's middleware, so that it sends a write at most once, and cannot replace it by another request.
 
-    It cannot answer for a write either: one that was sent without a reply, or is still being sent, is in doubt.
+    It cannot return a response of its own for a write without a reply: the outcome of that write is unknown.
     """
 
     async def guard(request: Request, call_next: Next) -> Response:
@@ -45,7 +45,7 @@ def guarded(layer: Middleware) -> Middleware:
                 raise TransportError(f"the middleware {_name(layer)} failed and left a write in flight") from error
             raise
         finally:
-            # The middleware has returned: a task that it left behind sends no write.
+            # After the middleware has returned, a task of it cannot send the write any more.
             was_sent = True
         if not isinstance(response, Response):
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Redaction of errors and reply headers: what a caller, a log or a hook may see of a request and its reply."""
+"""Redaction of errors and reply headers, before a caller, a log or a hook receives them."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["describe", "redact_decode_error", "reply_headers"]
 
 _QUOTED: Final = re.compile(r"(?<!\S)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
-"""A piece of a reply in a sentence of this package, as `repr` writes it."""
+"""Quotation of a reply in a message of this package, as `repr` writes it."""
 _SHORTEST_IN_PROSE: Final = 12
-"""Characters: a shorter secret may be a word, or a part of one, that this package itself uses."""
+"""Least length of a secret to mask in this package's own words: a shorter one may be one of these words."""
 _LONGEST_POSITION: Final = 6
 """Digits of a position in a list."""
 
 _MOST_HEADERS: Final = 32
 _LONGEST_VALUE: Final = 200
 _LONGEST_READ: Final = 2000
-"""Characters of a value that are read; it is masked before it is cut, since half a secret is not recognised."""
+"""Longest value to mask and show. A value is masked before it is cut, since half a secret is not recognised."""
 
 _HEADER_NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
 _SECRET_PARTS: Final = ("auth", "cookie", "csrf", "jwt", "key", "secret", "session", "xsrf")
-"""Parts of names of headers that may grant access; they are left out, as tokens and passwords are."""
+"""Parts of header names. Such headers may grant access, and are left out like tokens and passwords."""
 
 _LOGIN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", "server", "via"})
-"""The only headers kept of a login: under any other name there may be a token that is not known yet."""
+"""Headers to show of a login's reply. Any other header may contain a token that is not known yet."""
 
 _SHORTEST_IN_NAMES: Final = 8
-"""Characters: a shorter secret may be a part of the name of a header by chance."""
+"""Least length of a secret to search for in header names: a shorter one may be a part of a name by chance."""
 
 
 def describe(
@@ -61,13 +61,13 @@ def describe(
         error.status = response.status
         is_login = request.kind is RequestKind.LOGIN
         error.headers = reply_headers(response.headers, redactor, login=is_login)
-        # A login's reply holds a token that is not known yet, and so could not be masked.
+        # The reply to a login contains a token that is not known yet, and cannot be masked.
         if error.body is None and not is_login:
             error.body = redactor.excerpt(response.content)
 
 
 def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *, login: bool = False) -> ReplyHeaders:
-    """Return the headers that may be shown, masked and cut; of a `login`'s reply only well-known ones."""
+    """Return the headers that may be shown, masked and shortened; for a `login`, only well-known ones."""
     found: dict[str, str] = {}
     for raw_name, raw_value in headers:
         name = raw_name.decode("latin-1").lower()
@@ -78,13 +78,13 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
         if login and name not in _LOGIN_HEADERS:
             continue
         value = raw_value.decode("latin-1")
-        # A secret that the end cuts in two would not be found: a value this long is of no use anyway.
+        # A longer value is not shown: a secret at the cut would not be found.
         found[name] = " ".join(value.split()) if len(value) <= _LONGEST_READ else f"({len(value)} characters)"
         if len(found) == _MOST_HEADERS:
             break
     if not found:
         return NO_HEADERS
-    # One pass over all of them: masking costs about the same for one value as for thirty.
+    # Masked in one pass, as masking costs about the same for one value as for thirty.
     values = redactor.masked("\n".join(found.values())).split("\n")
     names = redactor.masked("\n".join(found), shortest=_SHORTEST_IN_NAMES).split("\n")
     if len(values) != len(found) or len(names) != len(found):
@@ -99,7 +99,7 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
 
 
 def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
-    """Mask secrets in what a decoder's error quotes of its reply."""
+    """Mask secrets in the quotations of a decoder's error."""
     error.args = (_sentence(error.message, redactor),)
     error.path = _path(error.path, redactor)
     error.raw = redactor.value(error.raw)
@@ -124,7 +124,7 @@ def _quotation(quoted: str, redactor: Redactor) -> str:
 
 
 def _path(path: str, redactor: Redactor) -> str:
-    """Mask the unknown steps of a path: they come from the reply."""
+    """Mask the steps of a path that are not names of the wire: they come from the reply."""
     if len(path) > LONGEST:
         return redactor.text(path)
     steps = path.split(".")
@@ -135,7 +135,7 @@ def _path(path: str, redactor: Redactor) -> str:
         end -= 1
     if start == end:
         return path
-    # As one piece: a token has points as well.
+    # As one text, since a token may contain points.
     return ".".join((*steps[:start], redactor.masked(".".join(steps[start:end])), *steps[end:]))
 
 

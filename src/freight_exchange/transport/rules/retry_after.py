@@ -1,4 +1,4 @@
-"""Parser of `Retry-After`, and its seconds as text."""
+"""Parser of `Retry-After`, and formatting of its seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from email.utils import parsedate_to_datetime
 __all__ = ["LONGEST_HONOURED", "format_seconds", "retry_after"]
 
 LONGEST_HONOURED = 3600.0
-"""Seconds: a `Retry-After` of years, which may be a mistake, does not end all calls."""
+"""Longest `Retry-After` to obey, in seconds: one of years may be a mistake, and must not end all calls."""
 
 # A longer number is a mistake.
 _LONGEST = 10.0**9

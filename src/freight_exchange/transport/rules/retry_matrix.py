@@ -1,6 +1,6 @@
-"""Retry matrix: what follows a failed attempt, and after which delay. Pure.
+"""Retry matrix: whether a failed attempt is repeated, and after which delay. Pure.
 
-The error gives the cause, and the kind of request the effect of repeating it; the table joins the two.
+The rows of the matrix are causes of failures, and the columns are kinds of requests.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ __all__ = [
 ]
 
 LONGEST_WAIT = 120.0
-"""Seconds: the longest `Retry-After` that is waited for."""
+"""Longest `Retry-After` that a retry waits for, in seconds."""
 
 THROTTLED_BASE = 1.0
-"""Seconds: the shortest back-off after a status 429 without a `Retry-After`."""
+"""Shortest backoff after a status 429 without `Retry-After`, in seconds."""
 
 
 TRANSIENT_COST = 14
 THROTTLED_COST = 5
-"""Tokens of the retry budget that another attempt takes."""
+"""Tokens of the retry budget for another attempt."""
 
 
 class Cause(enum.Enum):
@@ -97,7 +97,7 @@ def cause_of(error: FreightExchangeError, *, remaining: float) -> Cause:
     """Return the cause of a failed attempt.
 
     Args:
-        error: What the attempt raised, or what its reply's status means.
+        error: Error of the attempt, raised or made from the status of its reply.
         remaining: Seconds until the deadline.
     """
     if isinstance(error, TransportError):
@@ -123,7 +123,7 @@ def cause_of(error: FreightExchangeError, *, remaining: float) -> Cause:
 
 
 def rule_of(error: FreightExchangeError, cause: Cause, kind: RequestKind, policy: RetryPolicy) -> Rule:
-    """Return what follows a failed attempt of this kind of request."""
+    """Return the rule for a failed attempt of this kind of request."""
     if kind is RequestKind.WRITE and _may_have_begun(error, policy):
         return Rule.UNKNOWN
     return MATRIX[cause][kind]
@@ -134,10 +134,10 @@ def backoff(
 ) -> float:
     """Return the seconds to wait after attempt number `attempt` (from 1).
 
-    `chance` gives random numbers from 0 to 1, for jitter.
+    `chance` returns random numbers from 0 to 1, for jitter.
     """
     if cause in (Cause.THROTTLED, Cause.UNAVAILABLE):
-        # A little later than asked, never earlier: otherwise a thousand clients would come in the same second.
+        # With jitter, but never earlier than asked: otherwise all clients would come back in the same second.
         delay = asked_wait(error)
         return delay + chance() * min(1.0, 0.1 * delay)
     doubled: float = 2.0 ** min(attempt - 1, 60)
@@ -152,13 +152,13 @@ def asked_wait(error: FreightExchangeError | None) -> float:
 
 
 def cost_of(cause: Cause) -> int:
-    """Return the tokens of the retry budget that another attempt takes."""
+    """Return the number of tokens of the retry budget for another attempt."""
     return THROTTLED_COST if cause in _THROTTLED else TRANSIENT_COST
 
 
 def _may_have_begun(error: FreightExchangeError, policy: RetryPolicy) -> bool:
-    """Return whether a write with this error may have been carried out; the matrix has the other causes."""
+    """Return whether a write may have been carried out although the service refused it with this error."""
     if isinstance(error, TransportError):
         return not error.unsent
-    # By class and not by status: a refused token can come at 200 or 403 as well.
+    # By class and not by status, as a refusal of the token may have status 200 or 403 too.
     return not policy.trust_refusals and isinstance(error, AuthenticationError | RateLimitedError)

@@ -1,4 +1,4 @@
-"""Map a reply to an error, or to none. Pure."""
+"""Map the status and body of a reply to an error, or to none. Pure."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
 
 # A reply with `Unauthorized` is short; a longer one is a listing.
 _LONGEST_REFUSAL = 4096
-# At an error status it may carry a trace; parsing this much takes a few milliseconds.
+# With an error status the body may contain a trace; parsing this much takes a few milliseconds.
 _LONGEST_VERBOSE_REFUSAL = 262_144
 
 _WORD = re.compile(r"\S+")
 _STEP = re.compile(r"(?<=^/)[^/]+|(?<=[^/]/)[^/]+")
-"""A step of the path of a URL, and not its scheme or host."""
+"""One step of the path of a URL."""
 _TOKEN = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
 """Long word, mixture of letters and digits, or long number: it could be a token."""
 
@@ -44,9 +44,9 @@ _REJECTED = frozenset({200, 400, 401, 403, 422})
 
 
 def unauthorized(response: Response) -> bool:
-    """Return whether the service refuses the token, and does nothing else.
+    """Return whether the reply only refuses the token.
 
-    That is status 401, or a body with the key `Unauthorized` and no result, at 200 or any 4xx.
+    Such a reply has status 401, or status 200 or 4xx and a body with the key `Unauthorized` and no result.
     """
     status = response.status
     if status == 401:
@@ -75,12 +75,12 @@ def _error(
 ) -> APIStatusError | None:
     """Map a status to an error.
 
-    `login_excerpt` is the sentence and body for the reply to a login, which may hold a token that is not known yet.
+    `login_excerpt` is the sentence and body to show of a login's reply, which may contain a token not known yet.
     """
     status = response.status
     if 200 <= status < 300 and not refused:
         return None
-    # Masked before the sentence is cut from it: half a token would not be recognised.
+    # Masked before the sentence is shortened, since half a token would not be recognised.
     sentence: str | None
     body: object
     if login_excerpt is not None:
@@ -125,7 +125,7 @@ def _error(
             f"a proxy asks for a user and password: put them into the proxy's URL{words}", status=status, body=body
         )
     if status == 408:
-        # No refusal: the outcome of a write is unknown.
+        # This is not a refusal: the outcome of a write is unknown.
         return APIStatusError(f"the service gave up waiting for the request{words}", status=status, body=body)
     if status < 200:
         return APIStatusError(f"the service gave no final answer{words}", status=status, body=body)
@@ -133,10 +133,12 @@ def _error(
 
 
 def login_error(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
-    """Map the reply to a login: rejected only by an object with a reason and without a token, at a fitting status.
+    """Map the reply to a login to an error, or to none.
 
-    A rejection ends all logins: a wrong address, a proxy's page or an outage must not count as one.
-    The reply may hold a token that is not known yet. So an error quotes at most one sentence of its JSON, and masks
+    A rejection ends all logins, so a wrong address, a proxy's page or an outage must not count as one. It needs a JSON
+    object with a reason and without a token, and a suitable status.
+
+    The reply may contain a token that is not known yet. So the error quotes at most one sentence of its JSON, and masks
     every word that could be a token.
     """
     data = _json(response)
@@ -153,7 +155,7 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
             )
         if response.status == 401:
             return AuthenticationError("the login was refused", status=401)
-    # No token was sent that could be refused: the status decides.
+    # A login sends no token that could be refused, so the status decides.
     error = _error(response, redactor, retry_after, refused=False, login_excerpt=(sentence, body))
     if isinstance(error, NotFoundError):
         error.args = (f"{error.message}; base_url may be wrong",)
@@ -166,7 +168,7 @@ def _without_tokens(sentence: str, word: re.Pattern[str] = _WORD) -> str:
 
 
 def _json(response: Response, longest: int = LONGEST) -> object:
-    """Return the body as JSON; `None` if it is no JSON, or longer than the part that an error keeps."""
+    """Return the body as JSON; `None` if it is not JSON, or longer than `longest`."""
     if len(response.content) > longest:
         return None
     try:
