@@ -1,8 +1,8 @@
-"""Listings, page by page: await one page, iterate the records, iterate the pages (service document, section 4).
+"""Listings, page by page: await one page, iterate the records, or iterate the pages (service document, section 4).
 
-The service pages by number and size, clamps sizes silently, and lists change while they are read. `paginator` fetches
-pages. The other modules are pure: `single_pass` and `window_walk` choose the next page and detect the end, `sweep` and
-`reread` repeat passes, and `unpaged` reads a listing without pages.
+The service pages by number and size, and reduces sizes silently. Listings change while they are read. `paginator`
+fetches pages. The other modules are pure: `single_pass` and `window_walk` choose the next page and detect the end,
+`sweep` and `reread` repeat passes, and `unpaged` reads a listing without pages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that one pass through a listing has found. Pure."""
+"""Rows found by one pass through a listing. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ T = TypeVar("T")
 
 @attrs.define
 class CollectedRows(Generic[T]):
-    """Rows and records of one pass, up to the page just taken.
+    """Rows and records of one pass so far.
 
     Attributes:
         rows: The rows, by key.
         records: The records, in order.
         first: The rows of the first page.
         before: The rows of the previous page.
-        end: The number of pages up to the last one with rows.
-        moved: Two pages hold the same row, which may have moved.
+        end: The number after that of the last page with rows.
+        moved: Two pages have the same row, which may have moved between them.
     """
 
     end: int
@@ -44,7 +44,7 @@ class CollectedRows(Generic[T]):
         """Add a page; return whether it has no new row."""
         page = Counter(keys)
         content = frozenset(page.items())
-        # A page of equal rows may hold new ones, unless an equal page came before.
+        # Rows without an identity may be new even if they look like known ones, unless an equal page came before.
         idle = content in self._pages if isinstance(keys[0], Alike) else self.holds(keys)
         self.moved = self.moved or not self.rows.keys().isdisjoint(keys)
         self._pages.add(content)

@@ -1,4 +1,4 @@
-"""Signs of a listing's end that a pass has met. Pure."""
+"""Counter of the signs that a listing has ended. Pure."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ REFUSALS: Final = frozenset({400, 404, 416, 422})
 """Statuses with which a service refuses a page beyond the end."""
 
 FAILURE: Final = 500
-"""Status with which some services answer a page beyond the end, and others an outage."""
+"""Status that is either an outage, or the answer of some services to a page beyond the end."""
 
 
 _FURTHER_ROWS: Final = 100
-"""Rows to look past the first sign of the end: several small pages in a row may be hidden whole."""
+"""Rows to look past the first sign of the end, since all rows of several small pages in a row may be hidden."""
 
 _LONGEST_GAP: Final = 3
-"""Hidden pages in a row after which no number of further pages shows that a listing has ended."""
+"""Longest run of hidden pages after which further empty pages can still show the end of a listing."""
 
 _PAGES_PER_GAP: Final = 10
-"""Pages to look past the end per hidden page in a row that has been met: such runs differ much in length."""
+"""Pages to look past the end, for each page of the longest run of hidden pages so far: runs differ much in length."""
 
 
 def pages_past_end(further: int, size: int) -> int:
-    """Return how many pages of a size to request past the first sign: `further`, or more where a service's are small.
+    """Return how many pages to request past the first sign: `further`, or more if the pages of the service are small.
 
-    Sizes below the service's own are those of probes, and need no more.
+    Sizes below `LEAST_PAGE_SIZE` are those of probes, which need no more.
     """
     return max(further, -(-_FURTHER_ROWS // size)) if further and size >= LEAST_PAGE_SIZE else further
 
 
 class EndSigns:
-    """Counter of the signs in a row: empty, refused, repeated and failing pages.
+    """Counter of signs in a row: empty, refused, repeated and failing pages.
 
     Attributes:
-        further: Pages to request past the first sign, if they are not small; see `pages_past_end`.
-        count: Signs since the last page with new rows.
+        further: Pages to request past the first sign; more if they are small, see `pages_past_end`.
+        count: Number of signs since the last page with new rows.
         undecided: An offset probe could not exclude that the service ignores page numbers.
     """
 
@@ -49,25 +49,25 @@ class EndSigns:
         self.reset()
 
     def reset(self) -> None:
-        """Discard the signs of the pass before a restart."""
+        """Discard all signs, as the pass restarts."""
         self._failed_at = -1
         self.clear()
 
     def clear(self) -> None:
-        """Discard the signs before a page with new rows."""
+        """Discard the signs counted so far, as a page with new rows has come."""
         self.count = self._empty = 0
         self.undecided = False
 
     def follow(self) -> None:
-        """Record that rows follow the signs: the empty pages among them were hidden whole."""
+        """Record that rows follow the signs: all rows of the empty pages among them were hidden."""
         self._gap = max(self._gap, self._empty)
         self.clear()
 
     @property
     def hides_runs(self) -> bool:
-        """`True` if so many pages in a row were hidden whole that rows may follow any number of empty ones.
+        """`True` if the runs of hidden pages are so long that rows may follow after any number of empty pages.
 
-        A pass that does not look past the end proves nothing, and does not need this.
+        It is always `False` for a pass that does not look past the end, since that proves nothing anyway.
         """
         return self.further > 0 and self._gap > _LONGEST_GAP
 
@@ -75,8 +75,8 @@ class EndSigns:
         """Count a page as a sign; return `True` if the listing has ended.
 
         Args:
-            size: The fewest rows that the service is known to put in a page of the size requested.
-            empty: The page came without rows, and was not refused.
+            size: Least number of rows that the service surely puts in a page of the requested size.
+            empty: Whether the page came without rows. A refused page does not count.
         """
         self.count += 1
         self._empty += empty
@@ -86,7 +86,10 @@ class EndSigns:
         return self.count > pages
 
     def is_confirmed_by_failure(self, number: int) -> bool:
-        """Record that a page failed; return `True` if that is a sign: it failed twice, or such pages always do."""
+        """Record that a page failed; return `True` if that is a sign of the end.
+
+        It is one if the page failed twice in a row, or if another page has done so before.
+        """
         self._fails_beyond_end = self._fails_beyond_end or self._failed_at == number
         self._failed_at = number
         return self._fails_beyond_end

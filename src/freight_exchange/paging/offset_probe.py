@@ -1,4 +1,4 @@
-"""Probe that distinguishes an ignored page number from a repeated last page. Pure."""
+"""Probe that tells a service that ignores page numbers from one that repeats its last page. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["OffsetProbe"]
 class OffsetProbe:
     """Probe of a service whose second page equals the first.
 
-    It requests, with one row per page, the page of a row that differs from the first one. A service that ignores
-    `offset` answers with the first row. Then it requests the first page with one row, because a row inserted meanwhile
-    would look the same. A reply with several rows decides nothing: the service has a page size of its own, or a
-    middlebox drops the page number.
+    The probe takes a row that differs from the first one, and requests its page with one row per page. A service that
+    ignores `offset` answers with the first row. So does another service if a row was inserted meanwhile: the probe
+    then requests the first page with one row too. A reply with several rows decides nothing: the service has a fixed
+    page size, or a middlebox drops the page number.
 
     Attributes:
         number: The page to request, with one row.
         ended: The probe has its result.
-        offset_ignored: The service answers every page number with the first page.
-        undecided: The service may do so, or repeat its only page.
+        offset_ignored: The service answers each page number with the first page.
+        undecided: The service may ignore page numbers, or repeat its only page.
     """
 
     SIZE = 1

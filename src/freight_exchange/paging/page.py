@@ -14,12 +14,19 @@ __all__ = ["Page", "PageRequest", "RawPage", "Step"]
 T_co = TypeVar("T_co", covariant=True)
 
 Step = Literal["first", "second", "page", "last row", "alive", "probe"]
-"""Role of the page requested: the first one; the second in the size of a short first one; any other; the last row of a
-short page that rows follow; the first one again, to show that the service answers; or a page of an offset probe."""
+"""Role of a requested page.
+
+- `first`: the first page.
+- `second`: the second page, in the size of a short first one.
+- `page`: any other page.
+- `last row`: the last row that a short page would have if it were full; requested if rows follow the short page.
+- `alive`: the first page again, to see whether the service answers at all.
+- `probe`: a page of an offset probe.
+"""
 
 
 class PageRequest(NamedTuple):
-    """Page that a pass requests next."""
+    """Next page to request."""
 
     number: int
     size: int
@@ -27,7 +34,7 @@ class PageRequest(NamedTuple):
 
 
 class RawPage(Protocol[T_co]):
-    """Page as received: records, and unreadable rows, which count as rows."""
+    """Page as received: its records, and its unreadable rows, which count as rows."""
 
     @property
     def records(self) -> Sequence[T_co]: ...
@@ -42,8 +49,8 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
     Attributes:
         records: The records, without those of earlier pages.
         number: The page's number, from 0: the service's `offset` (service document, 4).
-        page_size: Rows to request in the next page. A later `pages(start=number + 1)` finds its position only with
-            this `page_size`: it is less than requested if the service cuts pages. 0 if the listing has no pages.
+        page_size: Rows to request in the next page; less than requested if the service cuts pages. To continue later
+            with `pages(start=number + 1)`, use this `page_size`. 0 if the listing has no pages.
     """
 
     records: tuple[T_co, ...]

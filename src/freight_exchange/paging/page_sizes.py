@@ -1,4 +1,4 @@
-"""Page sizes that the service accepts, refuses or cuts, and the wanted size of a reading."""
+"""Page sizes: known limits of the service, and the wanted size of a reading."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ DEFAULT_PAGE_SIZE: Final = 100
 """Default number of rows in a page."""
 
 _LADDER: Final = (1000, 100, 20, 10)
-"""Page sizes to step down to; 20 and 10 are the service's own defaults (service document, 4.2 and 4.4)."""
+"""Smaller page sizes to try after a refusal; 20 and 10 are the service's defaults (service document, 4.2 and 4.4)."""
 
 LEAST_PAGE_SIZE: Final = _LADDER[-1]
-"""Smallest page size, tried if larger pages fail or show nothing."""
+"""Smallest page size, used if larger pages fail or show no rows."""
 
 
 SIZE_REFUSALS: Final = frozenset({400, 413, 422})
@@ -35,11 +35,11 @@ SIZE_REFUSALS: Final = frozenset({400, 413, 422})
 
 _FAILURE: Final = 500
 _MODEST_PAGE: Final = 100
-"""Rows in a page that hardly cause an outage: smaller pages do not help against one."""
+"""Page size that hardly causes a failure of the service: after a failure, smaller pages do not help."""
 
 
 def size_below(size: int) -> int | None:
-    """Return the next smaller page size to try; `None` below the least."""
+    """Return the next smaller page size to try; `None` if there is none."""
     return next((rows for rows in _LADDER if rows < size), None)
 
 
@@ -53,8 +53,8 @@ def size_after(error: FreightExchangeError, size: int) -> int | None:
 class PageSizes:
     """Page sizes learned per operation, shared by all listings of a client.
 
-    They decide which size to request. Listings never conclude from them that a page is the last: the service may cut
-    pages shorter than it did before.
+    They decide the size to request. Listings do not use them to detect the last page, since the service may cut pages
+    shorter than before.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class PageSizes:
 
     @classmethod
     def restored(cls, operation: str, *, longest: int, clamp: int | None) -> PageSizes:
-        """Return the sizes of one operation, as an earlier run has learned them."""
+        """Return the sizes of one operation that an earlier run has learned."""
         sizes = cls()
         if longest:
             sizes.saw(operation, longest)
@@ -74,14 +74,14 @@ class PageSizes:
         return sizes
 
     def longest(self, operation: str) -> int:
-        """Return the most rows that one page ever held."""
+        """Return the largest number of rows on a page so far."""
         return self._longest.get(operation, 0)
 
     def size_to_request(self, operation: str, wanted: int, *, start: int = 0) -> int:
-        """Return the page size to request when the reading starts at page `start`.
+        """Return the page size to request for a reading from page `start`.
 
-        Page 0 begins with the first row in any size: it is requested in the wanted size, which corrects a mistaken
-        clamp. A later page is requested in the size that the service gives, because its position depends on the size.
+        Page 0 begins with the first row in any size. It is requested in the wanted size, which corrects a wrong clamp.
+        The position of a later page depends on the size, so it is requested in the size that the service gives.
         """
         known = self._clamp if start else self._refused
         return min(wanted, known.get(operation, wanted))
@@ -105,14 +105,14 @@ class PageSizes:
         self._clamp[operation] = self._refused[operation] = wanted
 
     def afresh(self) -> PageSizes:
-        """Return page sizes with the refusals only: the service may cut pages shorter than it did before."""
+        """Return page sizes with the refusals only, to learn the others anew: the service may now cut pages shorter."""
         fresh = PageSizes()
         for operation, wanted in self._refused.items():
             fresh.refused(operation, wanted)
         return fresh
 
     def first_repeat(self, operation: str) -> bool:
-        """Record that the operation's second page equalled its first; return `True` the first time."""
+        """Record that the second page of an operation equals the first; return `True` the first time."""
         known = operation in self._repeating
         self._repeating.add(operation)
         return not known
@@ -137,13 +137,13 @@ class WantedSize:
         smaller = size_after(error, size)
         if smaller is None:
             return False
-        # A size that failed may have met an outage: only a refusal is remembered.
+        # Only a refusal is remembered, as a failure may be an outage.
         self._refused = error.status in SIZE_REFUSALS
         self.rows = smaller
         return True
 
     def accepted(self, size: int, rows: int, *, first: bool) -> None:
-        """Record a page of `size` that came with `rows`; only a `first` page proves that the size is accepted."""
+        """Record a page of `size` with `rows` rows. Only a `first` page proves that the size is accepted."""
         self._sizes.saw(self._operation, rows)
         if self._refused and first:
             self._refused = False

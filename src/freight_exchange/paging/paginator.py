@@ -1,4 +1,4 @@
-"""Paginator: a listing as its first page, its records or its pages, fetched on demand."""
+"""Paginator: reads a listing as its first page, its records or its pages, on demand."""
 
 from __future__ import annotations
 
@@ -33,27 +33,30 @@ _OFFSET_LOST = (
 )
 
 Reading = Callable[[], FetchPage[T]]
-"""Function that begins a reading of the listing: it returns the fetcher of its pages."""
+"""Function that begins a reading of the listing, and returns the fetcher of its pages."""
 
 
 Walk = SinglePass[T] | Sweep[T] | UnpagedListing[T]
-"""Strategy of a reading: the next page to request, and the records that each adds."""
+"""Strategy of a reading: chooses the next page to request, and returns the new records of each page."""
 
 
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
 
-    One pass yields nothing twice. It ends at an empty page, a refused one, or a repetition of the previous page; a
-    short page does not end it. It can miss rows if rows before them are removed between two pages, and rows behind a
-    page whose rows are all hidden from the user. `sweep=True` repeats the pass until two readings agree, and looks past
-    the end: no row is missed that was there throughout. `window` pages are in flight at a time. Records without an
-    identity (listed bids) can come twice when the list moves; with `sweep=True` they come together at the end, as often
-    as they are listed.
+    One pass yields no record twice. It ends at an empty page, a refused one, or a repetition of the previous page, and
+    not at a short page. It can miss rows if earlier rows are removed between two pages, or if all rows of a page are
+    hidden from the user: then it may end there.
+
+    `sweep=True` repeats the pass until two readings agree, and looks past the end. It misses no row that was listed all
+    the time. Up to `window` pages are in flight at a time.
+
+    Records without an identity (listed bids) can come twice if the list moves. With `sweep=True` they come together at
+    the end, as often as they are listed.
 
     Raises:
-        FeedProtocolError: With `sweep=True`, the listing changed during each of many passes. With a strict client, also
-            if `sweep=True` cannot prove the listing complete, or if the service ignores page numbers. A reading that
-            begins at a later page, or has one row per page, does not detect the latter.
+        FeedProtocolError: With `sweep=True`, the listing changed during each of many passes. A strict client also
+            raises it if `sweep=True` cannot prove that the listing is complete, or if the service ignores page
+            numbers. Ignored page numbers are not detected from a later page on, or with one row per page.
     """
 
     def __init__(
@@ -95,10 +98,10 @@ class Paginator(Generic[T]):
         return _Records(self.pages())
 
     def pages(self, *, start: int = 0) -> PageIterator[T]:
-        """Iterate over the pages from number `start` on; pages that add nothing are left out.
+        """Iterate over the pages from number `start` on, without those that add no records.
 
         Args:
-            start: The number of the last page read, plus one; the listing's `page_size` must be that page's.
+            start: Number of the last page read, plus one. The listing's `page_size` must be that of this page.
 
         Raises:
             ValidationError: `start` is not an integer of 0 or more.
@@ -135,7 +138,7 @@ class Paginator(Generic[T]):
                     raise
             else:
                 records = _matching(walk.take(rows), self._where)
-                # The current size: if the service cut the page, `pages` resumes with the cut size.
+                # If the service cut the page, `pages` has to continue with the cut size.
                 return Page(records, 0, walk.fitting)
 
     def _walk(self, *, start: int, sweep: bool) -> Walk[T]:
@@ -152,9 +155,9 @@ def _matching(records: tuple[T, ...], where: Callable[[T], bool] | None) -> tupl
 
 
 class PageIterator(AsyncIterator[Page[T]]):
-    """Iterator over the pages of a listing. Leaving it, by `break` or `aclose()`, cancels those in flight.
+    """Iterator over the pages of a listing. Leaving it, by `break` or `aclose()`, cancels requests in flight.
 
-    It is not a generator: after a `break` only the garbage collector would close one, and trio warns of that.
+    It is not a generator: after a `break` only the garbage collector would close a generator, and trio warns of that.
     """
 
     def __init__(
@@ -183,7 +186,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     async def __anext__(self) -> Page[T]:
         if self._pulling:
-            # Both would process the same page, which counts as the end of a listing.
+            # Both tasks would process the same page, and its repetition would count as the end of the listing.
             raise ConfigurationError(
                 "another task is waiting for the next page of this listing: give each task a pages() of its own, or"
                 " have one task pull for all"
@@ -212,7 +215,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         try:
             rows = await self._flights.next_page(walk.numbers(), size)
         except FreightExchangeError as error:
-            # An error of a login that the page needed is not about the listing.
+            # The page may have needed a login, whose error is not about the listing.
             if error.path != self._path or not walk.fail(error):
                 raise
             fresh: tuple[T, ...] = ()
@@ -227,7 +230,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         return Page(fresh, number, walk.fitting) if fresh else None
 
     def _report_end(self, walk: Walk[T]) -> None:
-        """Report that the end of the listing is uncertain."""
+        """Log that the end of the listing is uncertain; raise with a strict client."""
         if isinstance(walk, UnpagedListing):
             return
         if walk.offset_ignored and self._strict:

@@ -20,11 +20,11 @@ __all__ = ["FetchPage", "Prefetcher"]
 T = TypeVar("T")
 
 FetchPage = Callable[[int, int], Awaitable[RawPage[T]]]
-"""Function that fetches the page with this number in this size."""
+"""Function that fetches a page by its number and size."""
 
 
 class Prefetcher(Generic[T]):
-    """Pages in flight: at most `window`, returned in the order of the requests."""
+    """Fetcher of up to `window` pages at a time, which returns them in the order of the requests."""
 
     def __init__(self, fetch: FetchPage[T], tasks: Callable[[], BackgroundTasks], window: int) -> None:
         self._fetch = fetch
@@ -34,9 +34,9 @@ class Prefetcher(Generic[T]):
         self._under_way: deque[tuple[int, int, BackgroundTask[RawPage[T]]]] = deque()
 
     async def next_page(self, numbers: Iterable[int], size: int) -> RawPage[T]:
-        """Return the first of these pages; fetch as many of the others as the window allows.
+        """Return the first of these pages; start requests for as many of the others as the window allows.
 
-        Cancellation loses nothing: pages in flight stay there for the next call.
+        After a cancellation, pages in flight are kept for the next call.
         """
         wanted = [*islice(numbers, self._window)]
         if self._under_way and self._under_way[0][:2] != (wanted[0], size):
@@ -51,9 +51,9 @@ class Prefetcher(Generic[T]):
         try:
             return await task.wait()
         except TaskCancelledError:
-            raise TransportError("the client was closed while the listing was under way", permanent=True) from None
+            raise TransportError("the client was closed while the listing was read", permanent=True) from None
         finally:
-            # A failed one is removed as well: the next call fetches its page again.
+            # A failed request is removed too, so that the next call repeats it.
             if task.is_finished:
                 self._under_way.popleft()
 
@@ -62,7 +62,7 @@ class Prefetcher(Generic[T]):
             self._under_way.popleft()[2].cancel()
 
     def __del__(self) -> None:
-        # The garbage collector may run in another thread or after the loop, where nothing can be cancelled.
+        # The garbage collector may run in another thread, or after the loop: nothing can be cancelled there.
         if self._under_way and self._tasks is not None:
             try:
                 self._tasks.check_loop()

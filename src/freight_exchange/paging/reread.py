@@ -18,16 +18,16 @@ __all__ = ["LOOK_FURTHER", "Recheck", "Reread"]
 T = TypeVar("T")
 
 LOOK_FURTHER: Final = 3
-"""Pages that a sweep requests past the first sign of the end: all rows of a page may be hidden from the user.
+"""Pages that a sweep requests past the first sign of the end, as all rows of a page may be hidden from the user.
 
-Of small pages it requests more (`end_signs.pages_past_end`).
+If pages are small it requests more (`end_signs.pages_past_end`).
 """
 
 _MISSING: Final = REFUSALS | {500}
 
 
 class Recheck(Generic[T]):
-    """Second reading of the pages of a pass, from the last to the first: `number` and `size` name the next page.
+    """Second reading of the pages of a pass, from the last to the first; `number` and `size` describe the next page.
 
     Attributes:
         found: The rows, by key.
@@ -66,7 +66,7 @@ class Recheck(Generic[T]):
         self._at += 1
         page = Counter(keys)
         if self._beyond_end and page == self._page_before:
-            # A page beyond the end, which repeats the last one.
+            # A page beyond the end repeats the last page.
             return ()
         self._beyond_end = self._at == 1
         self._page_before = page
@@ -82,10 +82,10 @@ class Recheck(Generic[T]):
 
 
 class Reread(Recheck[T]):
-    """Second reading of a listing of one page, upwards, in a size that the service gives in full.
+    """Second reading of a listing of one page, from the first page on, in a size that the service does not cut.
 
-    It continues until it has met every row of the first reading, and then looks past the end. It detects that the first
-    page was cut, even if the service counts pages in the requested size and hides the rows that follow.
+    It continues until it has found each row of the first reading, and then looks past the end. It detects a first page
+    that was cut, even if the service counts pages in the requested size and hides the rows that follow.
     """
 
     def __init__(self, numbers: range, size: int, seen: SeenRows[T], expected: Counter[Hashable]) -> None:
@@ -99,7 +99,7 @@ class Reread(Recheck[T]):
 
     @property
     def reached_end(self) -> bool:
-        # If the pages end earlier, they may have been cut shorter than in the first reading.
+        # If fewer rows are found than before, these pages may have been cut shorter than in the first reading.
         enough = pages_past_end(LOOK_FURTHER, self.size)
         return max(self._misses, self._repeats) >= enough and not self._expected - self.found
 
@@ -111,7 +111,7 @@ class Reread(Recheck[T]):
             self._misses += 1
             return ()
         if page == self._page_before:
-            # A repeated end, or a row that moved because another was inserted.
+            # The last page was repeated, or a row moved because another was inserted.
             self._repeats += 1
             return ()
         self._misses = self._repeats = 0

@@ -1,4 +1,4 @@
-"""Rows of a listing returned so far, so that none is returned twice."""
+"""Rows of a listing returned so far; they prevent that a row is returned twice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Identity = Callable[[T], Hashable] | None
 
 @attrs.frozen(cache_hash=True)
 class Alike:
-    """Key of a row without an identity: its whole content."""
+    """Key of a row without an identity: its whole content, which other rows may have too."""
 
     row: Hashable
 
@@ -33,7 +33,7 @@ def keys_of(rows: RawPage[T], identity: Identity[T]) -> list[Hashable]:
 class SeenRows(Generic[T]):
     """Rows that a reading has returned, over all its passes.
 
-    Two equal rows count as two within one pass, and as the same two in the next.
+    Two equal rows within one pass count as two rows. In the next pass they count as the same two rows.
     """
 
     def __init__(self, identity: Identity[T]) -> None:
@@ -68,8 +68,8 @@ class SeenRows(Generic[T]):
 
 
 def _unreadable(error: Exception) -> Alike:
-    # The error names the row's place, which changes as rows move. The content may change as well, such as a count of
-    # views. The index does not.
+    # The index identifies the row. The place in the error changes when rows move, and the content may change too, for
+    # example a number of views.
     raw = getattr(error, "raw", error)
     index = wire.index_of_raw(raw)
     return Alike(repr(raw) if index is None else ("unreadable", index))

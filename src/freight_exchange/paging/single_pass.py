@@ -1,12 +1,12 @@
-"""Single pass through a listing: the next page to request, the records that each adds, and the end. Pure.
+"""Single pass through a listing: chooses the next page to request, and detects the end. Pure.
 
-A page with fewer rows than requested proves nothing: the service may cut pages shorter than before, and it hides rows
-from a page after cutting it. The end is an empty page, a refused one, or a repetition of the previous page.
+A page with fewer rows than requested does not prove the end: the service may cut pages shorter than before, and it may
+hide rows of a page after it has cut it. The end is an empty page, a refused one, or a repetition of the previous page.
 
-The size matters as much as the number. A service that cuts pages counts page numbers either in the size that it gives
-or in the size requested. Both agree on sizes that it gives in full. So after a short first page of r rows the second is
-requested in size r. If it holds rows of the first page, the first one was not cut, and some of its rows are hidden.
-Then the pass restarts in size r, or continues in the wanted size if r is a small part of it.
+The size matters as much as the number. A service that cuts pages counts page numbers either in the cut size or in the
+requested size. Both are equal for a size that it does not cut. So after a short first page of r rows, the second page
+is requested in size r. If it has rows of the first page, the first page was not cut, but some of its rows are hidden.
+Then the pass restarts in size r, or continues in the wanted size if r is much smaller.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_RESTARTS: Final = 3
 
 
 class SinglePass(Generic[T]):
-    """Single pass through a listing: `number` and `size` name the next page, until it has `ended`.
+    """Single pass through a listing. Until it has `ended`, `number` and `size` describe the next page.
 
     Args:
         wanted: Page size to request.
@@ -47,14 +47,14 @@ class SinglePass(Generic[T]):
         curious: Spend a request to find out why the second page equals the first.
 
     Attributes:
-        fitting: Page size with which a later reading continues behind the page just taken.
+        fitting: Page size with which a later reading can continue after the last page.
         found: Rows found since the last restart.
         first_size: Size in which the first page was requested.
         repeated: The listing ended with a repetition of its first page.
         offset_ignored: The service ignores page numbers.
-        full: All pages but the last were full.
-        longest: The most rows of a page, a size that the service gives in full.
-        uncertain: The pass ended without a proper end.
+        full: All pages except for the last were full.
+        longest: Largest number of rows on a page: the service does not cut pages of this size.
+        uncertain: The pass ended without a proof of the end.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SinglePass(Generic[T]):
         self._begin(self._wanted.rows, "first")
 
     def _begin(self, size: int, step: Step, *, hidden: bool = False) -> None:
-        """Start or restart the pass; `hidden` if short pages are known to have hidden rows, not to be cut."""
+        """Start or restart the pass; `hidden` means that short pages were not cut, but have hidden rows."""
         self.first_size = size
         self._at = self._return_to = PageRequest(self._start, size, step)
         self._end.reset()
@@ -101,11 +101,11 @@ class SinglePass(Generic[T]):
 
     @property
     def consistent(self) -> bool:
-        """`True` if the pass found every row that it met, also before a restart."""
+        """`True` if the end is proven and each row from before a restart was found again."""
         return not self.uncertain and self._met <= self.found.rows.keys()
 
     def numbers(self) -> Iterable[int]:
-        """Return the numbers of the next pages that are certain before the next one arrives."""
+        """Return the numbers of the next pages, as far as they do not depend on the reply to the next one."""
         number, size, step = self._at
         is_known = step == "page" or (step == "second" and size == self._wanted.clamp)
         return count_from(number) if is_known else (number,)
@@ -120,7 +120,7 @@ class SinglePass(Generic[T]):
             case "alive":
                 self._at = self._return_to
                 if not self.found.holds(keys):
-                    # The listing changed: the failed page may be one of its pages by now.
+                    # The listing has changed, and may reach the failed page now.
                     self._restart()
                 return ()
             case "last row":
@@ -133,7 +133,7 @@ class SinglePass(Generic[T]):
         if not keys:
             self._meet_end(empty=True)
         elif page == self.found.before and self._at.step == "second" and self.size < self._wanted.rows:
-            # Hidden rows in the first page can make this one equal. Only a page of the same size is proof.
+            # Hidden rows of the first page can make both pages equal: only a second page in the same size is a proof.
             self._at = PageRequest(self.number, self._wanted.rows, "page")
             self._short_at = self._start
         elif page == self.found.before:
@@ -171,7 +171,7 @@ class SinglePass(Generic[T]):
         """Request a smaller first page if the service refuses the size, or may have failed because of it."""
         refused = error.status in SIZE_REFUSALS
         if self._at.step == "page" and refused and self.size < self._wanted.rows:
-            # The size came from a short page, and this service does not accept it.
+            # The size is that of a short page, and the service does not accept it.
             self._begin(self._wanted.rows, "page", hidden=True)
             return True
         if self._at.step != "first" or not self._wanted.reduce(error, self.size):
@@ -180,11 +180,11 @@ class SinglePass(Generic[T]):
         return True
 
     def _is_next(self, page: Counter[Hashable]) -> bool:
-        """Return whether the page follows those before it; if not, choose another one to request."""
+        """Return whether the page directly follows the pages before; if not, choose another one to request."""
         rows = len(self.found.first)
         wanted = self._wanted.rows
         if self._past_short_first and 2 * rows >= wanted:
-            # Rows follow a short first page, but not directly. In its size no row is skipped.
+            # Rows follow a short first page after an empty one. A restart in the size of the first page skips no row.
             self._begin(rows, "page")
             return False
         self._past_short_first = False
@@ -193,13 +193,13 @@ class SinglePass(Generic[T]):
         first = Counter(self.found.first)
         if not page & first:
             if self._end.further and self._suspected != rows:
-                # The listing may have been short, with rows added since: its few rows would be too small a page size.
+                # Or the listing was short, and rows were added since: its few rows would be too small a page size.
                 self._suspected = rows
                 if self._restart():
                     return False
             self._wanted.cut(rows)
         elif page <= first and 2 * rows < wanted:
-            # The first page holds it, and so was not cut: most of its rows are hidden.
+            # The first page has all these rows, so it was not cut: most of its rows are hidden.
             self._at = PageRequest(self.number, wanted, "page")
             self._cuts_excluded = True
             return False
@@ -235,18 +235,20 @@ class SinglePass(Generic[T]):
             self._short_at = None
             self._at = PageRequest(number + 1, rows, "second")
         elif behind_short and not self._cuts_excluded:
-            # Rows follow a short page: either it has hidden rows, or it was cut and rows were skipped.
+            # Rows follow a short page. Either it has hidden rows, or it was cut, and the rows after the cut were
+            # skipped.
             self._cuts_excluded = True
             self._return_to = self._at
             self._at = PageRequest(number * size - 1, 1, "last row")
 
     def _judge_last_row(self, keys: list[Hashable]) -> None:
+        """Restart the pass if the last row of the short page was skipped."""
         self._at = self._return_to
         if len(keys) == 1 and keys[0] not in self.found.rows:
             self._restart()
 
     def _restart(self) -> bool:
-        """Restart because the service cuts pages differently by now; return `False` after too many restarts."""
+        """Restart because the service now cuts pages differently; return `False` after too many restarts."""
         if self._restarts == _MOST_RESTARTS:
             return False
         self._restarts += 1
@@ -264,7 +266,7 @@ class SinglePass(Generic[T]):
             self._return_to = self._at
             self._at = PageRequest(probe.number, probe.SIZE, "probe")
             return
-        # Pages of equal rows look like one page repeated.
+        # Two different pages of equal rows look like a repetition.
         self.uncertain = self.uncertain or (isinstance(keys[0], Alike) and 1 == len(set(keys)) < len(keys))
         self._meet_end()
 
@@ -284,13 +286,13 @@ class SinglePass(Generic[T]):
 
     def _meet_end(self, *, empty: bool = False) -> None:
         """Count a sign of the end; request a further page while there are too few."""
-        # Behind short pages the service may cut all: it is only known to give as many rows as it gave.
+        # The service may cut all pages shorter than requested: only the longest page shows what it gives.
         most = min(self.size, max(self.longest, LEAST_PAGE_SIZE)) if self.longest else self.size
         if self._end.add(most, empty=empty):
             self.uncertain = self.uncertain or self._end.undecided or self._end.hides_runs
             self.ended = True
         elif self._at.step == "second":
-            # A page of hidden rows only would have been cut in the wanted size.
+            # The page may be empty because all its rows are hidden: continue in the wanted size.
             self._at = PageRequest(self.number, self._wanted.rows, "page")
             self._past_short_first = True
         else:

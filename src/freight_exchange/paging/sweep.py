@@ -1,12 +1,16 @@
-"""Sweep: a reading of a listing that misses no row that was there throughout, or reports that it may have. Pure.
+"""Sweep: a reading that misses no row that was listed all the time, or reports that it may have. Pure.
 
-One pass can miss rows: the list moves, the service cuts pages shorter during the pass, whole pages are hidden. A sweep
-makes a pass that looks past the end, and then reads the same pages again, from the last to the first, in another page
-size. If both find the same rows, nothing was missed. A page that was cut in both readings was cut at different rows. A
-row that slipped past the pass moved another one, which the second reading then lacks or finds twice.
+A single pass can miss rows if the list moves, if the service begins to cut pages shorter, or if all rows of a page are
+hidden. A sweep makes a pass that looks past the end. Then it reads the same pages again, from the last to the first, in
+another page size. If both readings find the same rows, no row was missed:
 
-Limits: more hidden pages in a row than it looks past the end; rows that leave the listing and return during the sweep;
-page lengths that change for a single page in each of the two readings, at the same row, or among hidden pages.
+- A page that was cut in both readings was cut at different rows.
+- If a row moved past the first reading, other rows moved too. The second reading then lacks one, or finds one twice.
+
+A sweep can still miss rows in three cases: after more hidden pages in a row than it looks past the end; if rows leave
+    the
+listing and return during the sweep; if in each reading the length of a single page changes, at the same row or among
+hidden pages.
 """
 
 from __future__ import annotations
@@ -33,21 +37,21 @@ MOST_ROUNDS: Final = 16
 """Rounds after which a sweep gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS: Final = 3
-"""Rounds in a row without a new row after which a sweep ends. It is complete if its last readings all agreed."""
+"""Rounds in a row without a new row after which a sweep ends; it is complete if the readings of the last one agree."""
 
 
 class Sweep(Generic[T]):
-    """A pass and its recheck, repeated until both find the same rows: `number` and `size` name the next page.
+    """A pass and its recheck, repeated until both find the same rows; `number` and `size` describe the next page.
 
-    Rows without an identity are returned at the end, as often as the last pass found them: before that, two equal rows
-    look like one that moved.
+    Rows without an identity are returned at the end, as often as the last pass found them. Before the end, two equal
+    rows cannot be told from one that moved.
 
     Attributes:
-        ended: It needs no further page.
-        complete: It has ended, and missed no row that was there throughout.
+        ended: The sweep needs no further page.
+        complete: The sweep has ended, and missed no row that was listed all the time.
         repeated: The listing ended with a repetition of its first page.
         offset_ignored: The service ignores page numbers.
-        fitting: Page size with which a later reading continues behind the page just taken.
+        fitting: Page size with which a later reading can continue after the last page.
     """
 
     def __init__(
@@ -69,7 +73,7 @@ class Sweep(Generic[T]):
         self._rounds_without_news = 0
         self._agreements = 0
         self._known = 0
-        # The most rows of any page: the service gives pages of that size in full.
+        # Largest number of rows on a page: the service does not cut pages of this size.
         self._proven = 0
         self.ended = False
         self.complete = False
@@ -112,7 +116,7 @@ class Sweep(Generic[T]):
         return self._rounds > MOST_ROUNDS
 
     def numbers(self) -> Iterable[int]:
-        """Return the numbers of the next pages that are certain before the next one arrives."""
+        """Return the numbers of the next pages, as far as they do not depend on the reply to the next one."""
         return self._pass.numbers()
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:
@@ -129,7 +133,7 @@ class Sweep(Generic[T]):
         return True
 
     def rest(self) -> tuple[T, ...]:
-        """Return the records that were held back until the end."""
+        """Return the records without an identity, which are returned at the end only."""
         if self._held is None:
             return ()
         listed: set[Hashable] = {*self._climb.found.rows}
@@ -160,12 +164,12 @@ class Sweep(Generic[T]):
         self._end_round(self._recheck)
 
     def _revealing_size(self) -> int:
-        """Return the page size for another pass, if cut pages may have hidden rows from this one."""
+        """Return the page size for another pass if rows may have been missed by cuts; the same size if not."""
         climb = self._climb
         if climb.found.end > self._start + 1:
             # All pages were short.
             return self._proven
-        # No rows: those of cut pages may all be hidden.
+        # Without any row, all rows of cut pages may be hidden: the smallest size shows more pages.
         return LEAST_PAGE_SIZE if climb.found.end == self._start == 0 else climb.size
 
     def _begin_recheck(self) -> Recheck[T]:
@@ -177,7 +181,7 @@ class Sweep(Generic[T]):
             size = min(size, self._proven)
             most = -(-climb.first_size // size) + pages_past_end(LOOK_FURTHER, size)
             return Reread(range(most), size, self._seen, climb.found.rows)
-        # Services treat odd sizes differently: each round tries another one.
+        # Each round uses another size, since services differ in their treatment of odd sizes.
         if start == 0 and (self._rounds <= 2 or not climb.full):
             size = max(1, size // 2 if self._rounds == 2 else size - self._rounds)
         pages = -(-climb.found.end * climb.size // size) + LOOK_FURTHER
@@ -185,18 +189,18 @@ class Sweep(Generic[T]):
 
     def _end_round(self, recheck: Recheck[T]) -> None:
         climb = self._climb
-        # Pages that are short in the same size may have been cut at the same rows.
+        # Short pages of the same size may have been cut at the same rows in both readings.
         is_conclusive = climb.full or climb.size != recheck.size or climb.found.end <= self._start + 1
         agreed = is_conclusive and climb.consistent and recheck.reached_end and climb.found.rows == recheck.found
         self._agreements = self._agreements + 1 if agreed else 0
         has_new_rows, self._known = len(self._seen) > self._known, len(self._seen)
         self._rounds_without_news = 0 if has_new_rows else self._rounds_without_news + 1
-        # Where a row moved, another one may be missing, round after round.
+        # If a row moves, another one may be missing in each round.
         enough = ROUNDS_WITHOUT_NEWS if climb.found.moved else 1
         self.complete = self._agreements >= enough
         self.ended = self.complete or climb.uncertain or self._rounds_without_news >= ROUNDS_WITHOUT_NEWS
         if not self.ended:
             if isinstance(recheck, Reread) and recheck.found - climb.found.rows:
-                # The single page had been cut.
+                # The only page was cut.
                 self._page_size = recheck.size
             self._climb = self._next_climb()

@@ -1,7 +1,7 @@
-"""Listing that the document shows without pages.
+"""Listing that has no pages in the service document.
 
 A service may page it nevertheless, and send the first rows only. A reply with a round number of rows may be such a
-page: one further page is requested.
+page, so one more page is requested.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROUND: Final = 5
 
 
 class UnpagedListing(Generic[T]):
-    """Reading of a listing without pages: `number` and `size` name the next page, size 0 the whole listing."""
+    """Reading of a listing without pages; `number` and `size` describe the next page, size 0 the whole listing."""
 
     def __init__(self, operation: str, sizes: PageSizes, identity: Callable[[T], Hashable] | None) -> None:
         self._operation = operation
@@ -50,7 +50,7 @@ class UnpagedListing(Generic[T]):
         return 0
 
     def numbers(self) -> Iterable[int]:
-        """Return the numbers of the next pages that are certain before the next one arrives."""
+        """Return the numbers of the next pages, as far as they do not depend on the reply to the next one."""
         return (self.number,)
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:

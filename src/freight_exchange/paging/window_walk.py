@@ -1,18 +1,17 @@
-"""Window walk: the feed's reading of a window of requests, up to the end and down, until nothing was missed. Pure.
+"""Window walk: reads a window of requests for the feed, up to the end and down again, until nothing was missed. Pure.
 
-A walk climbs from the first page to the end of the listing. Then it descends page by page, and repeats both until one
+A walk climbs from the first page to the end of the listing. Then it descends page by page. It repeats both until one
 descent proves that nothing was missed. It trusts learned page sizes: a shorter page is the last one. The feed can do so
-because its deep scans learn the sizes again, and repeat what its narrow scans read. Other listings prove their end
-instead (`single_pass`, `sweep`).
+because its deep scans learn the sizes anew, and read again what its narrow scans have read. Other listings prove their
+end instead (`single_pass`, `sweep`).
 
-Proof by a descent: the climb ended at a page that showed the length of the listing at that moment. A row that the
-descent reads, and that had been read before, was there at that moment. If every page is full, no row is new and none
-comes twice, the number of rows read is the length of the listing: they are all of its rows, despite insertions,
-removals and reordering during the walk. Two equal passes prove less: both can miss a row that slips to a lower page as
-an earlier one is removed.
+Proof by a descent: the last page of the climb shows the length of the listing at that moment. A row of the descent that
+was read before was listed at that moment. Suppose that each page is full, no row is new and none comes twice. Then the
+number of rows read is the length of the listing, so they are all its rows, despite insertions, removals and reordering
+during the walk. Two equal passes prove less: both can miss a row that moves to an earlier page when another is removed.
 
-Limits: a record that leaves the listing and returns between two pages; a server that lowers its clamp, or refuses a
-page that exists; a page that comes three times because exactly as many rows as it holds were inserted, twice.
+A walk can still miss rows if a record leaves the listing and returns between two pages; if a server lowers its clamp,
+or refuses an existing page; or if a page comes three times, because twice exactly a page of rows was inserted.
 """
 
 from __future__ import annotations
@@ -40,12 +39,13 @@ MOST_ROUNDS = 16
 """Rounds of climb and descent after which a walk gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS = 3
-"""Rounds in a row without a new row, after which a walk ends without proof: some listings hold a row twice."""
+"""Rounds in a row without a new row after which a walk ends without proof, since some listings have a row twice."""
 
 ROUNDS_THAT_LACK = 6
-"""The same limit if fewer rows came than the listing was long: a row came twice, or one slipped past each round.
+"""The same limit if fewer rows were found than the listing is long: a row came twice, or one was missed in each round.
 
-In a listing that is reordered before each page, three rounds miss a row about once in two thousand walks."""
+In a listing that is reordered before each page, three rounds miss a row about once in two thousand walks.
+"""
 
 
 @attrs.define
@@ -57,12 +57,12 @@ class _Round:
         descending: The climb has ended.
         probing: The first page was short, and the next one is requested in its size.
         idle: The previous page had no row that was new to this climb.
-        again: The previous page repeated the one before it.
-        length: Length of the listing when the climb ended; 0 if unknown.
-        has_new_rows: A row came that no earlier round had.
-        moved: The descent proves nothing.
-        seen: The rows of this climb, or of the descent and the climb's last page.
-        brought: The rows that no earlier round had.
+        again: The previous page was the same as the one before it.
+        length: Length of the listing at the end of the climb; 0 if unknown.
+        has_new_rows: A row came that was not in earlier rounds.
+        moved: Rows moved, so the descent proves nothing.
+        seen: The rows of this climb; during the descent, its rows and those of the last page of the climb.
+        brought: The rows that were not in earlier rounds.
         page_before: The keys of the previous page.
         first: The keys of the first page.
     """
@@ -82,16 +82,17 @@ class _Round:
 
 
 class WindowWalk(Generic[T]):
-    """Walk through a listing: `number` and `size` name the next page, until it has `ended`.
-
-    `offset_ignored`: every page repeated the first. `unexplained`: the new rows of a round without proof, which the
-    caller may `excuse`.
+    """Walk through a listing. Until it has `ended`, `number` and `size` describe the next page.
 
     Args:
         operation: Name of the listing in `sizes`.
         sizes: Page sizes known so far; the walk adds to them.
-        page_size: Rows wanted in a page.
+        page_size: Wanted rows in a page.
         identity: Returns the key of a record.
+
+    Attributes:
+        offset_ignored: Each page was the same as the first.
+        unexplained: The new rows of a round without proof, which the caller may `excuse`.
     """
 
     def __init__(self, operation: str, sizes: PageSizes, page_size: int, identity: Callable[[T], Hashable]) -> None:
@@ -134,7 +135,7 @@ class WindowWalk(Generic[T]):
             self._continue_probe(self._probe, keys)
             return
         if self._is_rest_of_first(keys):
-            # The first page lists rows twice: the next one begins behind all of its rows.
+            # The first page has rows twice. The second page begins after all of them, so the size must count them.
             self.size = len(now.first)
             return
         page = frozenset(keys)
@@ -158,7 +159,7 @@ class WindowWalk(Generic[T]):
             self._step_up(keys, anything_unseen=unseen > 0)
 
     def excuse(self, recent: AbstractSet[Hashable]) -> None:
-        """Count the last round as one without new rows, if all of them are too recent for this walk to need.
+        """Count the last round as one without new rows if all its new rows are recent: the walk may miss these.
 
         Otherwise a walk would never end in a listing that grows as fast as it is read.
         """
@@ -192,13 +193,13 @@ class WindowWalk(Generic[T]):
         return len({*first}) < len(first) < self._first_size
 
     def _is_rest_of_first(self, keys: list[Hashable]) -> bool:
-        """Return whether this second page holds rows of the first only, because its size counts equal rows once."""
+        """Return whether a second page has only rows of the first, because its size counted equal rows once."""
         now = self._round
         is_small_second = self.number == 1 and not now.descending and self.size < len(now.first)
         return is_small_second and self._has_twins and bool(keys) and {*keys} <= {*now.first}
 
     def _step_up(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
-        # A row that comes twice in a page counts once, and does not show the end.
+        # A row that is twice in a page counts once.
         rows, now = len({*keys}), self._round
         longest = self._sizes.longest(self._operation)
         self._sizes.saw(self._operation, rows)
@@ -209,8 +210,8 @@ class WindowWalk(Generic[T]):
         elif not rows or (rows < longest and not self._is_perhaps_cut(keys)):
             self._reach_end(keys)
         else:
-            # Shorter than requested, and no page was longer: the end, or the server's largest page. The next
-            # page decides, requested in this size, which is right in both cases.
+            # This page is shorter than requested, and none was longer: it is the end, or the server's largest page.
+            # The next page decides. It is requested in this size, which is right in both cases.
             now.full = rows
             if self.number == 0:
                 self.size = rows
@@ -218,23 +219,23 @@ class WindowWalk(Generic[T]):
             self.number += 1
 
     def _is_perhaps_cut(self, keys: list[Hashable]) -> bool:
-        """Return whether a first page may be cut by a clamp that was lowered: it lacks rows of an earlier round."""
+        """Return whether a lowered clamp may have cut this first page, since it lacks rows of an earlier round."""
         return self.number == 0 and self._rounds > 1 and not self._known <= {*keys}
 
     def _pass_full_page(self, rows: int, *, anything_unseen: bool) -> None:
         now = self._round
         if not anything_unseen and now.idle:
-            # The length of the listing is unknown: the descent proves nothing.
+            # The length of the listing is unknown, so the descent proves nothing.
             self._reach_end([])
             now.moved, now.length = True, 0
             return
-        # All rows are known, but the page is not a repetition: many rows were inserted, and more may follow.
+        # If all rows are known but the page is not a repetition, many rows were inserted, and more may follow.
         now.idle = not anything_unseen
         if now.probing:
             now.probing = False
             if self._suspected != rows:
-                # Or the listing was short at first, and many rows were inserted since. As a page size,
-                # its few rows would make a long walk: the page is requested again.
+                # Or the listing was short at first, and many rows were inserted since. A page size of so few rows would
+                # make a long walk, so the page is requested again.
                 self._suspected = rows
                 self._start_climb()
                 return
@@ -245,7 +246,7 @@ class WindowWalk(Generic[T]):
         """Process a repetition of the last page: the end, or an ignored offset."""
         now = self._round
         if not now.again:
-            # Or a page of rows was inserted just now, which looks like the end: the next page decides.
+            # Or exactly a page of rows was just inserted, which looks the same: the next page decides.
             now.again = True
             self.number += 1
             return
@@ -270,14 +271,14 @@ class WindowWalk(Generic[T]):
         self._reach_end([])
 
     def _reach_end(self, last_page: list[Hashable]) -> None:
-        """Begin the descent: the listing holds the pages below, and these rows."""
+        """Begin the descent. The listing consists of the earlier pages and of `last_page`."""
         if self.number == 0:
-            # A single page shows the whole listing at one moment: no row slips past it.
+            # A single page shows the whole listing at one moment, so no row is missed.
             self.ended = True
             return
         now = self._round
         if self.number == 1 and not last_page and self._has_twins:
-            # A row that comes twice counts once, and the page was not cut.
+            # The page was not cut, but a row that is twice in it counts once.
             now.full = len({*now.first})
         now.descending = True
         now.seen = {*last_page}
