@@ -1,7 +1,7 @@
-"""The feed of offers: complete scans of the own requests become events about the offers on them.
+"""Feed of offers: reads all own requests in each scan, and turns changes of their offers into events.
 
-`core` has the rules, which are pure. `journal` commits what scans find, `poller` runs the scans, and `feed` delivers
-the events. Lease, queue, pace and delivery are those of the feed of requests (`freight_exchange.feed`).
+`core` has the rules, which are pure. In `scanning`, `poller` runs the scans and `journal` commits their results. `feed`
+delivers the events. Lease, queue, pace and delivery are those of the feed of requests (`freight_exchange.feed`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["OfferFeed"]
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, to which a module with `__getattr__` has every name.
+    # Type checkers must not see `__getattr__`: they would accept every name of the module.
     def __getattr__(name: str) -> object:
         """Import the feed on first use: a client that never watches needs none."""
         if name == "OfferFeed":

@@ -25,16 +25,16 @@ class OfferEvent(Acknowledgeable):
 
     Attributes:
         kind: `new`, `changed`, `answered` or `gone`.
-        offer: The offer as it is now; for one that is gone, as it was last seen.
+        offer: The offer as it is now; for a gone offer, as it was last seen.
         listing: The request as it was last seen, with all offers on it.
-        previous: The offer as it was seen before; `None` for one seen for the first time.
+        previous: The offer as it was seen before; `None` for an offer seen for the first time.
         changed: The names of the fields that differ, among `amount`, `currency`, `status`, `terms` and `rates`.
         returned: Whether the offer was reported as gone and is listed again.
         answer: `approved` or `declined`, for an answered offer.
-        answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have it,
-            and outside of a bot.
-        observed_between: Bounds of its time: the start of the last scan that did not see it, or `None` without one; and
-            when it was seen. UTC, by the clock of this machine.
+        answered_by: The id of the bot's handler that gave the answer; `None` if the bot's ledger does not have the
+            answer, and outside of a bot.
+        observed_between: Earliest and latest time of the change, UTC by the clock of this machine. The earliest is the
+            start of the last scan before it; `None` without such a scan. The latest is when the change was seen.
     """
 
     kind: OfferKind
@@ -54,7 +54,7 @@ class OfferEvent(Acknowledgeable):
 
 
 OfferFeedEvent = OfferEvent | Unreadable
-"""Event of a feed of offers. An `Unreadable` is an own request, or an offer on it, that cannot be read."""
+"""Event of a feed of offers. An `Unreadable` is about an own request, or an offer on it, that cannot be read."""
 
 KINDS: Final = frozenset({*get_args(OfferKind), Unreadable.kind})
 """Kinds of the events that a feed of offers delivers."""

@@ -1,4 +1,4 @@
-"""Explanations of an offer, and of a request with its offers: why they were delivered, or were not yet. Pure."""
+"""Explanations why an offer, or a request with its offers, was delivered or not. Pure."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def explain_offer(
     wall: float,
     where: OfferFilter | None,
 ) -> Explanation:
-    """Explain why an offer was delivered, or was not yet.
+    """Explain why an offer was delivered or not.
 
     Args:
         request: Index of the request.
         offer: Identifier of the offer.
-        known: What is known of the request.
-        seen: What the store has of it.
-        events: Its events in the store.
-        time, wall: The same moment on the feed's clock and in seconds since the epoch.
+        known: Known state of the request, if any.
+        seen: Row of the request in the store, if any.
+        events: Events of the request in the store.
+        time, wall: The present time on the feed's clock, and in seconds since the epoch.
         where: The feed's filter.
     """
 
@@ -74,9 +74,9 @@ def explain_request(
     time: float,
     wall: float,
 ) -> Explanation:
-    """Explain what became of the offers on an own request; the arguments are those of `explain_offer`.
+    """Explain why the offers on an own request were delivered or not; the arguments are those of `explain_offer`.
 
-    The verdict of a request without an offer is `baseline`: there is nothing to deliver.
+    The verdict of a request without offers is `baseline`, as there is nothing to deliver.
     """
     known = None if seen is None or seen.record is None else KnownListing.load(seen.record)
     verdict: Literal["unseen", "baseline", "waiting", "handed-out"]
@@ -93,7 +93,7 @@ def explain_request(
         verdict=verdict,
         sentence=f"request {index} {why}",
         first_seen=None if seen is None else datetime.fromtimestamp(wall - (time - seen.first_seen), UTC),
-        # Requests are written when they change, not with each scan.
+        # The store does not know it: requests are written when they change, not with each scan.
         last_seen=None,
         events=tuple(event.kind for event in events),
     )
@@ -104,7 +104,7 @@ def _state(entry: KnownOffer) -> str:
 
 
 def _read(event: StoredEvent) -> OfferEvent | None:
-    """Return an event that waits; `None` if it is acknowledged, or about no offer."""
+    """Return the offer event in a stored event that waits; `None` if it is acknowledged, or not about an offer."""
     if event.is_acknowledged:
         return None
     read = unpack(event.kind, event.payload)

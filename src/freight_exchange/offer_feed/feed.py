@@ -27,14 +27,15 @@ __all__ = ["OfferFeed"]
 class OfferFeed(EventStream[OfferFeedEvent]):
     """Events of offers on own requests: `async for event in feed`. Made by `exchange.watch_offers()`.
 
-    Entering it reads the whole listing once, unless an earlier run has, and retries transient errors; a wrong URL, an
-    invalid certificate or a rejected login is raised. Pulling the next event acknowledges the one in hand, durably;
-    leaving the loop does not: the event is delivered again, after a restart too. Scans run only while an event is
-    awaited.
+    Entering it reads the whole listing once, unless an earlier run has read it. Transient errors are retried; a wrong
+    URL, an invalid certificate or a rejected login is raised.
 
-    An offer is reported as gone once two complete scans in a row lack it and a look-up of its request does too. If
-    scans lack most of what they should contain, nothing counts as gone for an hour. A look-up that shows no offer
-    counts only if look-ups show offers that are listed.
+    Pulling the next event acknowledges the one before it, durably. Leaving the loop does not: the last event is
+    delivered again, also after a restart. Scans run only while an event is awaited.
+
+    An offer is reported as gone after two complete scans in a row and a look-up of its request lack it. If scans lack
+    many known offers, none counts as gone for an hour. A look-up without any offer counts only if another look-up
+    shows a listed offer.
     """
 
     def __init__(self, source: OfferSource, client: ClientParts, options: WatchOffersOptions) -> None:
@@ -66,13 +67,13 @@ class OfferFeed(EventStream[OfferFeedEvent]):
         await self._poller.scan()
 
     def time(self) -> float:
-        """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
+        """Return the time on the feed's own clock, in seconds. It never goes back, even over restarts."""
         return self._journal.state.watermark.time_at(self._client.clock.read())
 
     def status(self) -> OfferFeedStatus:
         """Return the status of the feed."""
         if not hasattr(self, "_poller"):
-            raise ConfigurationError("this feed was not entered yet: use `async with exchange.watch_offers() as feed`")
+            raise ConfigurationError("this feed has not been entered: use `async with exchange.watch_offers() as feed`")
         state, poller = self._journal.state, self._poller
         age = state.watermark.least(self._client.clock.read())
         offers = [entry for listing in self._journal.known.values() for entry in listing.offers.values()]
@@ -88,7 +89,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
         )
 
     async def explain(self, request: int, offer: int) -> Explanation:
-        """Explain why an offer was delivered, or was not yet; `Explanation.index` is that of its request.
+        """Explain why an offer was delivered or not; `Explanation.index` is that of its request.
 
         Args:
             request: Index of the request.

@@ -1,4 +1,4 @@
-"""Events of a feed of offers as bytes to keep, and back. Pure."""
+"""Conversion of offer events to stored bytes, and back. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def unpack(kind: str, payload: bytes) -> OfferFeedEvent:
 
 
 def unpack_offer_event(payload: bytes) -> OfferEvent:
-    """Return the event about an offer from its bytes; raise `StoreError` as in `unpack`."""
+    """Return an event about an offer from its bytes; raise `StoreError` as `unpack` does."""
     try:
         return from_json(payload, OfferEvent)
     except ValidationError as error:

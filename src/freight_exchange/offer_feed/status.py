@@ -17,16 +17,16 @@ class OfferFeedStatus(Serializable):
     """Status of a feed of offers.
 
     Attributes:
-        state: `priming`, until the first scan is complete; `catching-up`, after a restart; `live`; `backing-off`, while
-            scans fail or lack most of what they should contain; `stopped`.
-        cover_age: Time since the start of the last complete scan; `None` before the first. A feed is alive while this
-            is young.
+        state: `priming` until the first scan is complete; `catching-up` after a restart; `live`; `backing-off` while
+            scans fail or lack many known offers; `stopped`.
+        cover_age: Time since the start of the last complete scan; `None` before the first. In a healthy feed it stays
+            small.
         last_success: When the last complete scan of this run began, UTC.
         pages: Pages of the last scan.
-        requests: Own requests that are known.
-        offers: Offers on them that are not gone.
-        unacknowledged: Events that wait to be delivered or acknowledged.
-        retry_in: Time until the next request after a failure: an interval or more, and what `Retry-After` asked for.
+        requests: Number of known own requests.
+        offers: Number of offers on them that are not gone.
+        unacknowledged: Number of events that wait to be delivered or acknowledged.
+        retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.
     """
 
     state: Phase

@@ -1,1 +1,1 @@
-"""Rules of the feed of offers: what a scan changes, and when an offer that scans lack is gone. Pure."""
+"""Rules of the feed of offers: the changes in a scan, and the proof that an offer is gone. Pure."""

@@ -1,7 +1,7 @@
-"""Comparison of a request with what was known of it: which offers are new, changed, answered or gone. Pure.
+"""Comparison of a request with its known state, to find new, changed, answered and gone offers. Pure.
 
-An offer is compared with its last state only: one that changes and changes back has changed twice. Only the fields that
-the service document names count.
+An offer is compared with its last state only: a change that is undone later makes two events. Only documented fields
+count.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ListingChange:
     """Result of a comparison.
 
     Attributes:
-        known: The known state of the request from now on.
+        known: The new known state of the request.
         events: Events, in the order of the listing.
     """
 
@@ -45,14 +45,14 @@ def compare(
     is_first_scan: bool = False,
     is_silent: bool = False,
 ) -> ListingChange:
-    """Compare a request, as it is listed, with what was known of it. Offers that it lacks stay as they are.
+    """Compare a listed request with its known state. Offers that the listing lacks keep their state.
 
     Args:
         listing: The request.
-        known: What was known of it.
-        between: Bounds of the time of the differences.
-        is_first_scan: Whether offers that were answered before they were first seen make no events.
-        is_silent: Whether offers that are seen for the first time make no events.
+        known: Its known state, if any.
+        between: Earliest and latest time of the differences.
+        is_first_scan: Whether to make no events for offers that were answered before they were first seen.
+        is_silent: Whether to make no events for offers that are seen for the first time.
     """
     offers = {} if known is None else dict(known.offers)
     events: list[OfferEvent] = []
@@ -71,8 +71,8 @@ def compare(
 def changed_fields(before: Offer, now: Offer) -> tuple[str, ...]:
     """Return the names of the fields in which two states of an offer differ.
 
-    Terms or rates that are empty equal those that are missing: one operation of a service may spell them so, and
-    another may not.
+    Empty terms or rates are equal to missing ones, since one operation of a service may send them as empty and another
+    may leave them out.
     """
     return tuple(name for name in FIELDS if _value(before, name) != _value(now, name))
 
@@ -87,7 +87,7 @@ def answer_to(offer: Offer, listing: Listing) -> Answer | None:
 def expected_offers(known: KnownListing) -> frozenset[int]:
     """Return the identifiers of the offers that a listing of the request should contain.
 
-    Once an offer is selected, the service may list that one alone (service document, Offer listing record).
+    After an offer is selected, the service may list only that one (service document, Offer listing record).
     """
     listed = {number for number, entry in known.offers.items() if not entry.is_gone}
     selected = known.listing.selected
@@ -97,7 +97,7 @@ def expected_offers(known: KnownListing) -> frozenset[int]:
 def without_offers(
     known: KnownListing, gone: Collection[int], between: tuple[datetime | None, datetime]
 ) -> ListingChange:
-    """Return what is known of a request once these offers are gone, and the events of that."""
+    """Return the known state of a request after these offers are gone, and the events about that."""
     offers: Mapping[int, KnownOffer] = {
         number: attrs.evolve(entry, is_gone=True, version=entry.version + 1) if number in gone else entry
         for number, entry in known.offers.items()

@@ -1,4 +1,4 @@
-"""Known offers: each request with its offers, as last seen. Pure."""
+"""Known state of own requests with their offers. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KnownOffer:
 
     Attributes:
         offer: The offer.
-        version: How many events it had; 1 without any.
+        version: Number of events about it so far, plus 1.
         is_gone: Whether it was reported as gone.
     """
 
@@ -44,7 +44,7 @@ class KnownListing:
     offers: Mapping[int, KnownOffer] = attrs.field(factory=dict)
 
     def dump(self) -> bytes:
-        """Return it as bytes."""
+        """Return the known state as bytes."""
         offers = [
             {"offer": to_dict(known.offer), "version": known.version, "gone": known.is_gone}
             for known in self.offers.values()
@@ -53,10 +53,10 @@ class KnownListing:
 
     @classmethod
     def load(cls, record: bytes) -> KnownListing:
-        """Return it from its bytes.
+        """Return the known state from its bytes.
 
         Raises:
-            StoreError: They are damaged, or another version of this package wrote them.
+            StoreError: The bytes are damaged, or another version of this package wrote them.
         """
         try:
             stored: dict[str, Any] = json.loads(record)
@@ -72,12 +72,12 @@ class KnownListing:
 
 @attrs.frozen(kw_only=True)
 class OfferFeedState:
-    """State of a feed of offers beside its requests. Times are on the feed's clock.
+    """State of a feed of offers, apart from its requests. Times are on the feed's clock.
 
     Attributes:
-        watermark: When the last complete scan began; before the first one, when the feed was first entered.
-        is_primed: Whether a scan was complete.
-        doubt: Doubt about scans that lack much of what they should contain, if any.
+        watermark: When the last complete scan began; before the first complete scan, when the feed was first entered.
+        is_primed: Whether any scan was complete.
+        doubt: Doubt about scans that lack many known offers, if any.
     """
 
     watermark: Watermark

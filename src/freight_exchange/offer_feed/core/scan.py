@@ -1,4 +1,4 @@
-"""A scan under way, and what it lacks at its end. Pure."""
+"""State of a running scan, and the offers that it lacks at its end. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from freight_exchange.platform.clock import Reading
 __all__ = ["SCANS_THAT_LACK", "OfferKey", "OfferScan", "absent_offers", "next_doubt"]
 
 SCANS_THAT_LACK = 2
-"""Complete scans in a row that must lack an offer before a look-up may prove that it is gone."""
+"""Complete scans in a row that must lack an offer before it is looked up."""
 
 OfferKey = tuple[int, int]
 """Index of the request, and identifier of the offer."""
@@ -26,17 +26,18 @@ OfferKey = tuple[int, int]
 
 @attrs.define(eq=False)
 class OfferScan:
-    """A scan under way.
+    """Running scan with its results so far.
 
     Attributes:
         scanner: Its place in the listing.
-        began: When its first page was sent.
+        began: When its first page was requested.
         requests: Indexes of the requests that it saw.
         offers: Offers that it saw.
-        uncertain: Indexes of requests that were listed and cannot be read in full: what they lack is not absent.
-        is_uncertain: Whether something could not be read that names no request.
+        uncertain: Indexes of listed requests that could not be read completely. Offers that they lack do not count as
+            absent.
+        is_uncertain: Whether an unreadable part could belong to any request.
         event_count: Number of events so far.
-        pages: Number of pages, once it has ended.
+        pages: Number of pages, set at its end.
     """
 
     scanner: Scanner[Listing]
@@ -50,16 +51,16 @@ class OfferScan:
 
     @property
     def has_ended(self) -> bool:
-        """Completeness: the way up has reached the end of the listing.
+        """`True` once the walk up has reached the end of the listing.
 
-        The way down, which proves that no row moved meanwhile, is left out: an offer that a scan lacks is gone only
-        after a second scan and a look-up.
+        The walk down, which would prove that no row was missed, is not needed: an offer counts as gone only after a
+        second scan and a look-up.
         """
         return self.scanner.ended or self.scanner.has_climbed
 
     @property
     def proves_absence(self) -> bool:
-        """Validity as proof: offers that the scan lacks count as absent."""
+        """`True` if offers that the scan lacks count as absent."""
         return self.has_ended and not self.scanner.offset_ignored and not self.is_uncertain
 
 
@@ -81,14 +82,15 @@ def next_doubt(
     absent_before: frozenset[OfferKey],
     at: float,
 ) -> AbsenceDoubt | None:
-    """Return the doubt after a complete scan: a listing that lacks most of what is known proves nothing at first.
+    """Return the doubt after a complete scan. A listing that lacks many known offers proves nothing at first.
 
     Args:
-        before: The doubt before it.
+        before: The doubt before the scan.
         scan: The scan.
-        absent: Offers that it should have seen and did not.
-        absent_before: Those of the last scan. What that one listed counts in a doubt that has lasted as well.
-        at: When it ended, on the feed's clock.
+        absent: Offers that the scan should have seen and did not.
+        absent_before: Offers that were absent from the scan before. Others that are absent now have vanished since, and
+            may begin a new doubt after the first one has lasted.
+        at: When the scan ended, on the feed's clock.
     """
     listed, relisted = len(scan.offers) + bool(scan.requests), len(absent - absent_before)
     return doubts.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent), relisted=relisted)

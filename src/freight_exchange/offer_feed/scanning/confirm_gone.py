@@ -1,4 +1,4 @@
-"""Confirmation that offers are gone: look-ups of the requests on which scans lack them."""
+"""Confirmation that offers are gone, by look-ups of their requests."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ __all__ = ["GoneCheck"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _MOST_LOOK_UPS: Final = 20
-"""Requests that are looked up after one scan; others wait for the next one."""
+"""Most requests to look up after one scan; others wait until after the next one."""
 _TRIES: Final = 3
-"""Controls that fail in a row before a rest: an offer may be gone since the scan."""
+"""Failed controls in a row that pause all look-ups; a single one may mean that its offer is gone since the scan."""
 
 
 class GoneCheck:
-    """Check of offers that scans have lacked.
+    """Check by look-ups whether offers that scans have lacked are gone.
 
-    A look-up that finds any offer counts by itself. One that finds none counts only if a control succeeds: a look-up
-    that finds an offer which the scan has listed.
+    A look-up that shows any offer always counts. A look-up without offers counts only after a successful control: a
+    look-up that shows an offer which the scan has listed.
 
     Args:
         source: The service.
@@ -56,10 +56,11 @@ class GoneCheck:
         """Look up the requests of offers that enough scans have lacked, and commit the results.
 
         Args:
-            scan: The last scan, which was complete.
+            scan: The last complete scan.
 
         Raises:
-            LoginRejectedError: The service rejected the email or password. Other errors are retried after another scan.
+            LoginRejectedError: The service rejected the email or password. After other errors, the look-up is repeated
+                after the next scan.
         """
         due = self._journal.to_look_up()
         self._failures = {index: failures for index, failures in self._failures.items() if index in due}
@@ -68,7 +69,7 @@ class GoneCheck:
             return
         listed = {index for index, _ in scan.offers} or scan.requests
         self._trust.begin(sorted(index for index in listed if index > 0))
-        # A look-up that fails comes behind the others the next time.
+        # Look-ups that failed before come last.
         for index in sorted(due, key=lambda index: self._failures.get(index, 0))[:_MOST_LOOK_UPS]:
             try:
                 listing = await self._find(index)
@@ -98,7 +99,7 @@ class GoneCheck:
         return listing
 
     async def _finds_listed_offer(self, scan: OfferScan) -> bool:
-        """Return whether a look-up finds an offer that the scan listed, or a request if there was no offer."""
+        """Make a control: return whether a look-up shows a listed offer, or a listed request if no offer is listed."""
         control = self._trust.control
         found = await self._source.find(control)
         is_found = found is not None and (not scan.offers or _shows_an_offer(found))

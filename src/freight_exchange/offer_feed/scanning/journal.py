@@ -1,6 +1,6 @@
-"""Journal of a feed of offers: what scans find, its events and the end of a scan, each in one transaction.
+"""Journal of a feed of offers: one transaction for each page with changes, each look-up and each end of a scan.
 
-What is known of the own requests is kept in memory too, so that a scan that finds no change writes one row.
+The known state of the own requests is in memory too, so that a scan without changes writes a single row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DIGEST: Final = 8
 
 
 class OfferJournal:
-    """Journal of what scans find.
+    """Journal of the results of scans and look-ups.
 
     Args:
         store: The store.
@@ -49,8 +49,8 @@ class OfferJournal:
         retention: Seconds for which requests without offers and finished events are kept.
 
     Attributes:
-        state: The state that was last committed.
-        known: What is known of each own request.
+        state: The last committed state.
+        known: Known state of each own request, by index.
     """
 
     def __init__(self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading, retention: float) -> None:
@@ -81,7 +81,7 @@ class OfferJournal:
         await self._run(read)
 
     async def record_page(self, scan: OfferScan, page: Rows[Listing], received: Reading) -> None:
-        """Commit what a page contains."""
+        """Commit the content of a page."""
         unread = unread_parts(page)
         note_unread(scan, unread)
         for listing in page.records:
@@ -90,13 +90,13 @@ class OfferJournal:
         scan.event_count += await self._record(page.records, unread, received)
 
     async def record_find(self, listing: Listing, keys: Iterable[OfferKey], received: Reading) -> None:
-        """Commit a request that a look-up has found; of these offers, those that it lacks are gone."""
+        """Commit a request that a look-up has found; the given offers are gone if the request lacks them."""
         listed = {offer.id for offer in listing.offers}
         gone = {offer for index, offer in keys if index == listing.index and offer not in listed}
         await self._record((listing,), (), received, gone=gone)
 
     async def record_denial(self, index: int, keys: Iterable[OfferKey], received: Reading) -> None:
-        """Commit that the service denies a request, so that these offers on it are gone."""
+        """Commit that the service denies a request, so that the given offers are gone."""
         gone = {offer for request, offer in keys if request == index}
 
         def write() -> None:
@@ -107,7 +107,7 @@ class OfferJournal:
         self._forget_missed((index, offer) for offer in gone)
 
     async def end_scan(self, scan: OfferScan, received: Reading) -> FreightExchangeError | None:
-        """Commit the end of a complete scan; return why it proves nothing, if it does not."""
+        """Commit the end of a complete scan; return an error if the scan proves no absence."""
         time = self.state.watermark.time_at(received)
         absent = absent_offers(scan, self.known) if scan.proves_absence else frozenset[OfferKey]()
         doubt = self.state.doubt
@@ -129,19 +129,19 @@ class OfferJournal:
 
     def to_look_up(self) -> dict[int, frozenset[OfferKey]]:
         """Return the offers that enough scans have lacked, by their requests."""
-        # A service may list a request whose index is 0, which cannot be looked up: its offers are never gone.
+        # A service may list a request with the index 0. It cannot be looked up, so its offers are never gone.
         due = [key for key, scans in self._missed.items() if scans >= SCANS_THAT_LACK and key[0] > 0]
         return {index: frozenset(key for key in due if key[0] == index) for index, _ in due}
 
     async def prune(self, received: Reading) -> None:
-        """Refresh requests with offers, drop those that have had none for days, and delete finished events.
+        """Refresh requests with offers, drop requests without offers for days, and delete finished events.
 
-        One that is dropped and still listed is recorded again by the next scan, which makes no event.
+        A dropped request that is still listed is recorded again by the next scan, without an event.
         """
         time = self.state.watermark.time_at(received)
         old = [row for row in self._rows.values() if time - row.last_seen >= _DAY]
         fresh = [attrs.evolve(row, last_seen=time) for row in old if self._has_offers(row.index)]
-        # As the store does.
+        # The store uses the same condition.
         over = [row for row in old if time - row.last_seen > self._retention and not self._has_offers(row.index)]
 
         def write() -> None:
@@ -153,7 +153,7 @@ class OfferJournal:
 
         await self._run(write)
 
-    # Inside of the store's turn
+    # Within a call of the store
 
     async def _record(
         self,
@@ -195,7 +195,7 @@ class OfferJournal:
     def _commit(
         self, found: Sequence[ListingChange], unreadable: Sequence[NewEvent], received: Reading, state: OfferFeedState
     ) -> int:
-        """Commit, and then update the memory: a caller that is cancelled meanwhile finds both done."""
+        """Commit, and then update the memory, so that a caller that is cancelled meanwhile finds both done."""
         time = self.state.watermark.time_at(received)
         rows = [self._row(change.known, time) for change in found]
         events = [_stored(change.known, event) for change in found for event in change.events]

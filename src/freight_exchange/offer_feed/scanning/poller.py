@@ -1,4 +1,4 @@
-"""The loop of a feed of offers: one complete scan after another, at a steady pace, through transient errors."""
+"""Poller of a feed of offers: runs complete scans at a steady pace, and continues after transient errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["TIER", "OfferPoller"]
 
 TIER: Final = "complete"
-"""The depth of each scan of offers, in the hooks."""
+"""Tier of all scans of offers in the records of hooks."""
 
 _BETWEEN_PRUNINGS: Final = 3600.0
 
@@ -78,7 +78,7 @@ class OfferPoller:
 
     @property
     def quiet_for(self) -> float:
-        """Seconds until the next request may be sent, during failures; else 0."""
+        """Seconds until the next request may be sent; more than 0 only after a failure."""
         return quiet_for(self._pacer)
 
     def stop(self) -> None:
@@ -89,7 +89,7 @@ class OfferPoller:
         """Run the first scan, unless an earlier run has.
 
         Raises:
-            FreightExchangeError: The service does not exist, or refuses: waiting does not help.
+            FreightExchangeError: The service does not exist or refuses, so waiting does not help.
         """
         while not self._journal.state.is_primed:
             await self.scan()
@@ -100,7 +100,7 @@ class OfferPoller:
 
         Raises:
             LoginRejectedError: The service rejected the email or password. Other errors are retried.
-            StoreError: Changes cannot be committed; the next scan finds them again.
+            StoreError: Changes cannot be committed. The next scan finds them again.
         """
         await self._reports.send_changes()
         await until_due(self._pacer)
@@ -109,7 +109,8 @@ class OfferPoller:
 
     async def _run(self) -> None:
         scan, started = OfferScan(Scanner[Listing](self._sizes), self._clock.read()), anyio.current_time()
-        # Taken before anything is sent: a reader who leaves in the middle does not cause another request at once.
+        # Taken before the first request, so that a reader who leaves during the scan does not cause another one at
+        # once.
         self._pacer.take_turn(started)
         error: FreightExchangeError | None = None
         try:
@@ -144,7 +145,7 @@ class OfferPoller:
             await self._prune()
 
     async def _read(self, scan: OfferScan) -> None:
-        """Read to the end of the listing. What its pages contain counts, even if a later one fails."""
+        """Read to the end of the listing. Each page is committed at once, even if a later one fails."""
         scanner = scan.scanner
         while not scan.has_ended:
             page = await read_page(self._pacer, scanner, lambda: self._source.page(scanner.number, scanner.size))
@@ -173,7 +174,7 @@ class OfferPoller:
 
     def _note_failure(self, error: FreightExchangeError) -> None:
         if not self._journal.state.is_primed and not is_transient(error):
-            # A wrong address must not look like an outage.
+            # A wrong address is raised, so that it does not look like an outage.
             self.stop()
             raise error
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))

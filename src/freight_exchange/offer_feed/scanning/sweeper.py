@@ -1,7 +1,7 @@
-"""Sweeps of a feed of offers: readings that look past pages whose rows are all hidden from the user.
+"""Sweeps of a feed of offers: readings that continue after pages whose rows are all hidden from the user.
 
-An ordinary scan ends at the first page that is shorter than others, which is one request a page. A service that hides
-rows after it has cut its pages has short and empty pages in the middle: what lies behind them takes a sweep.
+An ordinary scan ends at the first page that is shorter than others. A service that cuts its pages first and hides rows
+afterwards has short and empty pages in the middle. Only a sweep reads the rows after them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BETWEEN_SWEEPS: Final = 3600.0
 
 
 class Sweeper:
-    """Sweeps of one feed: when a scan needs one, and the sweep itself.
+    """Sweeper of one feed: decides when a scan needs a sweep, and runs it.
 
     Args:
         source: The service.
@@ -48,10 +48,10 @@ class Sweeper:
         self._hides_rows = False
 
     def is_due(self, scan: OfferScan) -> bool:
-        """Return whether a scan that has reached its end may lack rows that are listed.
+        """Return whether a scan, at its end, needs a sweep because it may lack listed rows.
 
-        It may in the first scan of a run, once an hour, if it lacks requests that were listed before, and where the
-        service has been seen to hide rows.
+        This is the case for the first scan of a run, for one scan an hour, for a scan that lacks requests of an earlier
+        one, and for a service that is known to hide rows.
         """
         if scan.scanner.offset_ignored:
             return False
@@ -59,13 +59,13 @@ class Sweeper:
         return is_overdue or self._hides_rows or not self._listed <= scan.requests
 
     def note_listed(self, scan: OfferScan) -> None:
-        """Record the requests of a scan that needs no sweep, or has made one."""
+        """Record the requests of a scan that needed no sweep, or had one."""
         self._listed = frozenset(scan.requests)
 
     async def sweep(self, scan: OfferScan, record: Callable[[Rows[Listing]], Awaitable[None]]) -> int:
         """Read the whole listing; return the number of its pages.
 
-        A sweep that fails takes nothing from the scan but its proof of absence, and is due again.
+        After a failed sweep the scan proves no absence, and the sweep is due again.
 
         Args:
             scan: The scan, at its end.
@@ -100,6 +100,6 @@ class Sweeper:
 
 
 def _has_gap(lengths: dict[int, int]) -> bool:
-    """Return whether rows follow a page that was shorter than another one of its size."""
+    """Return whether rows follow a page that was shorter than another page of the same size."""
     last = max((number for number, rows in lengths.items() if rows), default=0)
     return any(rows < max(lengths.values()) for number, rows in lengths.items() if number < last)

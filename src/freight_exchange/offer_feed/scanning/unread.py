@@ -1,4 +1,4 @@
-"""Parts of a page that cannot be read or told apart, as events. Pure."""
+"""Events for the parts of a page that are unreadable, or have no identifier of their own. Pure."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _DIGEST: Final = 8
 
 
 def unread_parts(page: Rows[Listing]) -> list[DecodeError]:
-    """Return the errors of a page's requests and offers; a flaw elsewhere in a request hides no offer."""
+    """Return the errors of a page's requests and offers. Other errors in a request are left out: they hide no offer."""
     flaws = (flaw for flaw in page.flaws if ".offer" in flaw.path)
     return [*page.broken, *flaws, *(error for listing in page.records for error in _unidentified(listing))]
 
 
 def note_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
-    """Record in a scan what a page hides: the requests that it names prove no absence, or else the whole scan."""
+    """Record unreadable parts in a scan. Their requests prove no absence; if one names no request, none does."""
     for error in unread:
         index = wire.index_of_raw(error.raw)
         if index is None:
@@ -44,14 +44,14 @@ def note_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
 
 
 def stored_unreadable(error: DecodeError, observed: datetime) -> NewEvent:
-    """Return the event of an error, as the store keeps it; the same raw value makes no second one."""
+    """Return the stored event of an error. Its key depends on the raw value, so the same value makes one event."""
     event = Unreadable(index=wire.index_of_raw(error.raw), raw=error.raw, error=str(error), observed=observed)
     key = hashlib.blake2b(repr((event.index, event.raw)).encode("utf-8", "surrogatepass"), digest_size=_DIGEST)
     return NewEvent(key=f"unreadable:{key.hexdigest()}", index=event.index, kind=event.kind, payload=pack(event))
 
 
 def _unidentified(listing: Listing) -> Iterator[DecodeError]:
-    """Yield an error for each offer without an identifier, and for each with that of a different one before it."""
+    """Yield an error for each offer without an identifier, or with the identifier of a different offer before it."""
     seen: dict[int, Offer] = {}
     for offer in listing.offers:
         if offer.id is None:
@@ -60,6 +60,6 @@ def _unidentified(listing: Listing) -> Iterator[DecodeError]:
             problem = f"another offer with the identifier {offer.id}"
         else:
             continue
-        # Undocumented fields may change with each reading, and would make another event each time.
+        # Without undocumented fields: they may change with each reading, and would make another event each time.
         raw = {"index": listing.index, "offer": to_dict(attrs.evolve(offer, extra={}))}
         yield DecodeError(f"{problem} on request {listing.index}", path="offers.offer", raw=raw)
