@@ -19,7 +19,7 @@ __all__ = ["Bids", "SeenBids"]
 
 
 class SeenBids:
-    """Requests on which complete readings of the bid listing have shown an own bid with its price."""
+    """Requests with an own bid and its price, as complete readings of the bid listing have shown."""
 
     def __init__(self) -> None:
         self._requests: set[int] = set()
@@ -55,7 +55,7 @@ class Bids:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
+            sweep: Read the listing again until no row can be missing that was listed all the time.
 
         Raises:
             ValidationError: An argument is invalid.
@@ -83,15 +83,15 @@ class Bids:
 
         Args:
             request: The request or its index.
-            amount: The total, more than 0; a `Decimal`, an `int`, a numeric string, or a `float` as it prints.
+            amount: The total, more than 0: a `Decimal`, an `int`, a numeric string, or a `float`, read as it prints.
             currency: The currency, its index, or its three-letter code, resolved through the service's own list.
             rates: Amounts by fee name. Their sum need not be the total.
             terms: Terms and conditions.
 
         Raises:
             ValidationError: An argument is invalid; nothing was sent.
-            OutcomeUnknownError: It may or may not have been submitted; `reconcile()` finds out.
-            BadRequestError: The service found it invalid.
+            OutcomeUnknownError: The offer may or may not have been submitted; `reconcile()` finds out.
+            BadRequestError: The service found the offer invalid.
         """
         index = index_of(request, "request", RateRequest, Listing)
         total = validation.amount(amount, "amount")

@@ -25,9 +25,9 @@ class Carriers:
     def list(self) -> Paginator[Carrier]:
         """List the carriers (service document, 4.11).
 
-        The document shows no pages. A reply with a round number of rows may be a page: one further page is requested.
+        The document shows no pages. A reply with a round number of rows may be a page, so one more page is requested.
 
-        Its pages raise `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
+        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
         """
         return self._service.listing(_LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False)
 
@@ -36,7 +36,7 @@ class Carriers:
 
         Raises:
             ValidationError: The index is no positive integer.
-            NotFoundError: There is none.
-            DecodeError: It cannot be read.
+            NotFoundError: There is no such carrier.
+            DecodeError: The carrier cannot be read.
         """
         return await self._service.lookup(_LISTED, index, wire.CARRIERS, _index)

@@ -20,11 +20,11 @@ _LISTED = Listed("currencies.list", "GET", "currency", paged=False)
 _index = attrgetter("index")
 
 _GOOD_FOR = 60.0
-"""Seconds for which an unknown code is refused without fetching the list again."""
+"""Age of the list, in seconds, after which an unknown code causes another fetch."""
 
 
 class KnownCurrencies:
-    """The service's currencies by their codes in upper case, fetched once for a client and all its views."""
+    """Currencies of the service by their codes in upper case, fetched once for a client and all its views."""
 
     def __init__(self) -> None:
         self.by_code: dict[str, list[Currency]] = {}
@@ -46,9 +46,9 @@ class Currencies:
     def list(self) -> Paginator[Currency]:
         """List the currencies (service document, 4.12).
 
-        The document shows no pages. A reply with a round number of rows may be a page: one further page is requested.
+        The document shows no pages. A reply with a round number of rows may be a page, so one more page is requested.
 
-        Its pages raise `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
+        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
         """
         return self._service.listing(_LISTED, wire.CURRENCIES, _index, page_size=None, window=1, sweep=False)
 
@@ -57,15 +57,15 @@ class Currencies:
 
         Raises:
             ValidationError: The index is no positive integer.
-            NotFoundError: There is none.
-            DecodeError: It cannot be read.
+            NotFoundError: There is no such currency.
+            DecodeError: The currency cannot be read.
         """
         return await self._service.lookup(_LISTED, index, wire.CURRENCIES, _index)
 
     async def by_code(self, code: str) -> Currency:
         """Return the currency with this three-letter code, in any case (service document, 4.12).
 
-        The list is fetched once, and again for a code that it lacks when it is older than a minute.
+        The list is fetched once. If it lacks the code and is older than a minute, it is fetched again.
 
         Raises:
             ValidationError: The service has no such code, or several currencies with it.
@@ -107,7 +107,7 @@ class Currencies:
             self._known.fetching = anyio.Lock()
         held = self._known.by_code
         async with self._known.fetching:
-            # A thousand callers that waited for the same list must not fetch it one after another.
+            # Another caller has fetched the list meanwhile: callers that waited for it must not fetch it again.
             if self._known.by_code is not held:
                 return
             began = anyio.current_time()
@@ -119,7 +119,7 @@ class Currencies:
 
 
 async def index_of_currency(currencies: Currencies, currency: Currency | int | str) -> int:
-    """Return the index of a currency given as record, index or code; the service's list resolves codes."""
+    """Return the index of a currency, given as a record, an index, or a code of the service's list."""
     if isinstance(currency, str):
         return (await currencies._by_code(currency, "currency")).index
     return index_of(currency, "currency", Currency)

@@ -22,7 +22,7 @@ __all__ = ["log_in"]
 async def log_in(
     executor: CallExecutor, limits: Limits, email: str, password: Secret, on_login: Callable[[User], None]
 ) -> Grant:
-    """Obtain a token; `on_login` receives the user. The redactor receives the secrets before any error is raised."""
+    """Obtain a token. `on_login` receives the user; the redactor receives the secrets before any error is raised."""
     executor.redactor.add(password)
 
     def read(response: Response) -> Grant:

@@ -27,7 +27,10 @@ _MOST_SEEN = 4096
 
 
 class SeenOffers:
-    """Request of each offer that was read: reconciliation looks there for an offer that is no longer listed."""
+    """Index of the request of each offer that was read.
+
+    Reconciliation reads this request when the offer itself is no longer listed.
+    """
 
     def __init__(self) -> None:
         self._requests: OrderedDict[int, int] = OrderedDict()
@@ -72,14 +75,14 @@ class Offers:
         )
 
     async def get(self, index: int) -> Listing:
-        """Return the shipper's request with this index, with its offers (service document, 4.6, or 4.7).
+        """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
 
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
 
         Raises:
             ValidationError: The index is no positive integer.
             NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
+            DecodeError: The request cannot be read.
         """
         listed = _LOOKUPS[self._service.conventions.addresses["get_offer"]]
         return await self._service.lookup(listed, index, wire.OFFERS, self._identify)
@@ -95,7 +98,7 @@ class Offers:
         """List the shipper's requests by the state of their offers (service document, 4.7).
 
         Args:
-            type: `all`; `offers`, those with an offer; `sel`, with a selected one; `nsel`, without.
+            type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row that was there throughout can be missing.
@@ -116,25 +119,25 @@ class Offers:
     async def approve(self, offer: Offer | int) -> Listing:
         """Accept an offer, given as the record or its id (service document, 4.8).
 
-        The listing returned has the forwarder's contact and company; the forwarder gets the shipper's.
+        The returned listing has the forwarder's contact and company. The forwarder receives the shipper's.
 
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
-            OutcomeUnknownError: It may or may not have been accepted; `reconcile()` finds out.
-            BadRequestError: The service found it invalid.
+            OutcomeUnknownError: The offer may or may not have been accepted; `reconcile()` finds out.
+            BadRequestError: The service found the approval invalid.
         """
         return await self._respond(offer, True, lambda data: wire.one(data, wire.OFFERS))
 
     async def decline(self, offer: Offer | int) -> Listing | None:
         """Decline an offer, given as the record or its id (service document, 4.8).
 
-        Returns the listing in the reply, or `None` without one: the document does not show the outcome of a decline
-        (section 3).
+        Returns the listing in the reply, or `None` if the reply has none, since the document does not show the reply to
+        a decline (section 3).
 
         Raises:
             ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
-            OutcomeUnknownError: It may or may not have been declined; `reconcile()` finds out.
-            BadRequestError: The service found it invalid.
+            OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
+            BadRequestError: The service found the decline invalid.
         """
         return await self._respond(offer, False, wire.declined_offer, optional=True)
 

@@ -81,7 +81,7 @@ class Requests:
         """List the requests available to a forwarder (service document, 4.4).
 
         Args:
-            type: `all`; `accept`, those with an accepted offer; `pending`, those waiting for offers.
+            type: `all`; `accept`: with an accepted offer; `pending`: waiting for offers.
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
             where: Filter of the records, applied on the client: all pages are fetched.
@@ -119,12 +119,12 @@ class Requests:
     async def publish(self, draft: RateRequestDraft) -> RateRequest:
         """Publish a rate request (service document, 4.3).
 
-        The service may return its dimensions in another order, and another date; only the volume is reliable.
+        The service may return the dimensions in another order, and another date; only the volume is reliable.
 
         Raises:
             ValidationError: `draft` is no `RateRequestDraft`; nothing was sent.
-            OutcomeUnknownError: It may or may not have been published; `reconcile()` finds out.
-            BadRequestError: The service found it invalid.
+            OutcomeUnknownError: The request may or may not have been published; `reconcile()` finds out.
+            BadRequestError: The service found the request invalid.
         """
         expect(draft, RateRequestDraft, "draft")
         return await self._service.write(

@@ -21,7 +21,7 @@ _MOST_SEEN = 1024
 
 
 class SeenRoutes:
-    """Routes by index, as a client read them last; reconciliation compares an update with them."""
+    """Routes by index, as a client last read them; the reconciliation of an update compares with them."""
 
     def __init__(self) -> None:
         self._routes: OrderedDict[int, Route] = OrderedDict()
@@ -76,11 +76,10 @@ class Routes:
         Args:
             origin, destination: Port or city.
             carrier: A carrier or its index.
-            vessel, voyage_id, timezone: Equal to the route's.
-            departure, arrival, cy_cutoff, cfs_cutoff: Exact times; these and all below are naive, as the service
-                compares them.
-            departs_from, departs_until, arrives_from, arrives_until: Bounds of departure and arrival.
-            cy_from, cy_until, cfs_from, cfs_until: Bounds of the container yard and freight station cut-offs.
+            vessel, voyage_id, timezone: Exact values of the route.
+            departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
+            departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
+            cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
             page_size: Rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row that was there throughout can be missing.
@@ -124,20 +123,20 @@ class Routes:
 
         Raises:
             ValidationError: The index is no positive integer.
-            NotFoundError: There is none.
-            DecodeError: It cannot be read.
+            NotFoundError: There is no such route.
+            DecodeError: The route cannot be read.
         """
         return await self._service.lookup(_LIST, index, wire.ROUTES, self._identify)
 
     async def create(self, draft: RouteDraft) -> Route | None:
         """Create a route (service document, 4.5).
 
-        Returns the route in the reply, or `None` without one.
+        Returns the route in the reply, or `None` if the reply has none.
 
         Raises:
             ValidationError: `draft` is no `RouteDraft`; nothing was sent.
-            OutcomeUnknownError: It may or may not have been created; `reconcile()` finds out.
-            BadRequestError: The service found it invalid.
+            OutcomeUnknownError: The route may or may not have been created; `reconcile()` finds out.
+            BadRequestError: The service found the route invalid.
         """
         expect(draft, RouteDraft, "draft")
         return await self._write("POST", draft, CreateRoute(draft))
@@ -145,15 +144,13 @@ class Routes:
     async def update(self, route: Route) -> Route | None:
         """Replace the route with this index by this entire route (service document, 4.5).
 
-        Returns the route in the reply, or `None` without one.
-        Start from the route as read (`attrs.evolve(route, vessel="...")`): unreadable dates are sent back as the text
-        received.
+        Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
+        received. Returns the route in the reply, or `None` if the reply has none.
 
         Raises:
-            ValidationError: `route` is no `Route`, or a field of it is missing, which the update would destroy; nothing
-                was sent.
-            OutcomeUnknownError: It may or may not have been updated; `reconcile()` finds out.
-            BadRequestError: The service found it invalid.
+            ValidationError: `route` is no `Route`, or lacks a field, which the update would erase; nothing was sent.
+            OutcomeUnknownError: The route may or may not have been updated; `reconcile()` finds out.
+            BadRequestError: The service found the route invalid.
         """
         expect(route, Route, "route")
         return await self._write("PUT", route, UpdateRoute(route, self._seen.before(route)))
@@ -164,7 +161,7 @@ class Routes:
             written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
         except OutcomeUnknownError:
             if isinstance(route, Route):
-                # Its current content is what reconciliation finds out.
+                # Its content is unknown now, until reconciliation has read it.
                 self._seen.forget(route.index)
             raise
         if written is not None:

@@ -18,7 +18,7 @@ __all__ = ["UpdatedRequests"]
 
 
 class UpdatedRequests:
-    """Requests updated in a window, of all types: a request that changes its type is not withdrawn."""
+    """Requests of all types updated in a window. All types, since a request that changes its type is not withdrawn."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -31,10 +31,10 @@ class Field(NamedTuple):
 
     Attributes:
         name: Name of the attribute.
-        hook: Structure hook that reads the value: it raises `Misfit` for a value to keep in `extra`, and `ValueError`,
-            with the reason, for one that breaks the record.
-        keys: Keys that may hold the value, the most usual first.
-        required: Whether a record without the value is broken.
+        hook: Structure hook that reads the value. It raises `Misfit` for a value to keep in `extra`, and `ValueError`
+            with the reason for a value that makes the record unreadable.
+        keys: Keys under which the value may be, the most usual first.
+        required: Whether a record without the value is unreadable.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Field(NamedTuple):
     required: bool = False
 
     def value_in(self, raw: Raw) -> object:
-        """Return the value of the first of the keys that has one."""
+        """Return the value under the first of the keys that has one."""
         for key in self.keys:
             value = raw.get(key)
             if value is not None:
@@ -51,7 +51,7 @@ class Field(NamedTuple):
         return None
 
     def breaks(self, raw: Raw) -> bool:
-        """Return whether this field alone makes the record unreadable."""
+        """Return whether the value of this field makes the record unreadable."""
         value = self.value_in(raw)
         if value is None:
             return self.required
@@ -71,10 +71,11 @@ class RecordShape(Generic[T]):
     Args:
         model: The class.
         fields: Its scalar fields.
-        parts: Structures the nested records; it moves optional ones that it cannot read to `extra`.
-        complete: Fills fields of the record that depend on others.
-        also: Keys that `parts` reads, so that they are not unknown.
-        forgiving: `True` if an unreadable field becomes `None`, with the original in `extra`.
+        parts: Structures the nested records, and moves unreadable optional ones to `extra`.
+        complete: Sets fields of the record that depend on others.
+        also: Keys that `parts` reads, which are therefore not unknown.
+        forgiving: Whether an unreadable field becomes `None`, with its value in `extra`, instead of breaking the
+            record.
     """
 
     def __init__(
@@ -102,10 +103,10 @@ class RecordShape(Generic[T]):
 
         Args:
             raw: The wire record.
-            flaws: Receives the unreadable nested parts, which the record then lacks; without it they break the record.
+            flaws: Receives unreadable nested parts, which the record then lacks. Without it they break the record.
 
         Raises:
-            Unreadable: A required part of it cannot be read.
+            Unreadable: A required part of the record cannot be read.
         """
         if not isinstance(raw, dict):
             raise Unreadable("", f"{kind(raw)} where a record is expected")
@@ -145,7 +146,7 @@ class RecordShape(Generic[T]):
         return self._construct(values, self._model)
 
     def _set_aside(self, name: str, reason: Exception, raw: Raw, values: dict[str, Any], extra: Extra) -> None:
-        """Move a value that its field cannot hold to `extra`, or raise `Unreadable`."""
+        """Move an unsuitable value of a field to `extra`, or raise `Unreadable`."""
         field = self._by_name[name]
         key = next(key for key in field.keys if raw.get(key) is not None)
         nested = isinstance(values[name], (dict, list))
@@ -156,7 +157,7 @@ class RecordShape(Generic[T]):
 
     @cached_property
     def _construct(self) -> Callable[[dict[str, Any], type[T]], T]:
-        # Parts are structured already.
+        # Nested records are structured already.
         hooks: Any = {field.name: override(struct_hook=_keep) for field in attrs.fields(self._model)}
         for field in self.fields:
             hooks[field.name] = override(struct_hook=_required(field.hook) if field.required else field.hook)
@@ -176,7 +177,7 @@ def _keep(value: object, _: object) -> object:
 
 
 def _spelled(value: object) -> object:
-    # The writer of JSON spells numbers, words and times.
+    # `json` writes numbers, words and times.
     return value
 
 
@@ -208,7 +209,7 @@ def register(model: type[T], shape: RecordShape[T]) -> RecordShape[T]:
 _SHAPES: Final[dict[type[Record], RecordShape[Any]]] = {}
 
 
-# Factories: registering a hook itself makes the converter resolve the class's annotations, at import.
+# Hook factories, because the registration of a hook itself resolves the annotations of the class at import.
 @CONVERTER.register_structure_hook_factory(lambda model: model in _SHAPES)
 def _structure_hook(model: type[Record]) -> Callable[[object, object], Any]:
     return _SHAPES[model].structure

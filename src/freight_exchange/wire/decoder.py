@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Kind(NamedTuple, Generic[T]):
-    """A kind of record and the collection that replies carry it in."""
+    """Kind of record, with the name of its collection in replies."""
 
     collection: str
     model: type[T]
@@ -46,14 +46,14 @@ class Kind(NamedTuple, Generic[T]):
 class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and an error for each that could not be read.
 
-    An error's `path` is the place in the reply (`raterequests.3.weight`), its `raw` the record as received. Errors
-    beyond the first `MOST_DESCRIBED` quote only the record's index, if it can be read.
+    The `path` of an error is the place in the reply (`raterequests.3.weight`), and `raw` is the record as received.
+    Errors after the first `MOST_DESCRIBED` have only the index of the record, if it can be read.
 
     Attributes:
         records: The records that could be read.
-        broken: An error for each record that could not.
-        flaws: An error for each part left out of a record; the record itself is in `records`.
-        failure: The error that the reply reports beside its records: some may be missing.
+        broken: An error for each record that could not be read.
+        flaws: An error for each unreadable part of a record; the record without this part is in `records`.
+        failure: Error that the reply reports in addition to its records. Some of these may be missing.
     """
 
     records: tuple[T, ...]
@@ -63,9 +63,9 @@ class Rows(NamedTuple, Generic[T]):
 
 
 class UndescribedError(DecodeError):
-    """Broken record beyond the first `MOST_DESCRIBED` of a reply, identified by its index alone.
+    """Broken record after the first `MOST_DESCRIBED` of a reply, with its index only.
 
-    A reply may hold a hundred thousand, so that each takes little time and memory.
+    A reply may have a hundred thousand of them, so each must take little time and memory.
     """
 
     path = "$"
@@ -99,19 +99,19 @@ CURRENCIES: Final = Kind(fields.CURRENCIES, Currency, shapes.CURRENCY)
 
 
 MOST_DESCRIBED: Final = 100
-"""Broken records of a reply that are quoted; further ones are counted."""
+"""Most broken records of a reply to quote in full; further errors have only an index."""
 
 
 def rows(data: object, kind: Kind[T]) -> Rows[T]:
     """Return the records of a listing, in the order of their numbers, and errors for broken ones.
 
     Raises:
-        DecodeError: The reply is no such listing. One with other keys and without the collection is not an
-            empty listing: taken for one, it would hide all requests from a watcher.
+        DecodeError: The reply is no such listing. An object without the collection is not an empty listing, since this
+            would hide all requests from a watcher.
     """
     found = _rows(data, kind)
     if flaws := repeats(data, kind.collection):
-        # If the collection's key repeats, the parser has dropped the records of the first.
+        # If the key of the collection repeats, the parser has dropped the records of its first value.
         lost = flaws.pop(kind.collection, None)
         found = found._replace(failure=found.failure or lost, flaws=(*flaws.values(), *found.flaws))
     return found
@@ -135,10 +135,10 @@ def _rows(data: object, kind: Kind[T]) -> Rows[T]:
 
 
 def one(data: object, kind: Kind[T]) -> T:
-    """Return the only record in the reply to a write or a look-up, without its flawed parts.
+    """Return the only record in the reply to a write or a look-up, without its unreadable parts.
 
     Raises:
-        DecodeError: There is none, more than one, it cannot be read, or the reply reports an error as well.
+        DecodeError: There is no record, or more than one; the record cannot be read; or the reply reports an error too.
     """
     if reports_failure(_less_refusal(data, kind.collection)):
         raise DecodeError(f"an error where {kind.collection!r} is expected", raw=excerpt(data))
@@ -151,7 +151,7 @@ def one(data: object, kind: Kind[T]) -> T:
 
 
 def _less_refusal(data: object, collection: str) -> object:
-    """Drop the key of a refused token from a reply that holds a result: the result wins."""
+    """Remove the key of a refused token from a reply with a result, as the result counts."""
     if isinstance(data, dict) and data.get(collection):
         return {key: value for key, value in data.items() if key != fields.UNAUTHORIZED}
     return data
@@ -161,7 +161,7 @@ def bid(data: object) -> Bid:
     """Return the bid in the reply to a submitted offer (service document, 4.10).
 
     Raises:
-        DecodeError: There is none, or it cannot be read.
+        DecodeError: There is no bid, or it cannot be read.
     """
     return one(data, _SUBMITTED)
 
@@ -169,7 +169,7 @@ def bid(data: object) -> Bid:
 def written_route(data: object) -> Route | None:
     """Return the route in the reply to a route's write, or `None` if there is none.
 
-    The reply is not documented (service document, 4.5): an empty one, the route, and any other object are success.
+    The reply is not documented (service document, 4.5): an empty reply, the route, and any other object are a success.
 
     Raises:
         DecodeError: The reply is not an object, or reports an error.
@@ -180,7 +180,7 @@ def written_route(data: object) -> Route | None:
 def declined_offer(data: object) -> Listing | None:
     """Return the listing in the reply to a decline, or `None` if there is none.
 
-    The reply is not documented (service document, 3): an empty one, the listing, and any other object are success.
+    The reply is not documented (service document, 3): an empty reply, the listing, and any other object are a success.
 
     Raises:
         DecodeError: The reply is not an object, or reports an error.
@@ -219,7 +219,7 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
     flaws: list[DecodeError] = []
     suspects: list[Field] = []
     for key, raw in zip(keys, raws, strict=True):
-        # Records of a page usually break in the same few fields: for later ones, checking those is enough.
+        # Records of a page usually break in the same few fields, so for later records only these are checked.
         enough = len(broken) >= MOST_DESCRIBED
         if enough and (not isinstance(raw, dict) or any(field.breaks(raw) for field in suspects)):
             broken.append(UndescribedError(index_of_raw(raw)))
@@ -261,7 +261,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
 
 
 def _is_record(held: Raw) -> bool:
-    """Return whether a single record stands in place of its collection."""
+    """Return whether the collection is a single record."""
     has_index = any(key in held and not isinstance(held[key], (dict, list, type(None))) for key in fields.INDEX)
     return has_index and all(place(key) < 0 for key in held)
 

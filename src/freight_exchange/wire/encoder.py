@@ -1,4 +1,4 @@
-"""Encoder of drafts and parameters: exactly the documented names, types and formats."""
+"""Encoder of drafts and parameters, with exactly the documented names, types and formats."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def credentials(email: str, password: str) -> bytes:
     """Encode the body of a login (service document, 4.1).
 
     Raises:
-        ValidationError: One of them cannot be sent; the error and its traceback hold neither.
+        ValidationError: One of them cannot be sent. Neither is in the error or its traceback.
     """
     try:
         return dump({fields.LOGIN_EMAIL: email, fields.LOGIN_PASSWORD: password})
@@ -72,15 +72,15 @@ def response(offer_id: int, approved: bool) -> Body:
 def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
     """Encode the body that creates or replaces a route (service document, 4.5).
 
-    An unreadable date is sent back as the text received, an unknown zone with the naive times received with it.
+    An unreadable date is sent back as the received text. An unknown zone is sent back with its naive times.
 
     Raises:
-        ValidationError: The route lacks a field, which replacing it would destroy; a value cannot be sent; a time is
-            aware and its zone unknown; or the arrival has a zone.
+        ValidationError: The route lacks a field, which the update would erase; a value cannot be sent; a time is aware
+            and the zone of the route is unknown; or the arrival has a zone.
     """
     zone = _zone(draft)
     times = {key: _time(draft, field, spellings, zone) for field, (key, spellings) in fields.ROUTE_TIMES.items()}
-    # The service may hold an empty text: it is sent back as received.
+    # An empty text of the service is sent back as received.
     texts = {
         key: validation.text(_present(getattr(draft, field), field), field, allow_empty=True)
         for field, key in fields.ROUTE_TEXTS.items()
@@ -98,13 +98,13 @@ def list_parameters(
     index: int | str | None = None,
     type: Word | None = None,
 ) -> Body:
-    """Encode the parameters of a listing (service document, 4); `None` leaves one to the service.
+    """Encode the parameters of a listing (service document, 4); `None` omits a parameter.
 
     Args:
         offset: The number of the page, from 0.
         rows: Records per page; the service accepts it only together with `offset`.
-        seconds: The greatest age of the last update.
-        index: The only record wanted.
+        seconds: Largest age of the last update.
+        index: Index of the only wanted record.
         type: A word of the listing's filter.
 
     Raises:
@@ -133,7 +133,7 @@ def route_filters(filters: Mapping[str, object]) -> Body:
     """Encode the filters of GET route (service document, 4.5), by their names in `fields.ROUTE_FILTERS`; skip `None`.
 
     Raises:
-        ValidationError: A time is none or has a zone, a text is empty, or the carrier is no index.
+        ValidationError: A time is no `datetime` or has a zone, a text is empty, or the carrier is no index.
     """
     return {fields.ROUTE_FILTERS[name]: _filter(value, name) for name, value in filters.items() if value is not None}
 
@@ -143,7 +143,7 @@ def _filter(value: object, name: str) -> str | int:
         return validation.identifier(value, name)
     if name in fields.ROUTE_TEXT_FILTERS:
         return validation.text(value, name)
-    # The service compares times as they are, without a zone.
+    # The service compares times without zones.
     return _written(validation.naive_datetime(value, name))
 
 
@@ -154,7 +154,7 @@ def _present(value: object, field: str) -> object:
 
 
 def _carrier(carrier: object) -> int:
-    """Return a carrier's index; an update sends any number back that the service holds."""
+    """Return the index of a carrier; an update sends back any number that the service has sent."""
     index = carrier.index if isinstance(carrier, Carrier) else _present(carrier, "carrier")
     if isinstance(index, bool) or not isinstance(index, int):
         raise ValidationError(f"carrier must be a Carrier or its index, not a {type(index).__name__}", field="carrier")
@@ -162,7 +162,7 @@ def _carrier(carrier: object) -> int:
 
 
 def _zone(draft: RouteDraft | Route) -> ZoneInfo | None:
-    """Return the zone of a route's times, or `None` if it is unknown here and no time needs it."""
+    """Return the zone of a route's times, or `None` if this machine does not know it and no time needs it."""
     name: object = draft.timezone
     zone = validation.find_zone(name) if name and isinstance(name, str) else None
     moments: list[object] = [getattr(draft, field) for field in fields.ROUTE_TIMES]
@@ -182,7 +182,7 @@ def _time(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...], zon
 
 
 def _original_text(draft: RouteDraft | Route, field: str, spellings: tuple[str, ...]) -> str:
-    """Return the text of an unreadable date, so that an update does not destroy it."""
+    """Return the received text of an unreadable date, so that an update does not erase it."""
     extra = draft.extra if isinstance(draft, Route) else {}
     original = next((value for key in spellings if isinstance(value := extra.get(key), str)), None)
     return validation.text(_present(original, field), field, allow_empty=True)

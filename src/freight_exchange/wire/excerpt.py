@@ -12,14 +12,14 @@ __all__ = ["CUT", "LONGEST", "MASK", "excerpt", "is_secret"]
 MASK: Final = "***"
 CUT: Final = "..."
 LONGEST: Final = 8_192
-"""Bytes or characters of a reply that an error keeps. Only these are parsed and masked."""
+"""Most bytes or characters of a reply in an error. Only these are parsed and masked."""
 _DEEPEST: Final = 8
 
 
 def excerpt(value: object) -> object:
     """Copy the beginning of a JSON value: `LONGEST` characters and 8 levels, with `MASK` under the keys of secrets.
 
-    A string stays whole, however long: cut before known secrets are masked, it might end in the half of one.
+    Strings are not cut, as a cut before the masking of secrets might leave half a secret.
     """
     return _Excerpt().take(value, 0)
 

@@ -1,7 +1,7 @@
-"""Failures and empty listings that a reply reports in its body.
+"""Recognition of failures and empty listings in the body of a reply.
 
-A gateway may answer in place of the service, and a false empty listing hides requests from a watcher. Only known
-sentences count as "no records"; `missing_list_is_empty=True` accepts every 404 to a listing.
+A gateway may answer instead of the service, and a false empty listing hides requests from a watcher. So only known
+sentences count as "no records". `missing_list_is_empty=True` accepts every 404 to a listing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _ROWS: Final = {
     fields.CURRENCIES: ("currencies",),
 }
 
-# Values of keys, not keys: redaction must not spare them, since a password may be one of these words.
+# These are values and not keys, and `fields` must not have them: redaction leaves its words unmasked, and a password
+# may be one of these.
 _FALSE_WORDS: Final = frozenset({"false", "0", "no"})
 _FAILURE_WORDS: Final = frozenset({"false", "error", "fail", "failed", "failure"})
 
 
 def reports_no_records(sentence: str, collection: str) -> bool:
-    """Return whether a sentence reports that the requested collection has no records, and nothing else."""
+    """Return whether a sentence reports only that the requested collection has no records."""
     if len(sentence) > _LONGEST:
         return False
     words = " ".join(re.findall(r"\w+", sentence.casefold()))
@@ -44,7 +45,7 @@ def reports_failure(data: object, listed: str | None = None) -> bool:
 
     Args:
         data: The body.
-        listed: The requested collection. For a listing, "no records" is no failure; for a write it is one.
+        listed: The requested collection of a listing, for which "no records" is not a failure; `None` for a write.
     """
     if not isinstance(data, dict):
         return False
@@ -52,7 +53,7 @@ def reports_failure(data: object, listed: str | None = None) -> bool:
         folded = key.casefold()
         if _denies_success(folded, value):
             sentences = [text for other, text in data.items() if other.casefold() == fields.MESSAGE]
-        # An envelope has the key in success as well: `"error": false`.
+        # Envelopes may have this key in a success too: `"error": false`.
         elif folded in fields.FAILURES and value:
             sentences = [value]
         else:

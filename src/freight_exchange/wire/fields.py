@@ -1,6 +1,6 @@
-"""Names of the wire: keys, words and parameters. No other module has any.
+"""Names of the wire: keys, words and parameters. No other module contains any.
 
-A field with several spellings lists them all, the most usual first.
+If a field has several spellings, all are listed, the most usual first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BID: Final = "bid"
 ROUTE: Final = "route"
 USER: Final = "user"
 
-# Fields of replies (service document, 2): requests spell the freight one way, listings and bids another.
+# Fields of replies (service document, 2). The names of the freight differ between requests and listings or bids.
 INDEX: Final = ("index",)
 REF_ID: Final = ("refId",)
 COMMODITY: Final = ("commodityname", "cargoname")
@@ -85,7 +85,7 @@ PHONE: Final = ("phone",)
 FAX: Final = ("fax",)
 OTI_LICENSE: Final = ("otilicense",)
 
-# Refusals (service document, 7); the body of a 400 is not documented, so that usual words are looked for.
+# Refusals (service document, 7). The body of a 400 is not documented, so these are the usual names.
 MESSAGE: Final = "message"
 UNAUTHORIZED: Final = "Unauthorized"
 SENTENCES: Final = (
@@ -101,20 +101,20 @@ SENTENCES: Final = (
     "description",
     "title",
 )
-# Other keys of such a body: they do not name a field at fault.
+# Other keys of such a body, which are not names of wrong fields.
 ASIDES: Final = frozenset({"code", "loc", "path", "status", "timestamp", "type"})
 
 # The body of a login (service document, 4.1).
 LOGIN_EMAIL: Final = "email"
 LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 
-# Keys of a body that reports a failure under any status.
+# Keys of a body that reports a failure, with any status.
 FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
-# Keys of a body for success or failure, as a boolean, as a word or as an HTTP status.
+# Keys of a body whose value tells success from failure: a boolean, a word or an HTTP status.
 SUCCESSES: Final = frozenset({"success", "ok"})
 OUTCOMES: Final = frozenset({"status", "statuscode", "status_code"})
 
-# Parts of the keys of secrets: `refresh_token` and `new_password` are secrets as well.
+# Parts of the keys of secrets, such as `refresh_token` and `new_password`.
 SECRETS: Final = ("token", "password", "authorization")
 
 # Parameters of listings (service document, 4).
@@ -167,7 +167,7 @@ REQUEST_DRAFT: Final = {
 OFFER_REQUEST: Final = "requestIndex"
 OFFER_TOTAL: Final = "offer"
 OFFER_TERMS: Final = "terms"
-# The document spells two fields in two ways each; the client's options choose.
+# The document has two spellings of each of two fields; options of the client choose.
 CURRENCY_FIELDS: Final = {
     "currencyIndex": ("currencyIndex",),
     "currencyId": ("currencyId",),
@@ -187,7 +187,7 @@ ROUTE_TEXTS: Final = {
     "voyage_id": "voyageId",
     "timezone": "timezone",
 }
-# The key that is sent, and every spelling under which a reply's unreadable text may have been kept.
+# The key to send, and all spellings under which an unreadable text of a reply may be in `extra`.
 ROUTE_TIMES: Final = {
     "cy_cutoff": ("cycutoff", CY_CUTOFF),
     "cfs_cutoff": ("cfscutoff", CFS_CUTOFF),

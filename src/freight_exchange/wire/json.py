@@ -1,4 +1,4 @@
-"""JSON as bytes, both ways: exact numbers, bounded memory, one error."""
+"""Parser and writer of JSON: exact numbers, limited memory, one class of errors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DEEPEST: Final = 64
 LARGEST_EXPONENT: Final = 30
 MOST_DIGITS: Final = 60
 
-# A context with traps refuses inexact numbers as quickly as `Decimal` itself: `1e999` never becomes a number that
-# takes a gigabyte to print.
+# With traps this context refuses inexact numbers, as quickly as `Decimal` itself. So `1e999` never becomes a number
+# that needs a gigabyte to print.
 EXACT: Final = Context(
     prec=MOST_DIGITS,
     Emax=LARGEST_EXPONENT,
@@ -31,7 +31,7 @@ EXACT: Final = Context(
 
 _ENDLESS: Final = 10**MOST_DIGITS
 _LARGE: Final = 4096
-"""Characters above which the quicker decoder saves more time than its import takes."""
+"""Length of a text above which the quicker decoder saves more time than its import takes."""
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _MOST_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
@@ -43,17 +43,17 @@ def parse(content: bytes, *, largest: int | None = LARGEST_BODY) -> object:
     A number beyond any price or measure stays text: an exponent above 30, a fraction of more than 60 digits, an integer
     of thousands of digits, NaN and infinity. A field that needs a number refuses the text; other fields ignore it.
 
-    `decoded` makes the text. Escaped lone surrogates become U+FFFD, and line breaks in a string are accepted. If a key
-    repeats, its last value counts, but a collection whose numbers repeat is a list of all its records; an object with
-    repeated keys is a `RepeatedKeys`.
+    Bytes become text by `decoded`. Escaped lone surrogates become U+FFFD, and line breaks in a string are accepted. If
+    a key repeats, its last value counts, and the result is a `RepeatedKeys`. If the numbers of a collection repeat, the
+    collection becomes a list of all its records.
 
     Raises:
-        DecodeError: It is not JSON, or exceeds `largest` bytes (10 MB) or 64 levels.
+        DecodeError: The body is not JSON, or exceeds `largest` bytes (10 MB) or 64 levels.
     """
     value, problem = _parsed(content, largest)
     if problem is not None:
-        # The body may be a login's reply: a traceback with locals would show its token.
-        # Raised outside `except`: the parser's own error holds the whole text.
+        # The body may be a login's reply, and a traceback with locals would show the token. For the same reason this is
+        # raised outside of `except`: the parser's own error contains the whole text.
         del content, value
         raise DecodeError(problem)
     return value
@@ -62,7 +62,7 @@ def parse(content: bytes, *, largest: int | None = LARGEST_BODY) -> object:
 def decoded(content: bytes) -> str:
     """Decode text: UTF-8, with or without a byte-order mark; invalid bytes as Windows-1252.
 
-    Only invalid bytes: one record in another charset does not garble the others of its page.
+    Valid bytes are not affected, so one record in another charset does not change the other records of its page.
     """
     content = content.removeprefix(_BYTE_ORDER_MARK)
     try:
@@ -75,8 +75,8 @@ def dump(value: object) -> bytes:
     """Encode as strict, compact JSON in UTF-8; a `Decimal` keeps its digits.
 
     Raises:
-        ValidationError: JSON cannot represent it: NaN, infinity, a lone surrogate, a key that is not text, another
-            type.
+        ValidationError: JSON cannot represent the value: NaN, infinity, a lone surrogate, a key that is not text, or
+            another type.
     """
     return _written(value).encode()
 
@@ -95,12 +95,13 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
         return None, "the body does not fit in memory"
     except ValueError:
         return None, "the body is no JSON"
-    # Finding a bracket costs a thirtieth of counting it, and most replies have one kind only.
+    # Most replies have one kind of bracket only, and a search for the other one is far cheaper than counting it.
     containers = sum(text.count(bracket) for bracket in "{[" if bracket in text)
     if _too_deep(value, containers):
         return None, f"the body is nested deeper than {DEEPEST}"
     repeats = Repeats()
-    # Counting costs a tenth of parsing. If keys are missing, or a string looks like one, the text is parsed again.
+    # A key may repeat if the parsed value has fewer keys than the text, or if a string looks like a key: then the text
+    # is parsed again. Counting costs a tenth of parsing.
     if text.count('":') != count_keys(value, containers):
         value = _cautious(repeats).decode(text)
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
@@ -135,7 +136,7 @@ _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_const
 
 
 def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> json.JSONDecoder:
-    """Make a decoder that leaves numbers beyond bounds as text."""
+    """Make a decoder of the standard library that leaves numbers beyond any price or measure as text."""
     return json.JSONDecoder(
         parse_float=_fraction_or_text,
         parse_constant=str,
@@ -147,7 +148,7 @@ def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> 
 
 @cache
 def _quick() -> Callable[[str], object] | None:
-    """Make a decoder with msgspec, if it is installed: twice as quick, and as exact."""
+    """Make a decoder with msgspec, if that is installed. It is as exact and twice as quick."""
     try:
         import msgspec
     except ImportError:
@@ -166,28 +167,29 @@ def _quick() -> Callable[[str], object] | None:
 def _decoded(text: str) -> object:
     if not _long_digits(text):
         if len(text) >= _LARGE and (quick := _quick()) is not None:
-            # The standard library may accept it, or has the better error.
+            # On an error, the standard library may accept the text, or has a better message.
             with suppress(ValueError, ArithmeticError, RecursionError):
                 return quick(text)
         try:
             return _DECODER.decode(text)
         except ArithmeticError:
-            # Rare: only then is each number checked.
+            # This is rare, and only then is each number checked.
             pass
     return _cautious().decode(text)
 
 
 def _long_digits(text: str) -> bool:
-    # A run of twice the length covers one whole block: far cheaper than a Python call for each integer.
+    # The text is checked in blocks: a run of twice a block's length covers a whole block. This is far cheaper than a
+    # Python call for each integer.
     step = _MOST_INTEGER_DIGITS // 2
     return any(text[start : start + step].isdigit() for start in range(0, len(text), step))
 
 
 def _too_deep(value: object, openings: int) -> bool:
-    """Return whether containers nest too deep; `openings` is at least the number of containers.
+    """Return whether containers are nested too deep; `openings` is at least the number of containers.
 
-    It goes down level by level while the remaining containers could still reach the bound: for a page of flat records
-    it stops at the records.
+    The search goes down level by level, as long as the remaining containers could exceed the limit. For a page of flat
+    records it stops at the records.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     for depth in range(1, DEEPEST + 1):
@@ -216,7 +218,7 @@ def _whole_characters(value: object) -> object:
 def _whole(text: str) -> str:
     if text.isascii():
         return text
-    # Adjacent surrogates are one character; a lone one becomes U+FFFD.
+    # Two adjacent surrogates are one character, and a lone one becomes U+FFFD.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

@@ -18,7 +18,7 @@ from freight_exchange.wire.scalars import number
 
 __all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_of_text", "unauthorized", "user"]
 
-# A duration of more than thirty years is a date in seconds since 1970.
+# A lifetime of more than thirty years is a date, in seconds since 1970.
 _EARLIEST_EPOCH: Final = 10**9
 _LONGEST_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
@@ -34,7 +34,7 @@ class Login:
 
     Attributes:
         user: The account.
-        raw: JSON of the account without its secrets, which `user()` reads.
+        raw: JSON of the account without its secrets, as `user()` reads it.
         token: The bearer token, opaque.
         lifetime: Seconds until the token expires, or `None` if the reply gives a date or nothing.
         expires_at: The date when it expires, in seconds since 1970, or `None`.
@@ -51,7 +51,7 @@ def login(data: object) -> Login:
     """Decode the account and its token.
 
     Raises:
-        DecodeError: The reply has none; `rejection` returns whether it is a refusal.
+        DecodeError: The reply has no account or token. `rejection` tells whether it is a rejection.
     """
     result = _login(data)
     if isinstance(result, Login):
@@ -66,7 +66,7 @@ def user(raw: object) -> User:
     """Decode the user of a login's reply; fields of an unexpected type go to `extra`.
 
     Raises:
-        DecodeError: It is not a JSON object.
+        DecodeError: The value is not a JSON object.
     """
     if not isinstance(raw, dict):
         raise DecodeError("no object", path=fields.USER)
@@ -74,9 +74,9 @@ def user(raw: object) -> User:
 
 
 def masked_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
-    """Mask the JSON of a user, where a reply may repeat the token or the password: its avatar's URL and unknown fields.
+    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields.
 
-    The fields of the person and the company stay: a short password may be a part of a name.
+    The fields of the person and the company are not masked, since a short password may be a part of a name.
     """
     return _masked(raw, _PERSONAL, mask)
 
@@ -103,15 +103,15 @@ def rejection(data: object) -> str | None:
 
 
 def unauthorized(data: object, *, success: bool) -> bool:
-    """Return whether a reply refuses the token and holds nothing else (service document, 7).
+    """Return whether a reply only refuses the token (service document, 7).
 
-    A result in the reply wins over the key: a write whose reply holds one may have been carried out, and repeating it
-    would do it twice. So does an empty value of the key where the status means `success`: it refuses nothing.
+    A reply that has a result too is not a refusal: its write may have been carried out, and a repeat would do it twice.
+    With a status of `success`, an empty value of the key is not a refusal either.
     """
     if not isinstance(data, dict) or fields.UNAUTHORIZED not in data:
         return False
     if success and (not data[fields.UNAUTHORIZED] or isinstance(data, RepeatedKeys) or _reports_success(data)):
-        # If a key repeats, the dropped value may have been the result.
+        # If a key repeats, the lost value may have been the result.
         return False
     return not any(_is_result(key, value) for key, value in data.items() if key != fields.UNAUTHORIZED)
 
@@ -137,7 +137,7 @@ def sentence(data: object) -> str | None:
 
 
 def sentence_of_text(text: str) -> str | None:
-    """Return the text of a refusal that is not JSON, if it is short and plain, not HTML."""
+    """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
     words = " ".join(text.split())
     if not words or len(words) > _LONGEST_SENTENCE or not words.isprintable() or _HTML.search(words):
         return None
@@ -185,7 +185,7 @@ def _lifetime(holder: dict[str, object]) -> float | None:
         try:
             seconds = number(holder.get(key))
         except ValueError:
-            # An unreadable lifetime counts as unknown: the service's 401 ends the token.
+            # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
             continue
         if seconds is not None:
             return max(0.0, float(seconds))
@@ -201,7 +201,7 @@ def _sentences(data: object, depth: int = 0) -> Iterator[str]:
     elif depth > _DEEPEST_SENTENCE:
         return
     elif isinstance(data, list):
-        # Values under known keys first: an error may begin with a list that holds only its position.
+        # Values under known keys come first, since an error may begin with a list that is only its position.
         for item in data:
             yield from _named(item, depth + 1) if isinstance(item, dict) else _sentences(item, depth + 1)
         for item in data:
@@ -222,7 +222,7 @@ def _unnamed(data: dict[str, object], depth: int) -> Iterator[str]:
     for value in others.values():
         if isinstance(value, dict) or (isinstance(value, list) and not _is_text(value)):
             yield from _sentences(value, depth)
-    # A record with numbers echoes the request: its texts are not messages.
+    # A record with numbers is probably a copy of the request, and its texts are not messages.
     record = any(isinstance(value, (int, Decimal)) and not isinstance(value, bool) for value in others.values())
     for key, value in others.items():
         if (isinstance(value, str) and not record) or (isinstance(value, list) and _is_text(value)):

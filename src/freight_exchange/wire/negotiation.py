@@ -14,7 +14,7 @@ from freight_exchange.wire.scalars import Unreadable, place
 
 __all__: list[str] = []
 
-# An absent object may come as an empty list or another empty value of the backend's language.
+# Instead of an absent object, a backend may send an empty list or another empty value of its language.
 NOTHING_THERE: Final[tuple[object, ...]] = (None, {}, [], "", False)
 _CONTACTS: Final = (fields.CONTACT, fields.COMPANY)
 NEGOTIATED: Final = (fields.OFFER, *_CONTACTS)
@@ -32,10 +32,13 @@ def _nested(model: type[Record], raw: object, key: str) -> Any:
 
 
 class Negotiation:
-    """Content of `offer`: the offers by their keys; `rest` holds other and unreadable values.
+    """Content of `offer`: the offers by their keys, and contacts.
 
-    `used` is the key of the entry that the record itself is about: the only one, else the selected one. `unread` holds
-    the record's unreadable contacts, `contacts` its contact and company.
+    Attributes:
+        rest: Other and unreadable values.
+        used: Key of the entry that the record itself is about: the only one, or the selected one.
+        unread: Unreadable contacts of the record.
+        contacts: Contact and company of the record.
     """
 
     __slots__ = ("_entries", "_flaws", "contacts", "offers", "rest", "selected", "unread", "used")
@@ -57,9 +60,9 @@ class Negotiation:
         self.used = next(iter(self._entries)) if len(self._entries) == 1 else self.selected
 
     def take(self, model: type[Record], key: str, own: object) -> Any:
-        """Take the contact under a key: the record's own, else one beside the entries, else that of the entry in use.
+        """Return the contact under a key: of the record, or beside the entries, or of the used entry, in this order.
 
-        A copy in another of these places is dropped, since it adds nothing.
+        A copy in another of these places is removed, since it adds nothing.
         """
         found, taken = self._contact(model, own, key), own
         if found is None and own not in NOTHING_THERE:
@@ -95,7 +98,7 @@ class Negotiation:
 def negotiate(raw: Raw, extra: Extra, flaws: Flaws | None) -> Negotiation:
     """Decode the offers and contacts of a record; unreadable ones move to `extra`."""
     found = Negotiation(raw.get(fields.OFFER), flaws)
-    # Bid listings have the contacts on the record, the approval's reply in the offer.
+    # Bid listings have the contacts on the record; the reply to an approval has them in the offer.
     found.contacts = {
         "contact": found.take(Contact, fields.CONTACT, raw.get(fields.CONTACT)),
         "company": found.take(Company, fields.COMPANY, raw.get(fields.COMPANY)),

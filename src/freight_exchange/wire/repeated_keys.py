@@ -1,4 +1,4 @@
-"""JSON objects in which a key repeats: parsers silently keep the last value only."""
+"""Detection of repeated keys in JSON objects, since parsers silently keep only their last value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RepeatedKeys(dict[str, object]):
     """A reply in which keys repeat, at any depth.
 
     Attributes:
-        repeated: Each repeated key, and whether all of its values were kept, as for the numbers of a collection.
+        repeated: For each repeated key, whether all its values were kept, as for the numbers of a collection.
     """
 
     def __init__(self, value: Mapping[str, object], repeated: Mapping[str, bool]) -> None:
@@ -25,7 +25,7 @@ class RepeatedKeys(dict[str, object]):
 
 
 def repeats(data: object, path: str = "$") -> dict[str, DecodeError]:
-    """Return an error to report for each key that repeats in a reply; the reply itself is read."""
+    """Return an error to report for each repeated key of a reply; the reply itself is read nevertheless."""
     errors = {}
     for key, whole in data.repeated.items() if isinstance(data, RepeatedKeys) else ():
         read = "all of its records are" if whole else "only its last value is"
@@ -57,9 +57,9 @@ class Repeats:
 
 
 def count_keys(value: object, containers: int) -> int:
-    """Count the keys of all objects in a value, which has `containers` objects and lists at most.
+    """Count the keys of all objects in a value with at most `containers` objects and lists.
 
-    It goes down level by level, and stops at the last container: the fields of flat records are not visited.
+    The count goes down level by level and stops at the last container, so it does not visit the fields of flat records.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     keys = 0

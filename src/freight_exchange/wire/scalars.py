@@ -1,7 +1,7 @@
-"""Structure hooks for the scalars of the wire: the accepted spellings, and reasons for refusing others.
+"""Structure hooks for the scalars of the wire: they accept all known spellings, and refuse others with a reason.
 
 A hook receives a value that is not null, and its class, which it ignores. It raises `Misfit` for a harmless value that
-its field cannot hold, and `ValueError` for one that breaks its record.
+does not suit the field, and `ValueError` for a value that makes the record unreadable.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FLAGS: Final = {
 
 
 class Misfit(ValueError):
-    """A value that its field cannot hold: the field is `None`, and `extra` keeps the value."""
+    """A value does not suit its field: the field becomes `None`, and the value goes to `extra`."""
 
 
 class Unreadable(Exception):
-    """A value that breaks its record: its place in the record, and the reason.
+    """A value makes its record unreadable; the error has its place in the record and the reason.
 
     Attributes:
-        field: The record's field with this value, or `None` if it lies deeper.
+        field: The field of the record with this value; `None` for a value in a nested record.
     """
 
     def __init__(self, path: str, reason: str, field: str | None = None) -> None:
@@ -71,7 +71,7 @@ def number(value: object, _: object = None) -> Decimal | None:
     stripped = value.strip()
     if not stripped:
         return None
-    # `Decimal` alone would take underscores, other scripts' digits and infinity.
+    # `Decimal` alone would accept underscores, digits of other scripts, and infinity.
     if not NUMERAL.fullmatch(stripped):
         raise ValueError(f"{format_scalar(value)} where a number is expected")
     try:
@@ -81,20 +81,20 @@ def number(value: object, _: object = None) -> Decimal | None:
 
 
 def integer(value: object, _: object = None) -> int | None:
-    """Read a whole number, from anything that `number` reads as one."""
+    """Read a whole number, in any spelling that `number` accepts."""
     if type(value) is int and -LARGEST_INTEGER < value < LARGEST_INTEGER:
         return value
     exact = number(value)
     if exact is None:
         return None
-    # Read as a `Decimal` first: `int("1e30")` fails, and `int(1.5)` would lose the half.
+    # Read as a `Decimal` first, since `int("1e30")` fails and `int(1.5)` loses the half.
     if exact != exact.to_integral_value() or not -LARGEST_INTEGER < exact < LARGEST_INTEGER:
         raise ValueError(f"{format_scalar(str(exact))} where a whole number is expected")
     return int(exact)
 
 
 def quantity(value: object, _: object = None) -> int | None:
-    """Read a count. Half a unit, which the document's `number` allows, must not lose a request."""
+    """Read a count. A fraction of a unit, which the document's `number` allows, must not break the request."""
     if type(value) is int:
         return integer(value)
     exact = number(value)
@@ -119,7 +119,7 @@ def flag(value: object, _: object = None) -> bool | None:
 
 def moment(value: object, _: object = None) -> datetime:
     """Read a date-time without a zone."""
-    # Digits alone are seconds or milliseconds since 1970, and 1712011530000 would be read as a day of 1712.
+    # Digits alone are seconds or milliseconds since 1970, but would be read as a date: 1712011530000 as a day of 1712.
     if not isinstance(value, str) or value.strip().isdecimal():
         raise Misfit
     try:
@@ -127,13 +127,13 @@ def moment(value: object, _: object = None) -> datetime:
     except ValueError:
         raise Misfit from None
     if read.tzinfo is not None:
-        # The service's times have no zone; dropping one would move the moment.
+        # Times of the service have no zone. Without its zone this would be another moment.
         raise Misfit
     return read
 
 
 class Words(dict[object, Word | UnknownWord | None]):
-    """Likely spellings of an enum's words, found in one look-up; others are computed."""
+    """Enum members by the likely spellings of their words; other spellings are computed."""
 
     def __init__(self, members: Iterable[Word]) -> None:
         super().__init__({None: None})
@@ -143,20 +143,20 @@ class Words(dict[object, Word | UnknownWord | None]):
         self._folded: Final = {member.value.casefold(): member for member in members}
 
     def __missing__(self, word: object) -> Word | UnknownWord | None:
-        # Not stored: a server may send any number of words.
+        # Not stored, since a server may send any number of words.
         if not isinstance(word, str):
             raise TypeError
         return self._folded.get(word.strip().casefold()) or UnknownWord(word) if word else None
 
 
 def place(key: str) -> int:
-    """Return the position in a collection that a key names, or -1 if it names none."""
-    # Longer ones are no position, and Python refuses to convert the longest.
+    """Return the position in a collection that a key is, or -1 if it is none."""
+    # A longer number is no position, and Python refuses to convert very long ones.
     return int(key) if len(key) <= 18 and key.isascii() and key.isdecimal() else -1
 
 
 def kind(value: object) -> str:
-    """Return the JSON type of a value, which may itself be large or secret."""
+    """Return the name of a value's JSON type, for messages: the value itself may be large or secret."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, (list, tuple)):

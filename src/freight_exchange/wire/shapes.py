@@ -99,7 +99,7 @@ def _bid_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]
     found = negotiate(raw, extra, flaws)
     offer = None if found.used is None else found.offers.get(found.used)
     if offer is None and found.offers:
-        # The record does not name the one it is about: all are kept, none is guessed.
+        # The record does not tell which offer it is about: all are kept in `extra`.
         extra[fields.OFFER] = raw[fields.OFFER]
     return {**found.contacts, "offer": offer}
 
@@ -145,7 +145,7 @@ _COMPANY: Final = (
     Field("oti_license", text, fields.OTI_LICENSE),
 )
 COMPANY: Final = register(Company, RecordShape(Company, _COMPANY))
-# An account with an odd company could never log in, though its token is good.
+# Forgiving, since an account with an unreadable company could otherwise not log in.
 _OWN_COMPANY: Final = RecordShape(Company, _COMPANY, forgiving=True)
 USER: Final = register(
     User,

@@ -20,7 +20,7 @@ from freight_exchange.wire.shapes import CONVERTER
 __all__ = ["keep", "keep_bid", "recall", "recall_bid"]
 
 _PARTS: Final = {"offer": Offer, "contact": Contact, "company": Company}
-"""Nested records of a bid. A reply has them in one of several places, a snapshot in one."""
+"""Nested records of a bid. A reply has them in one of several places, a snapshot always in the same."""
 
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 
@@ -28,7 +28,7 @@ _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 def keep(request: RateRequest) -> bytes:
     """Encode a request in the wire's format, with its unknown fields and unreadable dates.
 
-    Unlike a request to send, it may hold numbers that no price has: all that was read can be stored.
+    Unlike a request to send, it may have numbers beyond any price, since all that was read must be storable.
     """
     return _text(CONVERTER.unstructure(request)).encode()
 
@@ -66,7 +66,7 @@ def recall_bid(content: bytes) -> Bid:
 
 
 def _parsed(content: bytes) -> object:
-    # One byte of a reply may take six here: the content of any reply can be read back.
+    # Without a limit of size, since one byte of a reply may take six here.
     return parse(content, largest=None)
 
 

@@ -1,5 +1,5 @@
 """Reconciliation: find out whether a write took effect, from the listings that show it.
 
-`reconcile` repeats complete readings until the time to settle has passed; `evidence` and `route_evidence` conclude
-from one reading; `shared_readings` lets concurrent reconciliations share readings.
+`reconcile` repeats complete readings until the settle time has passed. `evidence`, `request_evidence` and
+`route_evidence` draw the conclusion from one reading. `shared_readings` lets concurrent reconciliations share readings.
 """

@@ -1,7 +1,7 @@
-"""Evidence of writes: the trace that each leaves in the listings, and the conclusion from one reading.
+"""Evidence of writes: searches the listings for the effect of a write, and draws a conclusion from one reading.
 
-Conclusions are cautious: servers round amounts, total weights, drop fields, replace an earlier offer by a later one,
-and list a selected offer alone. If that leaves two explanations of a reply, the result is a doubt.
+Conclusions are cautious. Servers round amounts, return total weights, omit fields, replace an earlier offer by a later
+one, and list a selected offer alone. If a reply has two explanations, the result is a doubt.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ T = TypeVar("T")
 
 
 class Extent(enum.Enum):
-    """Extent of a look.
+    """Extent of a look, which is one search for a write.
 
     Attributes:
-        GLANCE: One plain pass through the main listing. It can prove presence, not absence.
-        UNTIL_DOUBT: Complete readings, until one leaves a doubt.
-        COMPLETE: Complete readings of all that may show the write.
+        GLANCE: One plain pass through the main listing. It can prove presence, but not absence.
+        UNTIL_DOUBT: Complete readings of the listings, until one leaves a doubt.
+        COMPLETE: Complete readings of all listings that may show the write.
     """
 
     GLANCE = enum.auto()
@@ -65,10 +65,10 @@ class Extent(enum.Enum):
 
 
 Look = Callable[[Extent], Awaitable[Reconciliation]]
-"""A reading of that extent, or of a greater one, and the conclusion from it."""
+"""Function that reads the listings to an extent, or further, and returns the conclusion."""
 
 _COARSEST_ROUNDING = Decimal(1)
-"""Greatest change of an amount by a server that rounds."""
+"""Largest change of an amount by a server that rounds."""
 
 
 @attrs.frozen(kw_only=True)
@@ -76,9 +76,9 @@ class Readers:
     """The resources that a reconciliation reads.
 
     Attributes:
-        shared: Readings that reconciliations under way at the same time share.
-        seen: Requests on which they have shown own bids.
-        strict: Whether the listings fail unless every record of them can be read.
+        shared: Readings that concurrent reconciliations share.
+        seen: Requests on which readings have shown own bids.
+        strict: Whether a listing fails if one of its records cannot be read.
     """
 
     bids: Bids
@@ -89,7 +89,7 @@ class Readers:
     strict: bool
 
     async def own_bids(self, type: BidsType | None, *, sweep: bool = True) -> list[Bid]:
-        """Return the own bids listed under this type, from a reading that begins now or later."""
+        """Return the own bids of this type, from a reading that begins now or later."""
         listing = self.bids.list(type=type, sweep=sweep)
         listed = await self.shared.read(("bids", type, self.strict, sweep), listing.collect)
         self.seen.remember(listed)
@@ -101,14 +101,14 @@ def look_for(
     readers: Readers,
     baseline: Sequence[object] | None,
 ) -> Look:
-    """Return the search for a write in the listings; raise `ConfigurationError` for a baseline of other records."""
+    """Return the look for a write; raise `ConfigurationError` if the baseline has records of another class."""
     match write:
         case SubmitOffer():
             return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).look
         case Publish():
             return _complete(PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look)
         case Respond():
-            # The offer itself shows its state, so the baseline is not needed; a wrong one is refused nevertheless.
+            # The offer shows its state, so the baseline is not used; a wrong one is refused nevertheless.
             _baseline(Listing, baseline)
             return _complete(_OfferResponse(readers.offers, write).look)
         case CreateRoute():
@@ -120,13 +120,13 @@ def look_for(
 
 
 def _complete(look: Callable[[], Awaitable[Reconciliation]]) -> Look:
-    """Make a look that always reads its only listing."""
+    """Make a look that reads its only listing completely, to any extent."""
     return lambda _: look()
 
 
 @attrs.frozen
 class _SubmittedOffer:
-    """An own bid on that request with that price and currency, not there before."""
+    """Evidence of a submitted offer: a new own bid on the request with this price and currency."""
 
     readers: Readers
     write: SubmitOffer
@@ -139,13 +139,13 @@ class _SubmittedOffer:
         wanted = (self.write.amount, self.write.currency)
         doubtful: dict[Bid, None] = {}
         found: Reconciliation = NotApplied()
-        # The document states neither which bids the plain listing omits, nor that every type is served.
+        # The document does not state which bids the plain listing omits, and a service may refuse some types.
         for type in (None, *BidsType):
             view = await self._view(type, sweep=whole)
-            # A baseline comes from the plain listing: a bid that only another view shows may be of any age.
+            # A baseline is from the plain listing: a bid that only another view shows may be older.
             if type is None or self.baseline is None:
                 alike = [bid for bid in view if _terms(bid) == wanted]
-                # Bids are counted in complete readings only: in others a row that moves appears twice.
+                # Bids are counted in complete readings only, as a row that moves appears twice in others.
                 if len(alike) > before[wanted] and ((whole and self.readers.strict) or not before[wanted]):
                     return Applied(alike[-1])
             now = Counter(map(_terms, view))
@@ -162,7 +162,7 @@ class _SubmittedOffer:
         try:
             listed = await self.readers.own_bids(type, sweep=sweep)
         except BadRequestError as error:
-            # A view that was served before is failing, not refused.
+            # A view that was served before fails now; it is not refused.
             if type is None or type in self.served or is_from_login(error):
                 raise
             return []
@@ -173,7 +173,7 @@ class _SubmittedOffer:
         return [bid for bid in bids if bid.index == self.write.request]
 
     def _may_be_it(self, bid: Bid) -> bool:
-        """Return whether a bid equal to an earlier one may be this write's, which replaced it."""
+        """Return whether a bid with an equal earlier one may be this write's, which replaced the earlier bid."""
         if bid.currency not in (None, self.write.currency):
             return False
         if bid.amount is None:
@@ -187,12 +187,12 @@ def _terms(bid: Bid) -> tuple[object, object]:
 
 @attrs.frozen(eq=False, repr=False)
 class Gone(Applied):
-    """A declined offer that is no longer listed. Unlike other evidence it must last: a listing may be out of date."""
+    """A declined offer that is no longer listed. It is proof only if it lasts, since a listing may be out of date."""
 
 
 @attrs.frozen
 class _OfferResponse:
-    """Evidence of an approval or a decline: the offer's state. A selection of another offer contradicts it."""
+    """Evidence of an approval or a decline: the state of the offer. The selection of another offer contradicts it."""
 
     offers: Offers
     write: Respond
@@ -208,10 +208,10 @@ class _OfferResponse:
         if without is None:
             return StillUnknown()
         if not self.write.approved and without.selected is not None:
-            # A selected offer may be listed alone, so that this one is missing whether it was declined or not.
+            # A selected offer may be listed alone, so this one may be missing without a decline.
             return StillUnknown((without,))
         if not self.write.approved:
-            # Declined, or withdrawn by its forwarder: either way it is gone.
+            # The offer was declined, or its forwarder has withdrawn it: it is gone in both cases.
             return Gone(without)
         # A selected offer is listed alone.
         lost = without.selected is not None and without.selected.id is not None
@@ -230,7 +230,7 @@ class _OfferResponse:
 
 
 def _baseline(kind: type[T], baseline: Sequence[object] | None) -> list[T] | None:
-    """Check that a baseline holds records of the write's listing: indexes of another kind mean nothing."""
+    """Check that a baseline consists of records of the write's listing, as other indexes mean nothing here."""
     if baseline is None:
         return None
     # An iterator would be empty at the second reading.

@@ -1,7 +1,7 @@
 """Reconciliation: find out whether a write happened, by reading the listings.
 
-Absence is proof only if complete readings agree on it over the settle time: the service may show a write late. No
-write is ever sent from here.
+Absence is proven only if complete readings agree on it over the settle time, since the service may show a write late.
+This module never sends a write.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _logger = logging.getLogger("freight_exchange.reconcile")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
 _SHARE_OF_SETTLE = 0.125
-"""Pause between readings, as a share of the settle time: a long one needs few readings."""
+"""Pause between readings, as a share of the settle time, so that a long settle time needs few readings."""
 _LEAST_PAUSE = 0.001
-"""Seconds. A pause that rounds to zero would read without end under a clock that only moves while tasks sleep."""
+"""Shortest pause in seconds. Without a pause, a clock that moves only while tasks sleep would never move."""
 
 _SETTLE_TIMES = 4
-"""Settle times (plus a minute) for which readings may fail before the result is `StillUnknown`."""
+"""Time limit of a reconciliation whose readings fail, as a multiple of the settle time; a minute is added."""
 
 
 def time_limit(settle: float) -> float:
@@ -51,28 +51,28 @@ def time_limit(settle: float) -> float:
 async def reconcile(
     strict: Readers, lenient: Readers, write: Write, *, settle: timedelta, baseline: Sequence[object] | None
 ) -> Reconciliation:
-    """Find out whether the write happened, within the settle time; no deadline of the client applies.
+    """Find out whether the write happened. It takes about the settle time; no deadline of the client applies.
 
     Args:
-        strict: Resources whose listings fail if a record cannot be read, because it may be the one wanted.
-        lenient: Resources whose listings skip unreadable records, which suffices to prove presence.
+        strict: Resources whose listings fail if a record cannot be read, because that may be the record of the write.
+        lenient: Resources whose listings skip unreadable records, which is enough to prove presence.
         write: The write to look for.
         settle: Time that the service may take to show a write.
-        baseline: Records from before the send.
+        baseline: Records that were listed before the write was sent.
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
     if isinstance(write, RawWrite):
         return StillUnknown()
     look = evidence.look_for(write, lenient, baseline)
-    # The others read the state of one record, and conclude nothing from what is not there.
+    # The other writes are found by the state of one record, without a conclusion from absence.
     if isinstance(write, SubmitOffer | Publish | CreateRoute) or (isinstance(write, Respond) and not write.approved):
         look = _despite_gaps(evidence.look_for(write, strict, baseline), look)
     return await _settle(look, settle.total_seconds())
 
 
 def _despite_gaps(strict: Look, lenient: Look) -> Look:
-    """Make a look that concludes presence from a listing with unreadable records, but not absence."""
+    """Make a look that can prove presence, but not absence, if a listing has unreadable records."""
 
     async def look(extent: Extent) -> Reconciliation:
         try:
@@ -86,11 +86,10 @@ def _despite_gaps(strict: Look, lenient: Look) -> Look:
 
 
 async def _settle(look: Look, settle: float) -> Reconciliation:
-    """Look until the write is seen, or at least two complete looks over the settle time agree on another result.
+    """Look until the write is seen, or until complete looks at the begin and the end of the settle time agree.
 
-    Any result but `Applied` must last: what the service shows may be older than the write. A complete look begins and
-        ends
-    the time over which the write is absent. Those in between are glances, which conclude nothing from absence.
+    A result other than `Applied` must last for the settle time, since the service may still show the time before the
+    write. Looks between the two complete ones are glances, from which absence does not follow.
     """
     deadline = anyio.current_time() + time_limit(settle)
     agreed: type[Reconciliation] | None = None

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 __all__ = ["PublishedRequest"]
 
 _COARSEST_VOLUME = Decimal("0.15")
-"""Relative change of the volume by a server that rounds dimensions."""
+"""Largest relative change of a volume by a server that rounds dimensions."""
 
 
 @attrs.frozen
 class PublishedRequest:
-    """An own request with the same commodity, lane, quantity, volume and weight, not there before."""
+    """Evidence of a publication: a new own request with the same commodity, lane, quantity, volume and weight."""
 
     offers: Offers
     write: Publish
@@ -43,12 +43,12 @@ class PublishedRequest:
         return StillUnknown(tuple(near)) if near else NotApplied()
 
     def _rounded(self, listing: Listing) -> bool:
-        """Return whether the volume may be the sent one, from rounded dimensions."""
+        """Return whether the listed volume may be the sent one, computed from rounded dimensions."""
         listed, sent = listing.volume, self.write.draft.volume
         return listed is not None and abs(listed - sent) <= sent * _COARSEST_VOLUME
 
     def _agrees(self, listing: Listing) -> bool:
-        """Return whether all that is shown agrees; fields may be left out."""
+        """Return whether all listed fields agree with the draft; fields may be missing."""
         draft = self.write.draft
         sent = _named(draft.commodity, draft.origin, draft.destination)
         listed = _named(listing.commodity, listing.origin, listing.destination)
@@ -59,7 +59,7 @@ class PublishedRequest:
         )
 
     def _weights(self) -> tuple[Decimal, Decimal]:
-        """Return the weights that the sent one may come back as: of one unit, or of all units."""
+        """Return the weights that the service may list for the sent one: that of one unit, and that of all units."""
         draft = self.write.draft
         return draft.weight, EXACT.multiply(draft.weight, Decimal(draft.quantity))
 

@@ -1,4 +1,4 @@
-"""Evidence of route writes: images of routes as a client sends them, and their comparison."""
+"""Evidence of route writes: compares listed routes with images, which have the fields that a client sends."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _TIMES = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 @attrs.frozen
 class Likeness:
-    """Comparison of a route as listed with an image.
+    """Result of the comparison of a listed route with an image.
 
     Attributes:
-        agrees: Nothing that is shown differs.
-        whole: Nor is anything left out.
+        agrees: No listed field differs.
+        whole: All fields are listed, and none differs.
         same_voyage: The lane, the carrier, the vessel and the voyage do not differ; times may.
-        respelt: One word of the lane, the vessel or the voyage differs, and nothing else.
+        respelt: The only difference is one word of the lane, the vessel or the voyage.
     """
 
     agrees: bool
@@ -55,7 +55,7 @@ class Image:
         return cls(facts)
 
     def likeness(self, image: Image) -> Likeness:
-        """Compare this image, as read back, with one that was sent or read before."""
+        """Compare this image, made from a listed route, with one that was sent or read before."""
         pairs = {name: (listed, image.facts[name]) for name, listed in self.facts.items()}
         different = {name for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
         hidden = any((listed is None) != (sent is None) for listed, sent in pairs.values())
@@ -81,7 +81,7 @@ def _wall_time(moment: datetime | None, zone: ZoneInfo | None) -> datetime | Non
 
 @attrs.frozen
 class CreatedRoute:
-    """A route with that image, not there before."""
+    """Evidence of a created route: a new route with the same image."""
 
     routes: Routes
     write: CreateRoute
@@ -96,7 +96,7 @@ class CreatedRoute:
             likeness = Image.from_route(route).likeness(wanted)
             if likeness.whole:
                 return Applied(route)
-            # A service may respell a word of what it was sent.
+            # A service may spell one word differently.
             if likeness.same_voyage or likeness.respelt:
                 near.append(route)
         return StillUnknown(tuple(near)) if near else NotApplied()
@@ -104,7 +104,7 @@ class CreatedRoute:
 
 @attrs.frozen
 class UpdatedRoute:
-    """The route reads as the new image, as the old one, or as neither."""
+    """Evidence of an updated route: it agrees with the new image, with the old one, or with neither."""
 
     routes: Routes
     new: Route
@@ -121,10 +121,10 @@ class UpdatedRoute:
         new = listed.likeness(Image.from_route(self.new))
         if new.whole:
             return Applied(route)
-        # If something is left out, another client's image may look like the new one.
+        # If fields are missing, the image of another client may look like the new one.
         if new.agrees or self.old is None:
             return StillUnknown((route,))
-        # An old image with gaps, of a route that was never read whole, agrees with anything.
+        # An old image with missing fields, from a route that was never read completely, agrees with too much.
         old = listed.likeness(Image.from_route(self.old))
         if old.whole:
             return NotApplied()

@@ -1,4 +1,4 @@
-"""Readings of a listing, each shared by the callers that waited when it began."""
+"""Readings of a listing, shared by all callers that wait when a reading begins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class _Reading(Generic[T]):
-    """One reading, from the first request for it to its end."""
+    """One reading, from the first caller's wait to its end."""
 
     def __init__(self) -> None:
         self.ended = anyio.Event()
@@ -26,10 +26,10 @@ class _Reading(Generic[T]):
 
 
 class SharedReadings:
-    """One reading at a time for each listing; callers during a reading share the next one.
+    """Readings of listings, one at a time for each. Callers during a reading share the next one.
 
-    A reading that began before the request for it may be too old: the caller gets the next one.
-    So a hundred offers in doubt take one or two readings of the bids, where each on its own would take a hundred.
+    The current reading may be too old for them, since it began before their call. In this way a hundred offers in doubt
+    need one or two readings of the bids, not a hundred.
     """
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class SharedReadings:
     async def read(self, key: Hashable, read: Callable[[], Awaitable[T]]) -> T:
         """Return the result of the next reading under `key`.
 
-        The first caller makes the reading with its own `read`. Where that caller is cancelled, the next one takes over.
+        The first caller reads, with its own `read`. If that caller is cancelled, the next one reads.
 
         Raises:
-            FreightExchangeError: The reading failed, for all who share it.
+            FreightExchangeError: The reading failed. All callers that share it receive the error.
         """
         while (reading := self._next.get(key)) is not None:
             await reading.ended.wait()
@@ -57,7 +57,7 @@ class SharedReadings:
         reading = self._next[key] = _Reading[T]()
         try:
             async with self._turns.setdefault(key, anyio.Lock()):
-                # It begins: later callers share the next one.
+                # The reading begins: later callers share the next one.
                 del self._next[key]
                 reading.result = await read()
                 reading.succeeded = True

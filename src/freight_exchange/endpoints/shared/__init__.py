@@ -1,1 +1,1 @@
-"""Shared by all endpoints: sending of their calls, checks of arguments and replies, and reports of unreadable rows."""
+"""Parts shared by all endpoints: calls, checks of arguments and replies, and reports of unreadable rows."""

@@ -15,7 +15,7 @@ __all__ = ["Conventions", "Listed"]
 
 
 class Conventions(NamedTuple):
-    """Choices among what the service document leaves open, made once for a client."""
+    """Choices for which the service document leaves several possibilities, made once for a client."""
 
     get_parameters: GetParameters
     addresses: Mapping[str, str]
@@ -25,11 +25,11 @@ class Conventions(NamedTuple):
     missing_list_is_empty: bool
 
     def index_value(self, index: int) -> int | str:
-        """Return the `index` of a look-up in the JSON type that the service takes (service document, 4)."""
+        """Return the `index` of a look-up in the JSON type that the service accepts (service document, 4)."""
         return index if self.index_type == "integer" else str(index)
 
     def place(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:
-        """Return the body and the query pairs that carry the parameters of a listing."""
+        """Return the body and the query pairs with the parameters of a listing."""
         if method != "GET":
             return wire.dump(parameters), ()
         if not parameters:
@@ -45,7 +45,7 @@ class Listed(NamedTuple):
     Attributes:
         operation: The name under which page sizes are learned.
         method, path: The call.
-        parameters: Parameters beside `offset` and `rowsperpage`.
+        parameters: Parameters in addition to `offset` and `rowsperpage`.
         paged: Whether the operation has pages.
     """
 

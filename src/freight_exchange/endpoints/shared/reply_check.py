@@ -1,8 +1,9 @@
 """Check that the reply to a write is about that write. Pure.
 
-A reply that shows another request, amount or currency proves nothing about what was sent: it may be another caller's,
-or a cache's. Such a reply leaves the outcome unknown. Servers round amounts, permute dimensions, alter dates and leave
-fields out; none of that is a contradiction.
+A reply about another request, amount or currency does not prove the write: it may belong to another caller, or come
+    from
+a cache. The outcome is then unknown. Servers round amounts, reorder dimensions, change dates and omit fields: these are
+not contradictions.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from freight_exchange.models._base import EXACT
 __all__ = ["check_reply", "is_rounded"]
 
 _COARSEST_VOLUME = Decimal("0.15")
-"""Relative change of a volume by a server that rounds dimensions."""
+"""Largest relative change of a volume by a server that rounds dimensions."""
 
 
 def check_reply(write: Write, record: object) -> None:
     """Check that the record in a write's reply may be that write's.
 
     Raises:
-        DecodeError: It contradicts the write; the message names the field.
+        DecodeError: The record contradicts the write; the message names the field.
     """
     match write, record:
         case SubmitOffer(), Bid():
@@ -78,7 +79,7 @@ def _of_response(write: Respond, listing: Listing) -> str:
     if write.request is not None and (found := _differs("index", write.request, listing.index)):
         return found
     if not write.approved:
-        # The outcome of a decline is not documented: any listing is returned.
+        # The reply to a decline is not documented, so any listing is accepted.
         return ""
     named = [offer for offer in listing.offers if offer.id is not None]
     offer = next((offer for offer in named if offer.id == write.offer), None)

@@ -29,13 +29,13 @@ __all__ = ["MOST_REPORTED", "CallFacts", "ErrorReporter", "ReportedErrors"]
 _logger = logging.getLogger("freight_exchange")
 
 MOST_REPORTED: Final = 100
-"""Errors that one reading of a listing reports one by one; the others it counts."""
+"""Errors that one reading of a listing reports one by one; further ones are only counted."""
 
 
 class ReportedErrors:
-    """Errors that one reading of a listing has reported.
+    """Errors that one reading of a listing has reported, so that none is reported twice.
 
-    The last page may come again, and a sweep reads every row twice: no error is reported twice.
+    A reading may receive the last page again, and a sweep reads every row twice.
     """
 
     def __init__(self) -> None:
@@ -43,16 +43,16 @@ class ReportedErrors:
         self._remaining = MOST_REPORTED
 
     def new(self, errors: tuple[DecodeError, ...]) -> tuple[list[DecodeError], int]:
-        """Return the errors that no earlier page had, and the number of those beyond the limit.
+        """Return the errors that no earlier page had, up to the limit, and the number of further ones.
 
-        Equal rows are new only beyond the highest number of them on an earlier page.
+        If a page has more equal rows than any earlier page, the additional ones count as new.
         """
         counts: Counter[tuple[str, str]] = Counter()
         new: list[DecodeError] = []
         for number, error in enumerate(errors):
             if not self._remaining:
                 return new, len(errors) - number
-            # By the row itself: its place, which the path names, changes as rows move.
+            # Identified by the content of the row, since its place in the path changes when rows move.
             row = (error.message, repr(error.raw))
             counts[row] += 1
             if counts[row] > self._highest[row]:
@@ -63,7 +63,7 @@ class ReportedErrors:
 
 
 class CallFacts:
-    """Facts of a call, for errors about its records, which are raised after the call has succeeded."""
+    """Facts of a successful call, for later errors about its records."""
 
     __slots__ = ("attempts", "began", "call_id", "headers", "status")
 
@@ -85,7 +85,7 @@ class CallFacts:
 
 
 class ErrorReporter:
-    """Reporter of unreadable parts of replies, to the log and the hooks of a view."""
+    """Reporter of unreadable parts of replies to the log and the hooks of a view."""
 
     def __init__(self, connection: Connection, hooks: Hooks, *, strict: bool) -> None:
         self._connection = connection
@@ -100,9 +100,9 @@ class ErrorReporter:
         reported: ReportedErrors | None = None,
         more: int = 0,
     ) -> None:
-        """Report the errors of a reply that were not reported before; a strict view raises the first.
+        """Report the new errors of a reply; a strict view raises the first.
 
-        `more` is the number of further errors: they are counted, not reported one by one.
+        `more` is the number of further errors, which are counted and not reported one by one.
         """
         for error in errors:
             self.describe(error, listed.method, listed.path, facts)
@@ -119,7 +119,7 @@ class ErrorReporter:
                 await self._hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
     def report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, facts: CallFacts) -> None:
-        """Report repeated keys of a reply that could be read. The call is over, so no hook can delay it."""
+        """Report repeated keys of a readable reply. The hooks run later, so they do not delay the call."""
         for error in errors:
             self.describe(error, method, path, facts)
             _logger.warning("a part of a reply was left out: %s", error)

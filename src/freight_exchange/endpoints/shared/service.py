@@ -41,7 +41,7 @@ class Service:
     Attributes:
         connection: The connection, shared with the client's other views.
         limits: Deadline, timeouts and retries of this view's calls.
-        page_size: Rows in a page of a listing that names no size.
+        page_size: Default number of rows in a page of a listing.
         strict: `True` if one broken record fails its listing.
         reconciler: The client, for `OutcomeUnknownError.reconcile()`.
     """
@@ -72,7 +72,7 @@ class Service:
     ) -> T:
         """Send a write at most once; raise `OutcomeUnknownError` if it may have been carried out.
 
-        With `optional`, an empty reply is success as well, and decoded as `None`.
+        With `optional`, an empty reply is a success too, with the result `None`.
         """
 
         facts, repeats = CallFacts(), dict[str, DecodeError]()
@@ -160,7 +160,7 @@ class Service:
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
                 page, facts = await self._page(listed, number, rows, kind)
                 if len(page.records) + len(page.broken) > _MANY_ROWS:
-                    # Reading and comparing so many rows takes long: let other tasks run in between.
+                    # Large pages take long to read and compare: let other tasks run in between.
                     await anyio.lowlevel.checkpoint()
                 failures = () if page.failure is None else (page.failure,)
                 if failures or page.broken or page.flaws:
@@ -202,7 +202,7 @@ class Service:
         try:
             return await self._rows(listed, paging, kind)
         except NotFoundError as error:
-            # Not for the 404 of a login.
+            # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
                 if self.conventions.missing_list_is_empty or _means_no_records(error, kind.collection):
                     return wire.Rows(()), CallFacts()
@@ -221,7 +221,7 @@ class Service:
         return record
 
     async def find(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T | None:
-        """Return the record with this index, or `None` if the service denies it; a bare 404 is no denial."""
+        """Return the record with this index, or `None` if the service has none. A bare 404 is raised."""
         wanted = validation.identifier(index, "index")
         try:
             found, facts = await self._rows(
@@ -239,13 +239,13 @@ class Service:
     async def _picked(
         self, found: wire.Rows[T], facts: CallFacts, listed: Listed, wanted: int, identity: Callable[[T], Hashable]
     ) -> T | None:
-        """Pick the requested record from a reply, or `None`."""
+        """Return the requested record of a reply, or `None`."""
         for record in found.records:
             if identity(record) == wanted:
                 flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) in (wanted, None))
                 await self._reporter.report(flaws, listed, facts)
                 return record
-        # A service that ignores `index` lists other records as well, which may be broken.
+        # A service that ignores `index` lists other records too, which may be unreadable.
         for index_said in (wanted, None):
             for broken in found.broken:
                 if wire.index_of_raw(broken.raw) == index_said:
