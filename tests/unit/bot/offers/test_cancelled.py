@@ -185,6 +185,10 @@ class TestDuringDoubt:
 
 
 class TestRepeatedTimeouts:
+    @pytest.fixture(autouse=True)
+    def short_sweeps(self) -> None:
+        """Sweeps of full length: their requests fill the budget of retries."""
+
     async def test_offer_is_parked_after_four_sends(self, sandbox: Sandbox, store: Store) -> None:
         bot, calls = new_bot(store, interval=SELDOM), list[int]()
 
