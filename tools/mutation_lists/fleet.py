@@ -79,10 +79,17 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_term.py::test_replica_gives_the_term_back_before_its_handlers_end",
     ),
     one(
+        "claims: they read what waits for a removed handler",
+        "store/postgres/schema.py",
+        "(binding, (handler || ''), not_before,",
+        "(binding, not_before,",
+        "tests/unit/store/postgres/test_claim_costs.py::test_deliveries_of_a_removed_handler_cost_nothing",
+    ),
+    one(
         "claims: they wait for one that is locked",
         "store/postgres/work_sql.py",
-        "        FOR UPDATE SKIP LOCKED\n    ), fence AS",
-        "        FOR UPDATE\n    ), fence AS",
+        "FOR UPDATE SKIP LOCKED",
+        "FOR UPDATE",
         f"{_FLEET}::TestClaims::test_skip_deliveries_that_another_replica_is_claiming",
     ),
     one(
@@ -97,8 +104,8 @@ MUTATIONS: Final = (
         (
             (
                 "store/postgres/work_sql.py",
-                'AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}\n            AND NOT EXISTS',
-                'AND {_HANDLER.format(table="delivery")}\n            AND NOT EXISTS',
+                "AND {_NAME} = wanted.handler AND {_IS_CLAIMABLE}\n                AND NOT EXISTS",
+                "AND {_NAME} = wanted.handler\n                AND NOT EXISTS",
             ),
             ("store/postgres/schema.py", "CREATE UNIQUE INDEX delivery_claimed", "CREATE INDEX delivery_claimed"),
         ),
@@ -293,8 +300,8 @@ MUTATIONS: Final = (
     one(
         "database: a count of waiting deliveries has no end",
         "store/postgres/work_sql.py",
-        "ORDER BY not_before LIMIT %(limit)s\n    ) AS overdue",
-        ") AS overdue",
+        '{_OVERDUE.format(limit="%(limit)s")} LIMIT %(limit)s)',
+        '{_OVERDUE.format(limit="ALL")})',
         "tests/unit/store/postgres/test_claim_costs.py",
     ),
     one(

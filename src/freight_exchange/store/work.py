@@ -140,7 +140,7 @@ class Work(Protocol):
         ...
 
     def count_ready_by_handler(self, *, limit: int = NO_LIMIT) -> Mapping[str, int]:
-        """Count the ready deliveries of each handler among the first `limit` ones, by due time."""
+        """Count the ready deliveries of each handler that has any, up to `limit` of each."""
         ...
 
     def deliveries(self, *, state: DeliveryState, index: int | None = None, limit: int = 1000) -> Sequence[Delivery]:

@@ -201,9 +201,8 @@ class ReferenceFeed:
         return min(len(times), limit), min(times, default=None)
 
     def count_ready_by_handler(self, *, limit: int = NO_LIMIT) -> Mapping[str, int]:
-        ready = sorted(self.deliveries(state="ready"), key=lambda one: one.not_before)
-        names = [one.handler for one in ready[:limit]]
-        return {name: names.count(name) for name in names}
+        names = [one.handler for one in self.deliveries(state="ready")]
+        return {name: min(names.count(name), limit) for name in names}
 
     def has_delivery(self, handler: str, kind: str) -> bool:
         return any((one.handler, one.kind) == (handler, kind) for one in self._rows.deliveries.values())

@@ -176,7 +176,7 @@ class TestClaim:
         late, *_ = added(feed, 3, 3)
         feed.enqueue({late: ["log"], late + 1: ["log"]}, at=30.0)
         assert feed.count_ready_by_handler() == {"gone": 2, "quote": 1, "log": 2}
-        assert feed.count_ready_by_handler(limit=3) == {"gone": 2, "quote": 1}
+        assert feed.count_ready_by_handler(limit=1) == {"gone": 1, "quote": 1, "log": 1}
         names = {"log", "quote"}
         assert feed.next_due(handlers=names) == 20.0
         assert feed.count_overdue(now=50.0, handlers=names) == (3, 20.0)

@@ -34,8 +34,8 @@ _COUNT_INTERVAL: Final = 1.0
 _COUNT_SHARE: Final = 0.05
 """Share of the time that counts may take."""
 _COUNTED: Final = 10_000
-"""Waiting deliveries after which a count ends: that of a million would keep a database for longer than a reply may
-take, and with it the replica that waits."""
+"""Waiting deliveries after which a count ends, or that of each handler: that of a million would keep a database for
+longer than a reply may take, and with it the replica that waits."""
 _MAX_SLEEP: Final = 60.0
 """While the machine is suspended, the loop's clock stands still and the feed's does not."""
 _MIN_SLEEP: Final = 0.001
@@ -121,7 +121,8 @@ class Dispatcher:
         ready = await self._unit_of_work.read(lambda store: store.count_ready_by_handler(limit=_COUNTED))
         if orphans := {handler: count for handler, count in ready.items() if handler not in self._handlers}:
             _logger.error(
-                "%d deliveries wait for handlers that this bot does not have: %s; they are kept",
+                "%s%d deliveries wait for handlers that this bot does not have: %s; they are kept",
+                "at least " if _COUNTED in orphans.values() else "",
                 sum(orphans.values()),
                 ", ".join(map(repr, sorted(orphans))),
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,9 @@ from freight_exchange.platform.database_url import is_database
 from freight_exchange.store.factory import make_store
 
 __all__ = ["store"]
+
+_PATIENCE: Final = 300.0
+"""Seconds for a statement of a migration: a new index on millions of rows takes longer than a replica waits."""
 
 
 class _Database(click.ParamType):  # type: ignore[type-arg]  # generic only in recent releases of click
@@ -56,7 +59,7 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
     from freight_exchange.store.postgres.connection import DatabaseConnection
 
     require_confirmation(yes=yes, action="changed")
-    connection = DatabaseConnection(database)
+    connection = DatabaseConnection(database, patience=_PATIENCE)
     try:
         before = schema.read_version(connection)
         if before < schema.VERSION:

@@ -76,8 +76,8 @@ class PostgresWork:
         return True
 
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
-        row = self._read().row(work_sql.NEXT_DUE, self._values(handlers=_array(handlers)))
-        return None if row is None else float(row[0])
+        (first,) = self._read().row(work_sql.NEXT_DUE, self._values(handlers=_array(handlers)))
+        return None if first is None else float(first)
 
     def count_overdue(
         self, *, now: float, limit: int = NO_LIMIT, handlers: Collection[str] | None = None

@@ -34,16 +34,35 @@ LATER: Final = f"""
     ORDER BY delivery.event
 """
 
-_HANDLER: Final = "(%(handlers)s::text[] IS NULL OR {table}.handler = ANY(%(handlers)s))"
+# As the index `delivery_waiting` has it. There the deliveries of each handler are looked up by themselves, so that a
+# million of one that the bot has no more are not read.
+_NAME: Final = "(handler || '')"
+_READY_HANDLERS: Final = f"""
+    WITH RECURSIVE found AS (
+        (
+            SELECT {_NAME} AS handler FROM freight_exchange.delivery
+            WHERE binding = %(binding)s AND state = 'ready' ORDER BY {_NAME} LIMIT 1
+        )
+        UNION ALL SELECT (
+            SELECT {_NAME} FROM freight_exchange.delivery
+            WHERE binding = %(binding)s AND state = 'ready' AND {_NAME} > found.handler ORDER BY {_NAME} LIMIT 1
+        ) FROM found WHERE handler IS NOT NULL
+    )
+    SELECT handler FROM found WHERE handler IS NOT NULL
+"""
+_WANTED: Final = f"""
+    unnest(coalesce(%(handlers)s::text[], ARRAY({_READY_HANDLERS})) COLLATE "C") AS wanted (handler)
+"""
+_IS_WANTED: Final = "(%(handlers)s::text[] IS NULL OR {table}.handler || '' = ANY(%(handlers)s))"
 # No earlier delivery of its request and handler is ready. `OFFSET 0` keeps a subquery from being joined: without
 # statistics, as after the first scan of a long listing, the planner expects one row and ignores the index, which takes
-# minutes.
+# minutes. The order, here and below, is that of `delivery_queue`: else the planner may take an index by time as well.
 _IS_FIRST_OF_HANDLER: Final = """
     NOT EXISTS (
         SELECT FROM freight_exchange.delivery AS earlier
         WHERE earlier.binding = {table}.binding AND earlier."index" = {table}."index"
             AND earlier.handler = {table}.handler AND earlier.event < {table}.event AND earlier.state = 'ready'
-        OFFSET 0
+        ORDER BY earlier.event OFFSET 0
     )
 """
 # Read once, and not for each delivery: until the next vacuum the index has all that were claimed before, too.
@@ -56,26 +75,31 @@ _IS_CLAIMABLE: Final = f"""
     AND {_IS_FIRST_OF_HANDLER.format(table="delivery")}
 """
 # Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it. `+ 0`
-# keeps its search from the index of due times, which has all requests.
+# keeps its search from the index of due times, which has all requests. What is locked for a handler beyond the limit is
+# claimed next time.
 #
 # It has the fence of `Replica.fence`, so that it needs no transaction around it: a replica that finds nothing writes
 # nothing.
 CLAIM: Final = f"""
     WITH due AS (
-        SELECT event, handler FROM freight_exchange.delivery
-        WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s
-            AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}
-            AND NOT EXISTS (
-                SELECT FROM freight_exchange.delivery AS prior
-                WHERE prior.binding = delivery.binding AND prior."index" = delivery."index" AND prior.state = 'ready'
-                    AND (prior.not_before + 0, prior.event, prior.handler)
-                        < (delivery.not_before, delivery.event, delivery.handler)
-                    AND {_HANDLER.format(table="prior")} AND {_IS_FIRST_OF_HANDLER.format(table="prior")}
-                OFFSET 0
-            )
+        SELECT due.event, due.handler FROM {_WANTED} CROSS JOIN LATERAL (
+            SELECT not_before, "index", event, handler FROM freight_exchange.delivery
+            WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s
+                AND {_NAME} = wanted.handler AND {_IS_CLAIMABLE}
+                AND NOT EXISTS (
+                    SELECT FROM freight_exchange.delivery AS prior
+                    WHERE prior.binding = delivery.binding AND prior."index" = delivery."index"
+                        AND prior.state = 'ready' AND (prior.not_before + 0, prior.event, prior.handler)
+                            < (delivery.not_before, delivery.event, delivery.handler)
+                        AND {_IS_WANTED.format(table="prior")} AND {_IS_FIRST_OF_HANDLER.format(table="prior")}
+                    ORDER BY prior.handler OFFSET 0
+                )
+            ORDER BY not_before, "index" + 0 NULLS FIRST, event
+            LIMIT %(limit)s
+            FOR UPDATE SKIP LOCKED
+        ) AS due
         ORDER BY not_before, "index" NULLS FIRST, event, handler
         LIMIT %(limit)s
-        FOR UPDATE SKIP LOCKED
     ), fence AS (
         {CHECK} AND EXISTS (SELECT FROM due) {FENCE_LOCK}
     )
@@ -87,32 +111,39 @@ CLAIM: Final = f"""
         delivery.state, delivery.not_before, delivery.error
 """
 NEXT_DUE: Final = f"""
-    SELECT not_before FROM freight_exchange.delivery
-    WHERE binding = %(binding)s AND state = 'ready' AND {_HANDLER.format(table="delivery")} AND {_IS_CLAIMABLE}
-    ORDER BY not_before LIMIT 1
+    SELECT min(not_before) FROM {_WANTED} CROSS JOIN LATERAL (
+        SELECT not_before FROM freight_exchange.delivery
+        WHERE binding = %(binding)s AND state = 'ready' AND {_NAME} = wanted.handler AND {_IS_CLAIMABLE}
+        ORDER BY not_before LIMIT 1
+    ) AS first
 """
 # `+ 0` keeps each search from the index of due times, which has all that are postponed.
-COUNT_OVERDUE: Final = f"""
-    SELECT count(*), min(not_before) FROM (
+_OVERDUE: Final = f"""
+    {_WANTED} CROSS JOIN LATERAL (
         SELECT not_before FROM freight_exchange.delivery
-        WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s
-            AND {_HANDLER.format(table="delivery")}
+        WHERE binding = %(binding)s AND state = 'ready' AND not_before <= %(now)s AND {_NAME} = wanted.handler
             AND NOT EXISTS (
                 SELECT FROM freight_exchange.delivery AS earlier
                 WHERE earlier.binding = delivery.binding AND earlier."index" = delivery."index"
                     AND earlier.handler = delivery.handler AND earlier.event < delivery.event
                     AND earlier.state = 'ready' AND earlier.not_before + 0 > %(now)s
-                OFFSET 0
+                ORDER BY earlier.event OFFSET 0
             )
-        ORDER BY not_before LIMIT %(limit)s
+        ORDER BY not_before LIMIT {{limit}}
     ) AS overdue
 """
-COUNT_READY: Final = """
-    SELECT handler, count(*) FROM (
-        SELECT handler FROM freight_exchange.delivery
-        WHERE binding = %(binding)s AND state = 'ready' ORDER BY not_before LIMIT %(limit)s
-    ) AS ready
-    GROUP BY handler
+COUNT_OVERDUE: Final = f"""
+    SELECT
+        (SELECT count(*) FROM (SELECT FROM {_OVERDUE.format(limit="%(limit)s")} LIMIT %(limit)s) AS counted),
+        (SELECT min(not_before) FROM {_OVERDUE.format(limit="1")})
+"""
+COUNT_READY: Final = f"""
+    SELECT handler, count FROM ({_READY_HANDLERS}) AS wanted CROSS JOIN LATERAL (
+        SELECT count(*) FROM (
+            SELECT FROM freight_exchange.delivery
+            WHERE binding = %(binding)s AND state = 'ready' AND {_NAME} = wanted.handler LIMIT %(limit)s
+        ) AS ready
+    ) AS counted
 """
 SETTLE: Final = """
     UPDATE freight_exchange.delivery SET state = %(state)s, not_before = %(not_before)s,

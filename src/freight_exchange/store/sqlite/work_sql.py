@@ -102,10 +102,8 @@ _COUNT_OVERDUE: Final = """
     )
 """
 _COUNT_READY: Final = """
-    SELECT handler, count(*) FROM (
-        SELECT handler FROM delivery INDEXED BY delivery_due
-        WHERE feed = ? AND state = 'ready' ORDER BY not_before LIMIT ?
-    ) GROUP BY handler
+    SELECT handler, min(count(*), ?) FROM delivery INDEXED BY delivery_ready
+    WHERE feed = ? AND state = 'ready' GROUP BY handler
 """
 _CLAIM: Final = """
     UPDATE delivery SET state = 'claimed', attempts = attempts + 1 WHERE feed = ? AND event = ? AND handler = ?
@@ -247,8 +245,8 @@ def count_overdue(
 
 
 def count_ready_by_handler(connection: sqlite3.Connection, feed: int, limit: int) -> dict[str, int]:
-    """Count the first ready deliveries by handler."""
-    return dict(connection.execute(_COUNT_READY, (feed, limit)))
+    """Count the ready deliveries of each handler, up to a limit."""
+    return dict(connection.execute(_COUNT_READY, (limit, feed)))
 
 
 def _handler_filter(handlers: Collection[str] | None) -> tuple[str, Mapping[str, str | None]]:

@@ -12,6 +12,7 @@ from tests.unit.store.postgres.databases import database_url, drop_schema, empty
 from freight_exchange.cli.exit_status import Status
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import schema
+from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.protocol import Binding
 from freight_exchange.testing import FAULTS, Profile, Sandbox
 
@@ -51,6 +52,19 @@ def test_schema_is_migrated_once(shell: Shell) -> None:
     assert shell(*migrate, "--yes").out == f"The schema has version {schema.VERSION}; it had none.\n"
     after = {"before": schema.VERSION, "after": schema.VERSION}
     assert shell(*migrate, "--yes", "--json").objects == [after]
+
+
+def test_migration_has_time_for_millions_of_rows(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica gives up after ten seconds; an index may take longer."""
+    drop_schema()
+    limits = list[str]()
+
+    def prepare(connection: DatabaseConnection) -> None:
+        limits.extend(connection.row("SHOW statement_timeout"))
+
+    monkeypatch.setattr(schema, "prepare", prepare)
+    shell("store", "migrate", database_url(), "--yes")
+    assert limits == ["302s"]
 
 
 def test_records_are_read_and_changed_beside_the_replica(fleet: Shell) -> None:

@@ -66,6 +66,15 @@ def test_claim_reads_few_rows_of_a_long_queue(seat: PostgresSeat, handlers: list
     assert pages(work_sql.COUNT_OVERDUE, seat, handlers, limit=NO_LIMIT) < 10 * 2 * REQUESTS
 
 
+@pytest.mark.parametrize("handlers", [["log"], ["log", "rate"]])
+def test_deliveries_of_a_removed_handler_cost_nothing(seat: PostgresSeat, handlers: list[str]) -> None:
+    for key in range(5):
+        enqueue(seat, f"{key}", range(REQUESTS))
+    for query in (work_sql.CLAIM, work_sql.NEXT_DUE, work_sql.COUNT_OVERDUE, work_sql.COUNT_READY):
+        assert pages(query, seat, handlers) < 30
+    assert seat.work.count_ready_by_handler(limit=10) == {"quote": 10}
+
+
 @pytest.mark.parametrize("handlers", HANDLERS)
 def test_claim_skips_deliveries_behind_a_postponed_one(seat: PostgresSeat, handlers: list[str] | None) -> None:
     for key in ("first", "second"):
