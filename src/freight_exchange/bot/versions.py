@@ -1,4 +1,8 @@
-"""Versions of the records in the ledgers: one is written only over the version that its writer has read."""
+"""Versions of the records in the ledgers.
+
+A record is written only over the version that its writer has read, so nothing that was recorded meanwhile is lost. A
+version is a state and the time at which it was reached; a change that leaves both is no new version.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from freight_exchange.store.work import Effect, Work
 
-__all__ = ["put_version"]
+__all__ = ["is_version", "put_version"]
 
 
 class _Record(Protocol):
@@ -18,6 +22,11 @@ class _Record(Protocol):
     def at(self) -> float: ...
 
     def to_effect(self) -> Effect: ...
+
+
+def is_version(stored: _Record | None, record: _Record) -> bool:
+    """Return whether the stored record is still the version that was read."""
+    return stored is not None and (stored.state, stored.at) == (record.state, record.at)
 
 
 def put_version(store: Work, record: _Record, *, replaces: _Record | None) -> bool:

@@ -14,6 +14,7 @@ from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_unsent, manual_changes
 from freight_exchange.bot.offers.repository import ChangedElsewhereError, changed_elsewhere_error
+from freight_exchange.bot.versions import is_version
 from freight_exchange.endpoints.reconcile.reconcile import time_limit
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
@@ -149,8 +150,7 @@ class InDoubtResolver:
         while self._unresolved.get(record.key) is record:
             await anyio.sleep(_MAX_PAUSE)
             stored = await self._repository.find_one(record.request, record.key)
-            is_decided = stored is None or (stored.state, stored.at) != (record.state, record.at)
-            if is_decided and self._take(record):
+            if not is_version(stored, record) and self._take(record):
                 raise changed_elsewhere_error(record)
 
     async def decide(self, record: OfferRecord, *, taken: bool) -> None:

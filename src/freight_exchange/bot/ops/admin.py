@@ -141,7 +141,7 @@ class BotFile:
         offer: int | None = None,
         on_wait: OnWait = _logger.warning,
     ) -> bool:
-        """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`.
+        """Resolve a doubt or undo a refusal for the next run, like `Bot.resolve`. Blocks for 20.2 seconds at times.
 
         The file does not list the bot's handlers: the log names the one that must send the offer again.
 

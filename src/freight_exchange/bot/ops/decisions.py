@@ -54,10 +54,7 @@ def decide_offer(open_seat: OpenSeat, on_wait: OnWait, request: int, revision: i
         assert record is not None
         return record, changes
 
-    record, is_sent_again = _decide(open_seat, on_wait, find, redeliver, taken=taken)
-    if record.state in UNSETTLED and not taken:
-        _log_absent_offer(record, is_sent_again=is_sent_again)
-    return bool(is_sent_again)
+    return _decide(open_seat, on_wait, find, redeliver, _log_absent_offer, taken=taken)
 
 
 def decide_answer(open_seat: OpenSeat, on_wait: OnWait, request: int, offer: int, *, taken: bool) -> bool:
@@ -69,10 +66,7 @@ def decide_answer(open_seat: OpenSeat, on_wait: OnWait, request: int, offer: int
         records = [AnswerRecord.from_effect(effect) for effect in effects if effect is not None]
         return manual_answer(records, offer, taken=taken)
 
-    record, is_sent_again = _decide(open_seat, on_wait, find, redeliver_answer, taken=taken)
-    if record.state in UNSETTLED and not taken:
-        log_absent(record, is_sent_again=bool(is_sent_again))
-    return bool(is_sent_again)
+    return _decide(open_seat, on_wait, find, redeliver_answer, log_absent, taken=taken)
 
 
 def _decide(
@@ -80,9 +74,10 @@ def _decide(
     on_wait: OnWait,
     find: Callable[[Work], tuple[Record, Mapping[str, Any]]],
     redeliver: Callable[..., bool | None],
+    log: Callable[..., None],
     *,
     taken: bool,
-) -> tuple[Record, bool | None]:
+) -> bool:
     """Write what a person decided, once what counts as not taken cannot arrive any more.
 
     Args:
@@ -90,10 +85,11 @@ def _decide(
         on_wait: Called before a wait.
         find: Returns the record, and its changes.
         redeliver: Calls the handler again that made what was not taken.
+        log: Logs that what was in doubt was not taken, and whether the handler is called again.
         taken: Whether the service has it.
 
     Returns:
-        The record before the change, and whether nothing is left to do, or the result of `redeliver`.
+        Whether nothing is left to do.
 
     Raises:
         ValidationError: A replica is sending it.
@@ -112,12 +108,15 @@ def _decide(
                 is_sent_again = taken or (record.state in UNSETTLED and redeliver(seat.work, changed, at=time))
                 if not put_version(seat.work, changed, replaces=record):
                     raise _changed_error(record)
-                return record, is_sent_again
+                break
         # A wait by the clock of this process alone, which begins after the last send that counts. No other clock is
         # compared with it. Without a seat: a replica may look for it meanwhile.
         on_wait(f"{record} may still arrive for {wait:.0f} s: waiting, before it counts as not taken")
         sleep(wait)
         awaited = record
+    if record.state in UNSETTLED and not taken:
+        log(record, is_sent_again=is_sent_again)
+    return bool(is_sent_again)
 
 
 def _take_over(seat: Seat, record: OfferRecord | AnswerRecord) -> float:

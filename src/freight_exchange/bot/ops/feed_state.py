@@ -59,9 +59,9 @@ def moment(state: State | OfferFeedState, time: float) -> datetime:
 
 
 def _clocks(state: State | OfferFeedState) -> tuple[float, float]:
-    """Return the feed's clock and the wall clock at one moment.
+    """Return the time on the feed's clock and on the wall clock, both at the same moment.
 
-    That is now on the machine that scans. On another one, whose clocks may be off, it is the last scan.
+    The moment is now on the machine that scans, and the last scan on any other: its clocks may be off.
     """
     watermark, reading = state.watermark, _read()
     if reading.boot_id and reading.boot_id == watermark.reading.boot_id:
