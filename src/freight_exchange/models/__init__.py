@@ -1,6 +1,6 @@
-"""Frozen values, without I/O: records of the service, drafts to send, writes, and the results of reconciling them.
+"""Frozen values, without I/O: records of the service, drafts to send, writes, and results of reconciliation.
 
-One file has one noun. `_base` has what records share, `enums` the service's words, `validation` the checks of
+Each file has one noun. `_base` has the base classes, `enums` the words of the service, `validation` the checks of
 arguments, and `units` the units of measures.
 """
 

@@ -1,4 +1,4 @@
-"""The base classes of all values: read-only mappings, and attrs classes that compare and print by their fields."""
+"""Base classes of all values: read-only mappings, and attrs classes that compare and print by their fields."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import attrs
 Value = TypeVar("Value", covariant=True)
 
 EXACT: Final = Context(prec=1000)
-"""Arithmetic without rounding: the default context rounds to 28 digits, fewer than a volume of four factors has."""
+"""Arithmetic without rounding. The default context rounds to 28 digits, and a volume of four factors may have more."""
 
 
 class FrozenMapping(Mapping[str, Value]):
-    """A read-only mapping that pickles, copies and hashes, which `types.MappingProxyType` does not."""
+    """A read-only mapping that, unlike `types.MappingProxyType`, can be pickled, copied and hashed."""
 
     __slots__ = ("_items",)
 
@@ -38,7 +38,7 @@ class FrozenMapping(Mapping[str, Value]):
         return self._items == dict(other) if isinstance(other, Mapping) else NotImplemented
 
     def __hash__(self) -> int:
-        # Only of the keys: the values need not be hashable.
+        # Without the values, as these need not be hashable.
         return hash(frozenset(self._items))
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ def _frozen_value(value: object) -> object:
 
 
 class Serializable:
-    """Base of what `freight_exchange.to_dict` converts, and of what pydantic validates and FastAPI returns."""
+    """Base of classes that `freight_exchange.to_dict` converts, that pydantic validates and FastAPI returns."""
 
     __slots__ = ()
 
@@ -95,7 +95,7 @@ class Serializable:
 
 
 def _pydantic() -> Any:
-    # By name: this module is below the converter, and pydantic need not be installed.
+    # Imported by name, as this module is below the converter, and pydantic need not be installed.
     return import_module("freight_exchange.serialization.pydantic")
 
 
@@ -103,7 +103,7 @@ class Frozen(Serializable):
     """Base of frozen attrs classes: they compare, hash and print by their fields.
 
     Fields that are `None`, empty or declared with `repr=False` are not printed. Subclasses turn off the methods that
-    attrs would generate for each of them (`eq=False, repr=False`), which is half of the time of importing them.
+    attrs would generate (`eq=False, repr=False`), since these would double the time of their import.
     """
 
     __slots__ = ()
@@ -126,6 +126,6 @@ class Frozen(Serializable):
 
 
 class Record(Frozen):
-    """Base of what the service returns. Fields that a reply lacks are `None`; unknown ones are in `extra`."""
+    """Base of records of the service. Missing fields are `None`, and unknown fields are in `extra`."""
 
     __slots__ = ()

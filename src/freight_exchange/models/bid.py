@@ -31,7 +31,7 @@ class Bid(Shipment):
 
     Attributes:
         status: The bid's state.
-        amount: The price offered, in `currency`; on submitted and on listed bids alike.
+        amount: The offered price, in `currency`, for both submitted and listed bids.
         currency: The index of the currency.
         offer: The offer with its terms and rates, which only a submission returns.
         contact: The shipper's contact, once the bid is selected.

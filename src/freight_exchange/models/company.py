@@ -1,4 +1,4 @@
-"""The user's company, or the other party's of a selected offer."""
+"""The company of the user, or of the other party of a selected offer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Company(Record):
     """A company (service document, Company).
 
     Attributes:
-        index: The company's identifier, which only one form of the login reply has.
+        index: The company's identifier; only in one form of the login reply.
         name: The company's name.
         address1: Street address.
         city, state, postal, country: The rest of the address; `postal` is text and keeps leading zeros.
-        phone: Only of the user's own company.
-        fax: Only of the other party's company.
+        phone: The phone number; only for the user's own company.
+        fax: The fax number; only for the other party's company.
         oti_license: The ocean transportation intermediary's license number, as text.
         extra: Fields of the reply that are unknown to this package.
     """

@@ -1,9 +1,10 @@
 """The service's words, as enums.
 
-A field of a record has an enum member for a known word in any case, and an `UnknownWord` for another. Both equal the
-same word in any case: `request.type == RequestType.SHIPPING`, `request.type == "shipping"`. A set or dict finds a
-member by itself and by its documented spelling (`{"Air Freight": 1}[request.type]`), and an unknown word by itself and
-by its lower case.
+A field of a record has an enum member for a known word in any case, and an `UnknownWord` for any other word. Both are
+equal to the same word in any case: `request.type == RequestType.SHIPPING`, `request.type == "shipping"`.
+
+A set or dict finds a member by the member or its documented spelling (`{"Air Freight": 1}[request.type]`), and an
+unknown word by the word or its lower case.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Word(StrEnum):
 
     __eq__ = _equal
     __ne__ = _unequal
-    # The hash of its text, so that a dict of documented words finds it.
+    # The hash of the text, so that a dict of documented words finds the member.
     __hash__ = str.__hash__
 
     @classmethod

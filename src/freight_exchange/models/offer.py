@@ -19,12 +19,12 @@ class Offer(Record):
     """A price on a rate request (service document, Offer entry).
 
     Attributes:
-        id: The offer's identifier, which approving and declining need.
+        id: The offer's identifier, for approving or declining it.
         amount: The total, in `currency`.
         currency: The index of the currency; `exchange.currencies.get(...)` names it.
         status: Pending, selected, or an undocumented word.
         terms: Terms and conditions.
-        rates: The itemised fees by name, in `currency`; a discount is negative. `None` where the reply has none. Fees
+        rates: The itemised fees by name, in `currency`; a discount is negative. `None` if the reply has none. Fees
             without an amount are only in `extra`.
         extra: Fields of the reply that are unknown to this package.
     """
@@ -46,7 +46,7 @@ class Offer(Record):
 
     @property
     def difference(self) -> Decimal | None:
-        """The total minus the sum of its itemised fees, which the service does not compare."""
+        """The total minus the sum of the itemised fees. The service does not check that they are equal."""
         total = self.rates_total
         if total is None or self.amount is None:
             return None

@@ -25,7 +25,7 @@ Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
 """An index, or a set or sequence of alternatives."""
 
 OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
-"""A predicate by the caller: of the offer, and of the request with all offers on it."""
+"""A predicate of the caller, on the offer and the request with all its offers."""
 
 
 @attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
@@ -38,7 +38,7 @@ class OfferFilter:
         request: The index of an own request, or several.
         origin, destination, commodity: As in `RequestFilter`.
         currency: The index of the offer's currency, or several.
-        max_amount: The most that the offer may ask, in its own currency; give `currency` as well.
+        max_amount: The highest accepted amount of the offer, in its own currency; requires `currency`.
         where: A predicate of your own, a plain function of the offer and its request. It is called last; its errors are
             not caught.
 

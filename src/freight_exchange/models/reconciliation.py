@@ -1,4 +1,4 @@
-"""The results of finding out what became of a write whose outcome was unknown."""
+"""Results of the reconciliation of a write whose outcome was unknown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NotApplied(Frozen):
 
 @attrs.frozen(eq=False, repr=False)
 class Conflict(Frozen, Generic[RecordT_co]):
-    """`record` contradicts the write: it did not happen, or was undone since."""
+    """`record` contradicts the write, which did not happen or was undone later."""
 
     record: RecordT_co
 

@@ -31,11 +31,12 @@ class RateRequest(Shipment):
         notes: In results, a sentence composed by the service.
         quantity: Number of packaging units.
         packaging: The kind of unit.
-        length, width, height: Of one packaging unit, in `measure_unit`. The service may return them in another order.
-        measure_unit: Their unit: `m` in the document. `volume` and `cargo` convert or refuse others.
-        weight: In `mass_unit`. Per packaging unit by the document, but samples also make sense as totals, so that
-            `cargo` takes the reading as an argument.
-        mass_unit: The unit of the weight: `kg` in the document. `cargo` and filters convert or refuse others.
+        length, width, height: Lengths of one packaging unit, in `measure_unit`. The service may return them in another
+            order.
+        measure_unit: Unit of the lengths: `m` in the document. `volume` and `cargo` convert or refuse other units.
+        weight: Weight in `mass_unit`. By the document it is that of one packaging unit, but samples also make sense as
+            totals. So `cargo` has an argument for it.
+        mass_unit: Unit of the weight: `kg` in the document. `cargo` and filters convert or refuse other units.
         incoterm: Three letters.
         hazardous: Whether the goods are dangerous.
         extra: Fields of the reply that are unknown to this package, and dates that it could not read.
@@ -120,6 +121,6 @@ class RateRequestDraft(Frozen):
 
     @property
     def volume(self) -> Decimal:
-        """Cubic metres of all packaging units, exact: the only measure that the service returns as it was sent."""
+        """Exact cubic metres of all packaging units. It is the only measure that the service returns unchanged."""
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
         return EXACT.multiply(Decimal(self.quantity), unit)

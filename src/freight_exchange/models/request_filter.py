@@ -36,9 +36,10 @@ Where: TypeAlias = Callable[[RateRequest], bool]
 class RequestFilter:
     """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
-    A missing field never excludes a request: one without an Incoterm passes `incoterm="FOB"`. Blank text counts as
-    missing. Text is compared without regard to case; runs of white space count as one space, and those around it are
-    ignored. The fields are the rate request's (service document, Rate request).
+    A missing field never excludes a request: a request without an Incoterm passes `incoterm="FOB"`. Blank text counts
+        as
+    missing. Text is compared without regard to case. A run of white space counts as one space, and white space around
+    the text is ignored. The fields are those of the rate request (service document, Rate request).
 
     Filters with the same effect are equal, such as `origin="hong kong"` and `origin=["Hong Kong"]`.
 
@@ -49,13 +50,13 @@ class RequestFilter:
         incoterm: Three letters in any case, or several.
         commodity: The full name of the goods, or several.
         hazardous: `True` for dangerous goods only, `False` for all others.
-        max_volume: The most cubic metres of all packaging units together (`RateRequest.volume`).
-        max_weight: The most kilograms, compared with `RateRequest.weight` converted from its `mass_unit`. The document
-            does not specify whether that is the weight of one unit or of all.
+        max_volume: Largest cubic metres of all packaging units together (`RateRequest.volume`).
+        max_weight: Largest kilograms, compared with `RateRequest.weight` after conversion from its `mass_unit`. The
+            document does not specify whether that is the weight of one unit or of all.
         need_by: The latest required arrival, inclusive, naive as `need_date` is. A `date` includes the whole day.
         where: A predicate of your own, a plain function of the request. It is called last; its errors are not caught.
 
-    Each argument is an attribute: collections become tuples, sets sorted ones.
+    Each argument is an attribute. Collections become tuples; sets become sorted tuples.
 
     Raises:
         ValidationError: A value is invalid, or a collection is empty, which would exclude all requests; `field`
@@ -88,7 +89,7 @@ class RequestFilter:
         need_by: datetime | date | None = None,
         where: Where | None = None,
     ) -> None:
-        # Prepared once: a feed matches every record of every page.
+        # Prepared once, since a feed matches every record of every page.
         wanted = {
             "origin": _any_of(origin, "origin", validation.text),
             "destination": _any_of(destination, "destination", validation.text),
@@ -142,7 +143,7 @@ class RequestFilter:
         return self._wanted == other._wanted and self.where == other.where
 
     def __hash__(self) -> int:
-        # `where` may be an object that compares but does not hash.
+        # Without `where`, which may be an object that is not hashable.
         return hash(self._wanted)
 
     def __repr__(self) -> str:
@@ -198,7 +199,7 @@ def _copied(value: object) -> object:
 
 def _type_word(value: object, field: str) -> str:
     if isinstance(value, Word) and not isinstance(value, RequestType):
-        # As text, it would exclude every request.
+        # Compared as text, it would exclude every request.
         raise ValidationError(f"{field} must be a RequestType or its word, not {value!r}", field=field)
     return validation.text(value, field)
 
@@ -217,7 +218,7 @@ def _last_moment(need_by: object) -> datetime:
 
 
 def plain_function(where: object) -> object:
-    """Return a predicate of the caller's; raise `ValidationError` if it is none, or async."""
+    """Return a predicate of the caller; raise `ValidationError` if it is not a function, or async."""
     if not callable(where):
         raise ValidationError(
             f"where must be a function, not a {type(where).__name__}",
@@ -230,10 +231,10 @@ def plain_function(where: object) -> object:
 
 
 def verdict(answer: object) -> bool:
-    """Return the answer of a predicate; raise `ValidationError` if that must be awaited."""
+    """Return the result of a predicate as a boolean; raise `ValidationError` if the result must be awaited."""
     if answer is True or answer is False:
         return answer
-    # A lambda may hide an async function until now; its coroutine would be true for every request.
+    # A lambda may return the coroutine of an async function, which would be true for every request.
     if inspect.iscoroutine(answer):
         answer.close()
         raise _async_where()

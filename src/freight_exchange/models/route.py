@@ -24,7 +24,7 @@ class Route(Record):
         cy_cutoff: The deadline of the container yard, aware, in the route's zone.
         cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
         departure: Estimated departure, aware, in the route's zone.
-        arrival: Estimated arrival, naive: the route's zone does not apply, and the service names no other.
+        arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
         carrier: The index of the carrier.
         vessel: The vessel's name.
         voyage_id: The voyage's code.
@@ -52,8 +52,8 @@ class RouteDraft(Frozen):
 
     Args:
         origin, destination: Port or city.
-        cy_cutoff, cfs_cutoff, departure: Naive for the wall time of the route's zone, or aware, which is converted. An
-            ambiguous wall time is the first of the two; one that a clock change skips is kept.
+        cy_cutoff, cfs_cutoff, departure: A naive time is the wall time of the route's zone; an aware one is converted
+            to it. An ambiguous wall time is the earlier one; a time that a clock change skips is kept.
         arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
         carrier: A carrier or its index.
         vessel: The vessel's name.

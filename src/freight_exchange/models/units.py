@@ -1,7 +1,7 @@
 """Units of length and mass, and their exact factors to metres and kilograms.
 
-The service document shows only `m` and `kg` (section 2, Rate request). Other known units are converted; records with
-unknown units are refused, and never read as metres or kilograms.
+The service document has only `m` and `kg` (section 2, Rate request). Other known units are converted. Unknown units are
+refused, and never read as metres or kilograms.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class User(Record):
         email: The address that logs in.
         title: The person's title.
         enabled: Whether the account is enabled.
-        last_login: Its last login, naive: the document does not name the zone.
+        last_login: The last login, naive, as the document does not name the zone.
         image_url: The address of the avatar.
         company: The person's company.
         extra: Fields of the reply that are unknown to this package, and those that it could not read.

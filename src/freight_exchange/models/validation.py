@@ -27,7 +27,7 @@ __all__ = [
 ]  # fmt: skip
 
 Number: TypeAlias = Decimal | int | float | str
-"""The types of an amount or a measure; a float is read through its `repr`."""
+"""Types of an amount or a measure. A float is read as its `repr`."""
 
 LONGEST_WINDOW: Final = timedelta(days=5)
 """The maximum of `secondsSinceUpdate` (service document, 8)."""
@@ -68,7 +68,7 @@ def rates(value: object, field: str = "rates") -> Mapping[str, Decimal]:
 
 
 def identifier(value: object, field: str) -> int:
-    """Return the index of a record, a positive `int`. Text is refused: it is most often a reference code."""
+    """Return the index of a record, a positive `int`. Text is refused, since it is usually a reference code."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 2**63:
         raise ValidationError(f"{field} must be a positive integer, not {_describe(value)}", field=field)
     return int(value)
@@ -96,7 +96,7 @@ def enum_member(value: object, choices: type[Choice], field: str) -> Choice:
     """Return a member of an enum, given itself or by its word in any case."""
     if isinstance(value, choices):
         return value
-    # A member of another enum may have the same word and mean something else.
+    # A member of another enum is refused: it may have the same word with another meaning.
     if isinstance(value, str) and not isinstance(value, Word):
         try:
             return choices(value)
@@ -149,7 +149,7 @@ def naive_datetime(value: object, field: str) -> datetime:
 def zoned_datetime(value: object, zone: ZoneInfo, field: str) -> datetime:
     """Return the time in the zone: a naive value is the zone's wall time, an aware one is converted.
 
-    An ambiguous wall time is the first of the two. One that a clock change skips is kept: the service reads it.
+    An ambiguous wall time is the earlier one. A time that a clock change skips is kept, as the service accepts it.
     """
     time = _datetime(value, field)
     if time.tzinfo is None:
@@ -172,11 +172,11 @@ def timezone(value: object, field: str = "timezone") -> ZoneInfo:
     return zone
 
 
-# Cached: each search for a missing zone reads the file system, once a record of a listing.
+# Cached, since the search for a missing zone reads the file system, and would do so for each record of a listing.
 @lru_cache(maxsize=1024)
 def find_zone(name: str) -> ZoneInfo | None:
     """Return the zone with this name, or `None` if this system has none."""
-    # Imported with the first route: nothing else needs it.
+    # Imported here, as only routes need it.
     from zoneinfo import ZoneInfo
 
     try:
@@ -220,7 +220,7 @@ def _decimal(value: object) -> Decimal | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, float):
-        # `repr` is what its author wrote: 1840.1, and not 1840.0999...
+        # `repr` has the digits that the author wrote: 1840.1, and not 1840.0999...
         return Decimal(float.__repr__(value))
     if isinstance(value, (Decimal, int)):
         return Decimal(value)
@@ -236,7 +236,7 @@ def _describe(value: object) -> str:
     if value is None or isinstance(value, (bool, float, Decimal, str)):
         description = repr(value)
     elif isinstance(value, int):
-        # Python raises for integers of thousands of digits.
+        # Python cannot write integers of thousands of digits.
         description = repr(value) if abs(value) < 10**30 else "a huge integer"
     else:
         description = f"a {type(value).__name__}"

@@ -1,6 +1,6 @@
 """Writes as values.
 
-An `OutcomeUnknownError` carries its write, so that it can be reconciled later and elsewhere, after pickling.
+An `OutcomeUnknownError` has its write as a value, so that it can be pickled and reconciled later, in another process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Publish(Frozen):
 
 @attrs.frozen(eq=False, repr=False)
 class SubmitOffer(Frozen):
-    """Submission of an offer (service document, 4.10): its total, and the indexes of request and currency."""
+    """Submission of an offer (service document, 4.10). `request` and `currency` are indexes, `amount` is the total."""
 
     request: int
     amount: Decimal
@@ -47,8 +47,8 @@ class SubmitOffer(Frozen):
 class Respond(Frozen):
     """Approval or decline of an offer by its identifier (service document, 4.8).
 
-    `request` is the index of its request, if the client has read it. Once an offer is selected, the service may list
-    that one alone, and the state of the others shows only on their request.
+    `request` is the index of its request, if the client has read the offer. After an offer is selected, the service may
+    list only that one; the state of the others is visible only on their request.
     """
 
     offer: int
@@ -67,8 +67,8 @@ class CreateRoute(Frozen):
 class UpdateRoute(Frozen):
     """Replacement of the route that has this index (service document, 4.5).
 
-    `before` is the route as it was read, if the caller kept it. Without it, an update that did not happen looks like
-    one that another party reverted.
+    `before` is the route as it was read before, if known. Without it, an update that did not happen cannot be told from
+    an update that another party has reverted.
     """
 
     route: Route
