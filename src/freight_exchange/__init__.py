@@ -1,4 +1,4 @@
-"""An asyncio SDK for the freight exchange: requests, offers, routes, and a watcher for what is new."""
+"""An asyncio SDK for the freight exchange: requests, offers, routes, and feeds of new events."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Imported on first use: many programs never watch, and the command line's help needs none of it. Hidden from type
-    # checkers, for which a module's `__getattr__` would define every misspelt name.
+    # Imported on first use, as many programs never watch, and the command line's help needs none of these. Type
+    # checkers must not see `__getattr__`: they would accept every misspelt name.
     _LATER = {
         "APIStatusError": "errors",
         "Addresses": "options",

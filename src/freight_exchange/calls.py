@@ -112,8 +112,8 @@ class Calls:
                 store of `freight_exchange.store`; `None` keeps it in memory. One feed at a time opens a path: feeds
                 that share a file share one `SQLiteStore` object, and differ in `name`.
             start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
-                lists, which is five days (`backfill`), or those updated within a `timedelta`. Later runs ignore
-                `start`.
+                lists, which are those of five days (`backfill`), or those updated within a `timedelta`. Later runs
+                ignore `start`.
             interval: Time between scans, varied by a tenth; from one second to a day.
             allowance: Time that the service may take to show an update. Set more if the log reports late updates.
             where: Filter of the events. The feed also tracks the other requests.
@@ -149,8 +149,8 @@ class Calls:
 
         Args:
             store: Where the feed keeps its state, as for `watch`.
-            start: Offers that the first scan with a new store reports as new: all that are not answered yet
-                (`backfill`), or none (`now`). Later runs ignore `start`.
+            start: Offers that the first scan with a new store reports as new: all unanswered ones (`backfill`), or none
+                (`now`). Later runs ignore `start`.
             interval: Time between scans, varied by a tenth; from one second to a day. Each reads the whole listing.
             where: Filter of the events. The feed also tracks the other offers.
             name: Name of the feed, which must differ among feeds that share a store.
@@ -190,12 +190,12 @@ class Calls:
             params: Parameters of the query string.
             body: A value that JSON can represent; numbers may be `Decimal`.
             repeatable: `True` if sending the request twice does no harm, as with GET and HEAD. Any other request is a
-                write: sent at most once, with `OutcomeUnknownError` if it may have been carried out.
+                write: it is sent at most once, and raises `OutcomeUnknownError` if it may have been carried out.
 
         Raises:
             ValidationError: The path, the parameters or the body cannot be sent, `offset` comes without `rowsperpage`,
                 or `repeatable` is no `bool`.
-            OutcomeUnknownError: It is a write, and may or may not have been carried out.
+            OutcomeUnknownError: The request is a write that may or may not have been carried out.
             DecodeError: The reply to a read is not JSON.
         """
         verb = settings.method(method)
@@ -245,8 +245,8 @@ class Calls:
         Args:
             write: The `write` of an `OutcomeUnknownError`.
             settle: Time that the service may take to show a write.
-            baseline: The records of the same listing from before the send, if the caller kept them, read with
-                `sweep=True`.
+            baseline: Records of the same listing, read with `sweep=True` before the write was sent, if the caller has
+                them.
 
         Returns:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
@@ -259,7 +259,7 @@ class Calls:
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        # Imported here: most processes never have an outcome to resolve.
+        # Imported here, as most processes never need it.
         from freight_exchange.endpoints.reconcile import reconcile
 
         return await reconcile.reconcile(

@@ -1,11 +1,11 @@
 """Freight arithmetic: volume, gross and chargeable weight, revenue tons, loading metres, Incoterms. Exact, without I/O.
 
 The functions take a `RateRequest`, `Listing`, `Bid`, `RateRequestDraft`, or any other `Cargo`. They return decimals,
-rounded at most once: up, to a `step`. A required measure that is missing or not greater than zero raises a
-`ValidationError` whose `field` names it; a doubtful one gives a `CargoWarning` in the result.
+which are rounded at most once: up, to a `step`. If a required measure is missing or not greater than zero, they raise a
+`ValidationError` whose `field` names it. A doubtful measure causes a `CargoWarning` in the result.
 
-The caller decides how to read `weight`: `per="unit"` as that of one packaging unit, as in the service document, or
-`per="total"` as that of all units: published samples make sense both ways. Unknown units raise a `ValidationError`.
+The caller decides about the meaning of `weight`. `per="unit"`: of one packaging unit, as in the service document.
+`per="total"`: of all units. Published samples make sense both ways. Unknown units raise a `ValidationError`.
 
 The examples use these pallets:
 
@@ -38,16 +38,16 @@ __all__ = [
 ]  # fmt: skip
 
 Per = Literal["unit", "total"]
-"""The reading of a record's `weight`: of one packaging unit, or of all units."""
+"""Meaning of a record's `weight`: of one packaging unit, or of all units."""
 
 Basis = Literal["weight", "volume", "loading metres", "minimum"]
 """The measure that a charge is based on: the highest one, the first of these if several are equal."""
 
 PLAUSIBLE_DENSITY: Final = (Decimal(20), Decimal(3000))
-"""Kilograms per cubic metre, from insulating foam to stone. Solid metal is above and gives a warning too."""
+"""Plausible kilograms per cubic metre, from insulating foam to stone. Solid metal is above, so it causes a warning."""
 
 LOADING_WIDTH: Final = Decimal("2.4")
-"""Metres: the width of a trailer floor. A loading metre is one metre of its length."""
+"""Width of a trailer floor in metres. A loading metre is one metre of its length."""
 
 ANY_MODE_INCOTERMS: Final = frozenset({"EXW", "FCA", "CPT", "CIP", "DAP", "DPU", "DDP"})
 """The Incoterms 2020 for any mode or modes of transport."""
@@ -178,7 +178,7 @@ def road_chargeable_weight(
     Args:
         per_cubic_metre: Kilograms as which a cubic metre counts.
         per_loading_metre: Kilograms as which a loading metre counts; `None` if the floor is not charged for.
-        stacked: How many units are stacked on each other, as for `loading_metres`, which are not rounded here.
+        stacked: Number of units in a stack, as for `loading_metres`. The loading metres are not rounded here.
         step: Kilograms; the result is rounded up to a multiple of it.
 
     Raises:

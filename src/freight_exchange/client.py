@@ -61,10 +61,11 @@ class FreightExchange(Calls):
         base_url: The API root, which ends in `api`; default `FREIGHT_EXCHANGE_URL`.
         email: The account; default `FREIGHT_EXCHANGE_EMAIL`.
         password: Its password; default `FREIGHT_EXCHANGE_PASSWORD`.
-        credentials: An async callable that returns `(email, password)`, in place of the two. The call that needed them
-            raises its errors. A `TransportError` is transient for a feed and a bot; any other error ends them.
-        token_store: A `TokenFile` or its path: a file through which the processes of one user share a login and resume
-            it after a restart.
+        credentials: An async callable that returns `(email, password)`, instead of these two arguments. Its errors are
+            raised by the call that needed them. A `TransportError` is transient for a feed and a bot; any other error
+            ends them.
+        token_store: A `TokenFile` or its path: a file in which the processes of one user share a login, also after a
+            restart.
         timeouts: Time limits of the network in each attempt.
         deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`, default 60
             seconds.
@@ -76,9 +77,9 @@ class FreightExchange(Calls):
             connections of reads, and take at most this many of `max_connections`.
         keepalive: Time that the SDK's own idle connections for reads are kept: seconds or a `timedelta`, default 120
             seconds. A feed with a longer `interval` connects anew for each poll.
-        page_size: Rows in a page of a listing, default 100; less where the service refuses that. It also bounds the
-            pages of reconciliation and of a bot. A feed chooses its own page size.
-        get_parameters: Where a GET carries its parameters: in a JSON `body`, as documented, or in the `query`, for
+        page_size: Rows in a page of a listing, default 100; less if the service refuses that. It also limits the pages
+            of reconciliation and of a bot. A feed chooses its own page size.
+        get_parameters: Place of the parameters of a GET: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
             default `FREIGHT_EXCHANGE_ADDRESSES`, such as `publish=quote/request,submit=quote/bid`.
@@ -93,8 +94,8 @@ class FreightExchange(Calls):
         strict: `True` if one unreadable record fails its whole listing.
         proxy: The URL of a proxy.
         verify: `True`, or an `ssl.SSLContext` with other certificates.
-        trust_env: `True` to read a proxy and certificates that the arguments do not give from `HTTPS_PROXY`,
-            `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE` and `SSL_CERT_DIR`; default `FREIGHT_EXCHANGE_TRUST_ENV`, or
+        trust_env: `True` to read the proxy and certificates from `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`,
+            `SSL_CERT_FILE` and `SSL_CERT_DIR`, unless arguments set them; default `FREIGHT_EXCHANGE_TRUST_ENV`, or
             `False`.
         http_client: An `httpx.AsyncClient` or `httpx2.AsyncClient` to send with; it stays open. Its transport, mounts,
             proxies, certificates, pool limits and event hooks are used; its `headers`, `cookies`, `params`, `auth`,
@@ -107,7 +108,7 @@ class FreightExchange(Calls):
         ConfigurationError: An argument is invalid, or is missing.
     """
 
-    # A traceback with locals shows the `repr` of a client whose construction failed.
+    # Needed by `repr`: a traceback with locals may show a client whose construction failed.
     _base_url = "without base_url"
 
     def __init__(
@@ -140,7 +141,7 @@ class FreightExchange(Calls):
         hooks: Sequence[Hook] = (),
         instrumentation: Instrumentation | None = None,
     ) -> None:
-        # First of all: a traceback from the lines below would show these arguments.
+        # Hidden first, since a traceback from the lines below would show these arguments.
         secret = None if password is None else Secret(password)
         root = None if base_url is None else Secret(base_url)
         proxy_url = None if proxy is None else Secret(proxy)
@@ -229,7 +230,7 @@ class FreightExchange(Calls):
         Args:
             deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`.
             timeouts: Time limits of the network in each attempt.
-            retries: How often and how soon calls are repeated; the budget stays the client's.
+            retries: Attempts and pauses of calls that are safe to repeat; the budget is still the client's.
             page_size: Rows in a page of a listing.
             strict: `True` if one unreadable record fails its whole listing.
 

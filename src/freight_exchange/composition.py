@@ -1,4 +1,4 @@
-"""Composition of a client: how its options, its connection, its endpoints and its feed are put together."""
+"""Composition of a client: connects its options, its connection, its endpoints and its feeds."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ __all__ = [
 T = TypeVar("T")
 
 DEFAULT_DEADLINE = 60.0
-"""Seconds that a call may take with all its attempts, waits and a login."""
+"""Time limit of a call with all its attempts, waits and a login, in seconds."""
 
 DEFAULT_MAX_CONNECTIONS = 20
 DEFAULT_MAX_WRITES = 4
 
 DEFAULT_KEEPALIVE = 120.0
-"""Seconds that an idle connection is kept: a feed polls every 30 seconds by default."""
+"""Seconds for which an idle connection is kept; a feed polls every 30 seconds by default."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ViewOptions:
-    """Options that `with_options()` may change for a view, and those that every view keeps."""
+    """Options of a view: those that `with_options()` may change, and those that are equal in all views."""
 
     conventions: Conventions
     limits: Limits
@@ -74,7 +74,7 @@ class ViewOptions:
 
 
 class SharedState:
-    """State that a client shares with its views: the connection, the user and what listings have shown."""
+    """State that a client shares with its views: the connection, the user, and records seen in listings."""
 
     def __init__(self, base_url: str, credentials: Credentials, options: ViewOptions, network: NetworkOptions) -> None:
         self.base_url = base_url
@@ -95,7 +95,7 @@ class SharedState:
         return email
 
     def _connection(self, options: ViewOptions, network: NetworkOptions) -> Connection:
-        # One login serves all views, whose deadlines may be longer; each caller waits within its own deadline.
+        # One login serves all views, whose deadlines may differ. Each caller waits within its own deadline.
         login_deadline = max(options.limits.deadline, DEFAULT_DEADLINE)
         login_limits = attrs.evolve(options.limits, deadline=login_deadline)
         return Connection(
@@ -156,7 +156,7 @@ def offer_feed_of(
 
 
 def _parts_for_feeds(shared: SharedState, options: ViewOptions) -> tuple[ViewOptions, ClientParts]:
-    """Return what a feed uses of a view. It repeats pages itself: retries of its calls would multiply with that."""
+    """Return the options and parts that a feed uses. Its calls are not retried, since the feed repeats pages itself."""
     from freight_exchange.feed.client_parts import ClientParts
 
     meter = RequestMeter()

@@ -50,7 +50,7 @@ def conventions(
     index_type: IndexType,
     missing_list_is_empty: bool,
 ) -> Conventions:
-    """Return the conventions: arguments come before variables of the environment, and these before the defaults."""
+    """Return the conventions: arguments have priority over environment variables, and these over the defaults."""
     return Conventions(
         get_parameters=_word(get_parameters, GetParameters, "get_parameters", GET_PARAMETERS_VARIABLE, "body"),
         addresses=_addresses(addresses),
@@ -85,7 +85,7 @@ def parse_addresses(text: str, name: str) -> dict[str, str]:
 
 
 def trust_env(value: bool | None) -> bool:
-    """Return whether variables of proxies and certificates count: by `trust_env=`, else the environment, else not."""
+    """Return whether variables of proxies and certificates count, by `trust_env=` or else by the environment."""
     if value is not None:
         return settings.flag(value, "trust_env")
     text = os.environ.get(TRUST_ENV_VARIABLE) or "0"
@@ -96,11 +96,11 @@ def trust_env(value: bool | None) -> bool:
 
 
 def proxy(base_url: str) -> Secret | None:
-    """Return the proxy that `HTTPS_PROXY` or `ALL_PROXY` names for the service, unless `NO_PROXY` has its host.
+    """Return the proxy of the service by `HTTPS_PROXY` or `ALL_PROXY`, unless `NO_PROXY` has its host.
 
-    A URL with plain http, which only this machine may have, gets no proxy: that would see the password.
+    A URL with plain http, which only this machine may have, has no proxy, since the proxy would see the password.
     """
-    # Imported here: it loads the whole of the standard library's HTTP client.
+    # Imported here, as it loads the whole HTTP client of the standard library.
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(base_url)
@@ -111,7 +111,7 @@ def proxy(base_url: str) -> Secret | None:
     if name is None:
         return None
     url = Secret(proxies[name] if "://" in proxies[name] else f"http://{proxies[name]}")
-    # It may hold a password, which a traceback would show.
+    # It may contain a password, which a traceback would show.
     del proxies
     try:
         return settings.proxy(url)
@@ -120,7 +120,7 @@ def proxy(base_url: str) -> Secret | None:
 
 
 def certificates() -> ssl.SSLContext | None:
-    """Return the certificate authorities that `SSL_CERT_FILE` or `SSL_CERT_DIR` name, in place of the public ones."""
+    """Return the certificate authorities of `SSL_CERT_FILE` or `SSL_CERT_DIR`, which replace the public ones."""
     file, folder = os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
     if not file and not folder:
         return None

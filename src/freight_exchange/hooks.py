@@ -1,8 +1,9 @@
 """Hooks: callables that receive frozen records of events, for logging and metrics.
 
-A hook, sync or async, receives every record; `match` or `isinstance` selects. A hook never changes the outcome of a
-call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No record holds a
-secret.
+A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
+outcome of a call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No
+    record
+contains a secret.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Attempt(Frozen):
         number: Number of the attempt within its call, from 1; 0 if it could not be sent.
         status: The reply's status, or `None` without one.
         elapsed: Seconds from the start of the attempt to its end.
-        error: Why there is no reply, or `None`.
-        abandoned: Whether the caller had left (cancelled, or past its deadline) before the end.
+        error: The reason why there is no reply, or `None`.
+        abandoned: Whether the caller had left before the end, by a cancellation or its deadline.
         may_have_taken_effect: Whether a write may have been carried out; always false for reads.
         write: The write as a value, for `exchange.reconcile(attempt.write)`; `None` for reads and logins.
-        call_id: The id of its call: the same for all its attempts, its retries, its error and its log lines.
+        call_id: The id of its call, which all its attempts, retries, errors and log lines have.
         headers: The reply's headers, case-insensitive, without cookies and secrets.
     """
 
@@ -78,10 +79,10 @@ class Login(Frozen):
     """End of a login.
 
     Attributes:
-        generation: The number of the token obtained, from 1; 0 without one.
+        generation: The number of the new token, from 1; 0 if there is none.
         reason: `first`, `clock` (the token was about to expire) or `refused` (the service refused it).
-        elapsed: Seconds.
-        error: Why there is no token, or `None`.
+        elapsed: Duration in seconds.
+        error: The reason why there is no token, or `None`.
     """
 
     generation: int
@@ -92,10 +93,10 @@ class Login(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Frozen):
-    """Part of a reply that could not be read while the rest was: `error.path` has its position.
+    """Unreadable part of a reply whose rest was read; `error.path` has its position.
 
-    The part is a record of a listing, a part of one, or a key that repeats. The path `$` means that the reply reports
-    a failure beside its rows, so that rows may be missing, or that a key repeats in the reply to a write.
+    The part is a record of a listing, a part of a record, or a repeated key. The path `$` has two meanings: the reply
+    reports a failure in addition to its rows, so that rows may be missing, or a key repeats in the reply to a write.
     """
 
     method: str
@@ -109,14 +110,14 @@ class Scan(Frozen):
 
     Attributes:
         feed: The feed's name.
-        tier: How deep it looked: `narrow`, `half an hour`, `six hours` or `five days`.
+        tier: Its depth: `narrow`, `half an hour`, `six hours` or `five days`.
         window: Seconds that it looked back.
-        pages: Pages that came.
-        rows: Rows on them.
-        events: Events that it made.
-        complete: Whether all that was updated since the last complete scan has been seen.
-        elapsed: Seconds.
-        error: Why it ended early, or `None`.
+        pages: Number of received pages.
+        rows: Number of rows on them.
+        events: Number of new events.
+        complete: Whether it has seen all updates since the last complete scan.
+        elapsed: Duration in seconds.
+        error: The reason why it ended early, or `None`.
     """
 
     feed: str
@@ -132,18 +133,17 @@ class Scan(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ScanProgress(Frozen):
-    """Page of a feed's scan that has more pages to read.
+    """Progress of a feed's scan, after a page that is not the last.
 
-    The first scan of a large market takes minutes; this record shows how far it is. The events of its pages are
-    delivered meanwhile.
+    The first scan of a large market takes minutes. The events of its pages are delivered meanwhile.
 
     Attributes:
         feed: The feed's name.
-        tier: How deep it looks, as in `Scan`.
+        tier: Its depth, as in `Scan`.
         first: Whether the scan belongs to the feed's first one.
         window: Seconds that it looks back.
-        pages: Pages so far.
-        requests: Different requests on them.
+        pages: Number of pages so far.
+        requests: Number of different requests on them.
         elapsed: Seconds since the scan began.
     """
 
@@ -158,12 +158,12 @@ class ScanProgress(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Frozen):
-    """Start of failing scans of a feed, which keeps retrying; reported once until it has recovered.
+    """Begin of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
     Attributes:
         feed: The feed's name.
-        error: Why the scan failed.
-        retry_in: Seconds until the feed sends its next request: an interval or more, and what `Retry-After` asked for.
+        error: Error of the scan.
+        retry_in: Seconds until the feed sends its next request: at least an interval, and at least `Retry-After`.
     """
 
     feed: str
@@ -185,7 +185,7 @@ Hook = Callable[[Event], Awaitable[None] | None]
 
 
 HOOK_TIMEOUT: Final = 5.0
-"""Seconds that an async hook may take for one record."""
+"""Time limit of an async hook for one record, in seconds."""
 
 _logger = logging.getLogger("freight_exchange.hooks")
 
@@ -207,7 +207,7 @@ class Hooks:
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
-        """Call every hook with the record; log what fails."""
+        """Call all hooks with the record; log their errors."""
         for hook in self._hooks:
             try:
                 result = hook(event)
@@ -220,7 +220,7 @@ class Hooks:
                 self._log(hook, event, type(error).__name__, error)
 
     def _log(self, hook: Hook, event: Event, why: str, error: Exception | None) -> None:
-        # The first failure of a kind at ERROR, the others at DEBUG.
+        # The first failure of a kind is logged at ERROR, others at DEBUG.
         key = (id(hook), why)
         level = logging.DEBUG if key in self._failed else logging.ERROR
         self._failed.add(key)

@@ -1,4 +1,4 @@
-"""Instrumentation: code that a client, its feeds and its bots run around calls, scans and handlers."""
+"""Instrumentation: code that runs around the calls, scans and handlers of a client, its feeds and its bots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CallInfo:
         base_url: The API root.
         method: The HTTP method.
         path: The path, relative to the API root.
-        call_id: The id of the call, which its `Attempt` and `Retry` records carry.
+        call_id: The id of the call, which its `Attempt` and `Retry` records have.
         write: The write as a value; `None` for reads.
     """
 
@@ -60,8 +60,8 @@ class HandlerRun:
         event: The number of the event in the feed.
         request: The index of the request, or `None`.
         attempt: The number of this attempt, from 1.
-        ending: The ending, as counted in `freight_exchange_bot_deliveries_total`; `None` until it is known.
-        error: What the handler raised, or `None`.
+        ending: The ending, as in the metric `freight_exchange_bot_deliveries_total`; `None` until it is known.
+        error: The exception that the handler raised, or `None`.
     """
 
     feed: str
@@ -97,7 +97,7 @@ class Instrumentation:
 
 
 class Instruments:
-    """The instrumentations of a client, the first outermost; false without any."""
+    """The instrumentations of a client, the first outermost. Its truth value is false if there are none."""
 
     __slots__ = ("_parts",)
 
@@ -108,7 +108,7 @@ class Instruments:
         return bool(self._parts)
 
     def and_also(self, part: Instrumentation) -> Instruments:
-        """Return these and one more."""
+        """Return these instrumentations and one more."""
         return Instruments((*self._parts, part))
 
     def record(self, event: Event) -> None:

@@ -74,7 +74,7 @@ def seconds(value: Seconds, name: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    # Compared and not converted: an integer can be too long for a float.
+    # Compared and not converted, as an integer can be too large for a float.
     if not 0 < number <= sys.float_info.max:
         raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {_formatted(number)}")
     return float(number)
@@ -97,9 +97,9 @@ class Timeouts(Frozen):
     """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
     Attributes:
-        connect: For a connection, name look-up and TLS handshake included.
+        connect: For a connection, including name look-up and TLS handshake.
         read: For the next bytes of a reply.
-        write: For the next bytes of the request to be taken.
+        write: For sending the next bytes of the request.
     """
 
     connect: float = attrs.field(default=5.0, converter=_to_seconds, validator=_positive)
@@ -128,12 +128,12 @@ class RetryPolicy(Frozen):
 
     Attributes:
         attempts: Maximum number of attempts; 1 switches retries off.
-        base: Upper limit, in seconds, of the first random back-off after a transient failure; it doubles each time.
-        cap: Longest back-off in seconds.
-        budget: Tokens that all calls of a client share: a retry takes 14 (5 after a status 429), a success gives 1
-            back. Without tokens, calls are not retried, so that they do not make an outage worse.
-        trust_refusals: Whether a reply of 401 or 429 proves that a write was not carried out. If it is off, such a
-            write ends in `OutcomeUnknownError`, and is not replayed after a new login.
+        base: Upper limit, in seconds, of the first random backoff after a transient failure; it doubles each time.
+        cap: Longest backoff in seconds.
+        budget: Tokens that all calls of a client share: a retry takes 14 (5 after a status 429), a success returns 1.
+            Without tokens, calls are not retried, so that retries do not make an outage worse.
+        trust_refusals: Whether a reply of 401 or 429 proves that a write was not carried out. With `False`, such a
+            write raises `OutcomeUnknownError`, and is not replayed after a new login.
     """
 
     attempts: int = attrs.field(default=3, validator=_at_least(1))

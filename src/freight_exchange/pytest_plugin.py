@@ -1,6 +1,6 @@
-"""pytest plugin: the fixture `sandbox`, without a `conftest.py`.
+"""pytest plugin with the fixture `sandbox`, which needs no `conftest.py`.
 
-pytest loads this file in every environment with the package. The sandbox is imported when a test asks for it.
+pytest loads this file in every environment with the package. The sandbox is imported when a test uses it.
 """
 
 from __future__ import annotations

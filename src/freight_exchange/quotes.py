@@ -3,7 +3,7 @@
     comparison = await quotes.compare(listing, to="USD", rates={"EUR": "1.08"}, currencies=exchange.currencies.list())
     best = comparison.best
 
-Exchange rates come from the caller: the service has none. Offers in different currencies are never compared without
+The caller gives exchange rates, since the service has none. Offers in different currencies are never compared without
 a rate for each of them.
 """
 
@@ -30,7 +30,7 @@ from freight_exchange.platform.text import fold
 __all__ = ["ComparedOffer", "Comparison", "Rates", "compare"]
 
 Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]]
-"""Exchange rates: units of the target for one unit of each currency code, or `await rates(code, target)`."""
+"""Exchange rates by currency code: units of the target for one unit. Or a function: `await rates(code, target)`."""
 
 _CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
 
@@ -43,10 +43,10 @@ class ComparedOffer(Frozen):
         offer: The offer as the service lists it.
         rank: 1 for the lowest total; offers with equal totals share a rank.
         currency: The code of the offer's own currency.
-        exchange_rate: Units of the comparison's currency for one of the offer's.
+        exchange_rate: Units of the comparison's currency for one unit of the offer's.
         total: The offer's amount.
         fees: The itemised fees by name.
-        own_terms: The clauses of its terms that not every compared offer has.
+        own_terms: The clauses of its terms that are not common to all compared offers.
     """
 
     offer: Offer
@@ -76,12 +76,12 @@ class Comparison(Frozen):
 
     @property
     def best(self) -> ComparedOffer | None:
-        """The pending offer with the lowest total, the first listed if several have it; `None` without one."""
+        """The pending offer with the lowest total, and of several the first listed; `None` if none is pending."""
         return next((compared for compared in self.offers if compared.offer.status == OfferStatus.PENDING), None)
 
     @property
     def fee_names(self) -> tuple[str, ...]:
-        """The names of all fees, as first written; names that differ in case or spaces are one."""
+        """The names of all fees, as first written. Names that differ only in case or spaces are the same."""
         names: dict[str, str] = {}
         for compared in self.offers:
             for name in compared.fees:
@@ -89,7 +89,7 @@ class Comparison(Frozen):
         return tuple(names.values())
 
     def by_fee(self, name: str) -> tuple[tuple[ComparedOffer, Decimal], ...]:
-        """Return the offers that itemise a fee, with its figure, the lowest first. The others are left out."""
+        """Return the offers that itemise a fee, each with the amount of the fee, the lowest first."""
         found = [
             (compared, figure)
             for compared in self.offers
@@ -120,7 +120,7 @@ async def compare(
     """
     target = _code(to, "to")
     offers = listing.offers if isinstance(listing, Listing) else tuple(listing)
-    # An offer of nothing, or less, is a mistake: as the cheapest it would be approved.
+    # An offer of zero or less is a mistake, and must not be approved as the cheapest.
     priced = [(offer, offer.amount) for offer in offers if offer.amount is not None and offer.amount > 0]
     codes = await _codes(currencies) if priced else {}
     factors: dict[str, Decimal] = {target: Decimal(1)}

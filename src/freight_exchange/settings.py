@@ -44,10 +44,10 @@ EMAIL_VARIABLE = "FREIGHT_EXCHANGE_EMAIL"
 PASSWORD_VARIABLE = "FREIGHT_EXCHANGE_PASSWORD"
 
 MAX_CONNECTIONS = 100
-"""Limit of `max_connections`: with more, the HTTP library's pool takes too long for each call."""
+"""Limit of `max_connections`. With more connections, the HTTP library's pool takes too long for each call."""
 
 _HUGE = 10**30
-"""Integers from here on cannot be sent; Python writes none of thousands of digits."""
+"""Least integer that cannot be sent. Python cannot write integers of thousands of digits."""
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
 """Async callable that returns the email and the password, for example from a secret manager."""
@@ -60,7 +60,7 @@ def base_url(value: str | None) -> str:
     """Return the API root without a trailing slash."""
     url = os.environ.get(URL_VARIABLE) if value is None else value
     root, problem = _root(url)
-    # The URL may hold a password, which a traceback would show.
+    # The URL may contain a password, which a traceback would show.
     del value, url
     if problem:
         raise ConfigurationError(problem)
@@ -88,9 +88,9 @@ def _root(url: object) -> tuple[str, str]:
 
 
 def proxy(value: Secret | None) -> Secret | None:
-    """Check the proxy's URL, which may hold a user name and password."""
+    """Check the proxy's URL, which may contain a user name and password."""
     if value is not None and not _is_proxy(value):
-        # SOCKS needs a caller's own client: in the library it has no time limit, and errors of a third package.
+        # SOCKS needs a caller's own client: httpcore has no time limit for it, and raises errors of a third package.
         raise ConfigurationError(
             "proxy must be an http or https URL with a host, such as http://host:3128; for SOCKS give an http_client"
             ' with its own proxy (pip install "httpx[socks]")'
@@ -115,7 +115,7 @@ def _split(url: str) -> SplitResult | None:
 
 
 def _is_host(host: str) -> bool:
-    """Return whether a text can be a host name; an HTTP library would escape a blank and look up another name."""
+    """Return whether a text can be a host name. An HTTP library would escape a space, and look up another name."""
     return bool(host.strip(".-")) and not any(character in host for character in " \\%<>\"'`{}|^,;")
 
 
@@ -165,7 +165,7 @@ def _checked_provider(provider: CredentialsProvider) -> Callable[[], Awaitable[t
         value = await pending if inspect.isawaitable(pending) else None
         if isinstance(value, tuple) and len(value) == 2 and all(part and isinstance(part, str) for part in value):
             return value[0], Secret(value[1])
-        # A traceback would show them.
+        # A traceback would show the credentials.
         del pending, value
         raise ConfigurationError("credentials must be async and return a tuple of two strings: (email, password)")
 
@@ -173,7 +173,7 @@ def _checked_provider(provider: CredentialsProvider) -> Callable[[], Awaitable[t
 
 
 def addresses(value: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the address of each operation with several: the chosen or the dedicated one."""
+    """Return the address of each operation that has several: the chosen one, or the default."""
     if value is not None and not isinstance(value, Mapping):
         raise ConfigurationError(f"addresses must be a mapping, not {type(value).__name__}")
     chosen = {operation: known[0] for operation, known in ADDRESSES.items()}
@@ -286,7 +286,7 @@ def parameters(value: Mapping[str, str | int] | None) -> tuple[tuple[str, str], 
     for name, item in value.items():
         if not isinstance(name, str):
             raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
-        # The text of anything else, such as `True` or `None`, is Python's own.
+        # Other values, such as `True` or `None`, would be sent as Python writes them.
         if isinstance(item, bool) or not isinstance(item, str | int):
             raise ValidationError(
                 f"params[{name!r}] must be text or an integer, not {type(item).__name__}", field="params"

@@ -1,10 +1,10 @@
-"""Publication of the requests of a CSV file: each row once, through kills and lost replies.
+"""Publication of the requests of a CSV file, each row once, even if the process is killed or a reply is lost.
 
     rows = bulk.read_requests("requests.csv")
     with bulk.Journal("requests.csv.progress", owner="shipper@demo.example at the sandbox") as journal:
         states = await bulk.publish(exchange, rows, journal)
 
-The journal has each step before it is taken. Run the same lines again after a kill: they continue.
+The journal records each step before it is taken. After a kill, run the same lines again to continue.
 """
 
 from __future__ import annotations

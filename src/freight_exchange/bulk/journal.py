@@ -1,4 +1,4 @@
-"""Journal of a file of requests: the state of each row, and the own requests from before."""
+"""Journal of a file of requests: the state of each row, and the own requests that existed before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from freight_exchange.models import Listing, RateRequest
 __all__ = ["Journal", "State"]
 
 State: TypeAlias = Literal["sending", "published", "refused"]
-"""State of a row: `sending` is written before its request is sent, and stays where the outcome is unknown."""
+"""State of a row. `sending` is written before the request is sent, and stays if the outcome is unknown."""
 
 
 class Journal:
@@ -26,11 +26,11 @@ class Journal:
 
     Args:
         path: The file of the journal.
-        owner: The account and the exchange, in any words. The journal of another owner is refused: its rows would be
-            taken for published.
+        owner: The account and the exchange, in any words. The journal of another owner is refused, since its published
+            rows are not published here.
 
     Raises:
-        ConfigurationError: The journal is another owner's, another process uses it, or it cannot be read.
+        ConfigurationError: The journal belongs to another owner, another process uses it, or it cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike[str], owner: str) -> None:
@@ -48,7 +48,7 @@ class Journal:
 
     def _open(self) -> None:
         run = self._connection.execute
-        # Held until the connection closes: two processes would publish a row twice.
+        # The lock is held until the connection closes, as two processes would publish a row twice.
         run("PRAGMA locking_mode = EXCLUSIVE")
         run("BEGIN EXCLUSIVE")
         run("CREATE TABLE IF NOT EXISTS row (key TEXT PRIMARY KEY, state TEXT, request INTEGER, commodity TEXT)")
@@ -82,16 +82,16 @@ class Journal:
         return None if found is None else found[0]
 
     def write(self, row: Row, state: State, record: RateRequest | Listing | None = None) -> None:
-        """Write the state of a row, with the record that shows its request."""
+        """Write the state of a row, with the record that shows its request, if any."""
         request, commodity = (None, None) if record is None else (record.index, record.commodity)
         self._connection.execute("INSERT OR REPLACE INTO row VALUES (?, ?, ?, ?)", (row.key, state, request, commodity))
 
     def remove(self, row: Row) -> None:
-        """Remove the state of a row whose request was not taken."""
+        """Remove the state of a row whose request was not published."""
         self._connection.execute("DELETE FROM row WHERE key = ?", (row.key,))
 
     def write_own(self, own: Iterable[Listing]) -> None:
-        """Replace the own requests; a request that is gone cannot stand for a new one."""
+        """Replace the stored own requests; one that is gone must not exclude a new request."""
         run = self._connection.execute
         run("BEGIN")
         run("DELETE FROM own")
@@ -99,7 +99,7 @@ class Journal:
         run("COMMIT")
 
     def baseline(self) -> Sequence[Listing]:
-        """Return the own requests that cannot be the one in doubt."""
+        """Return the own requests that are surely not the one in doubt."""
         known = self._connection.execute(
             "SELECT request FROM own UNION SELECT request FROM row WHERE request IS NOT NULL"
         )

@@ -1,4 +1,4 @@
-"""Publication of rows: each once, through interruptions and lost replies."""
+"""Publication of rows, each once, despite interruptions and lost replies."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ async def publish(
 ) -> Counter[State]:
     """Publish the rows that are not published yet; return the number of rows in each state.
 
-    The journal has each step before it is taken. A row whose outcome is unknown is looked for among the own requests,
-    and sent again only after proof that it is absent. One case is indistinguishable: an equal request that another
-    program publishes for the same account at the same moment.
+    The journal records each step before it is taken. If the outcome of a row is unknown, its request is searched among
+    the own requests, and sent again only after proof of its absence. An equal request that another program publishes
+    for the same account at the same moment cannot be distinguished.
 
     Args:
         exchange: The client of a shipper.
         rows: The rows of a file.
         journal: The journal of that file.
         on_row: Called with each step of a row.
-        settle: Time after which an absent request is proof that it was not taken.
+        settle: Time that the service may take to list a request. Absence is proven only after it.
 
     Raises:
-        ConfigurationError: The exchange has none of the requests that the journal has as published.
-        FreightExchangeError: A call failed; the row was not taken, and the next run sends it.
+        ConfigurationError: The exchange has none of the requests that are published by the journal.
+        FreightExchangeError: A call failed. The row was not published, and the next run sends it.
     """
     await _check_exchange(exchange, journal, settle)
     for row in rows:
@@ -59,7 +59,7 @@ async def publish(
             found = await exchange.reconcile(Publish(row.draft), settle=settle, baseline=journal.baseline())
             _resolve(row, journal, on_row, found)
     if all(journal.state(row) != "sending" for row in rows):
-        # While a row is in doubt, a request that looks like it must not pass for an older one.
+        # Not while a row is in doubt: its own request must not count as one from before.
         journal.write_own(await exchange.offers.list(sweep=True).collect())
     for row in rows:
         while journal.state(row) is None:
@@ -75,7 +75,7 @@ async def _check_exchange(exchange: FreightExchange, journal: Journal, settle: t
         own = await exchange.offers.list(sweep=True).collect()
         if published & {(listing.index, listing.commodity) for listing in own}:
             return
-        # A request published a moment ago may not be listed yet.
+        # A request that was just published may not be listed yet.
         if anyio.current_time() >= deadline:
             raise journal.foreign_exchange_error()
         await anyio.sleep(_POLL_INTERVAL)
@@ -93,7 +93,7 @@ async def _publish(exchange: FreightExchange, row: Row, journal: Journal, on_row
         journal.write(row, "refused")
         on_row(row, f"refused: {error}", None)
     except FreightExchangeError:
-        # No other error of a write leaves its outcome open: the next run sends it.
+        # After any other error of a write it was not carried out, so the next run sends it.
         journal.remove(row)
         raise
     else:

@@ -1,4 +1,4 @@
-"""Requests to publish, in a CSV file: all rows are checked before the first is sent."""
+"""Reader of requests to publish from a CSV file. All rows are checked before the first is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Row:
 
     Attributes:
         line: Its line in the file.
-        key: Its identity in the journal: its content, and a number where rows are equal.
+        key: Its identity in the journal: its content, with a number to distinguish equal rows.
         draft: The request to publish.
     """
 
@@ -41,7 +41,7 @@ def read_requests(path: str | os.PathLike[str]) -> list[Row]:
     and `hazardous` as `yes` or `no`.
 
     Raises:
-        ValidationError: Rows are wrong, or there is none; the message names each problem by its line and column.
+        ValidationError: Rows are wrong, or there are none; the message has each problem with its line and column.
         OSError: The file cannot be opened.
     """
     table = CsvTable(Path(path), _COLUMNS, _REQUIRED)

@@ -1,7 +1,7 @@
-"""The hierarchy of errors. Each states whether the call may have taken effect.
+"""Errors of this package. Each states whether the call may have taken effect.
 
-`hierarchy` has all but three: the root and `ValidationError` are in `platform.errors`, because models raise it, and
-`OutcomeUnknownError` in `outcome`. `transient` classifies errors that may pass.
+Most are in `hierarchy`. The root and `ValidationError` are in `platform.errors`, because models need them, and
+`OutcomeUnknownError` is in `outcome`. `transient` tells which errors may pass.
 """
 
 from __future__ import annotations

@@ -36,20 +36,20 @@ AnyError = TypeVar("AnyError", bound=FreightExchangeError)
 
 
 class ConfigurationError(FreightExchangeError):
-    """The client was built or used wrongly: a bad URL, no credentials, not entered, closed, on another event loop.
+    """The client was made or used wrongly: a bad URL, no credentials, not entered, closed, on another event loop.
 
-    Raised before anything is sent.
+    It is raised before anything is sent.
     """
 
 
 class TransportError(FreightExchangeError):
-    """No usable reply came: a failed connection, a reset, a timeout. The call had no effect that matters.
+    """No usable reply came: a failed connection, a reset, a timeout. The call had no lasting effect.
 
-    A write raises it only with proof that nothing was sent; any other write ends in `OutcomeUnknownError`.
+    A write raises it only with proof that nothing was sent. Without proof it raises `OutcomeUnknownError`.
 
     Attributes:
-        unsent: There is proof that no byte of the request was sent.
-        permanent: Trying again cannot help: the server's certificate is not valid, the client is closed.
+        unsent: Whether there is proof that no byte of the request was sent.
+        permanent: Whether a retry cannot help, for example because the server's certificate is not valid.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class DecodeError(FreightExchangeError):
     """A reply, or one record of it, does not match the service document.
 
     Attributes:
-        path: The position in the reply, e.g. `raterequests.3.weight`; `$` for the reply as a whole.
-        request_path: The path of the call that was answered, or `None`.
-        raw: The value that could not be read, secrets masked.
+        path: The position in the reply, e.g. `raterequests.3.weight`; `$` for the whole reply.
+        request_path: The path of the call, or `None`.
+        raw: The unreadable value, with secrets masked.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class AuthenticationError(APIStatusError):
     """The service does not accept the token, and a new one would not help (service document, section 5).
 
     Attributes:
-        retry_after: Seconds until the client tries the next login, after one was refused; else `None`.
+        retry_after: Seconds until the client tries the next login, if a login was refused; otherwise `None`.
     """
 
     retry_after: float | None = None
@@ -125,12 +125,12 @@ class LoginRejectedError(AuthenticationError):
     """The service rejected the email or password. No further login is tried until the credentials change.
 
     `FreightExchange.reset_login()` allows another try with the same ones. An account that has logged in before counts
-    as rejected after three such replies in a row only; until then calls raise `AuthenticationError` with `retry_after`.
+    as rejected only after three such replies in a row. Until then calls raise `AuthenticationError` with `retry_after`.
     """
 
 
 class NotFoundError(APIStatusError):
-    """No record has that index, or nothing is at that address (a wrong `base_url` looks like that)."""
+    """No record has that index, or nothing is at that address, for example because `base_url` is wrong."""
 
 
 class RateLimitedError(APIStatusError):
@@ -146,7 +146,7 @@ class RateLimitedError(APIStatusError):
 
 
 class ServerError(APIStatusError):
-    """A 5xx status on a read or a login. On a write it is an `OutcomeUnknownError`.
+    """Status 5xx on a read or a login. For a write it becomes an `OutcomeUnknownError`.
 
     Attributes:
         retry_after: Seconds after which the service asks to try again, or `None` without one.
@@ -156,14 +156,14 @@ class ServerError(APIStatusError):
 
 
 class StoreError(FreightExchangeError):
-    """The durable store cannot be used: held by another, made for another account, newer, or damaged."""
+    """The store cannot be used: another process holds it, it is of another account or a newer version, or damaged."""
 
 
 class HeldError(StoreError):
-    """Another holder has the feed, and only one at a time may.
+    """Another process or feed holds the feed. Only one at a time can.
 
     Attributes:
-        holder: The process, its host, and since when it holds the feed, as far as known.
+        holder: Its process, its host, and since when it has held the feed, as far as known.
     """
 
     def __init__(self, message: str = "", *, holder: str = "", **call: Unpack[CallFacts]) -> None:
@@ -172,19 +172,19 @@ class HeldError(StoreError):
 
 
 class StoreAwayError(StoreError):
-    """The database cannot be reached, or has cut the connection. A write under way may or may not be committed."""
+    """The database cannot be reached, or has closed the connection. A running write may or may not be committed."""
 
 
 class FencedError(StoreError):
-    """Another replica has taken over this one's work: its lease was over. It writes nothing more under this lease."""
+    """The lease of this replica has expired and another one has taken over. It writes nothing more under this lease."""
 
 
 class FeedProtocolError(FreightExchangeError):
-    """A listing contradicts itself, so that its content is uncertain."""
+    """A listing contradicts itself, so its content is uncertain."""
 
 
 class AlreadyOfferedError(FreightExchangeError):
-    """An offer of this account that the ledger did not make is on the request already.
+    """The request already has an offer of this account that the bot's ledger does not know.
 
     Attributes:
         request: The index of the request.
@@ -196,7 +196,7 @@ class AlreadyOfferedError(FreightExchangeError):
 
 
 class AlreadyApprovedError(FreightExchangeError):
-    """An offer on the request is approved, so that a bot sends no second approval.
+    """An offer on the request is approved already, so the bot does not send another approval.
 
     Attributes:
         request: The index of the request.
@@ -224,11 +224,11 @@ class OfferChangedError(FreightExchangeError):
 
 
 class OfferRejectedError(BadRequestError):
-    """The service refused the offer, or the answer to one, now or when it was sent before: it is not sent again.
+    """The service has refused the offer, or the answer to an offer, now or earlier. It is not sent again.
 
     Attributes:
         request: The index of the request.
-        request_closed: `True` if a reading after the refusal showed the request as awarded, or not at all.
+        request_closed: `True` if a reading after the refusal showed that the request is awarded or gone.
     """
 
     request: int | None = None
@@ -236,9 +236,9 @@ class OfferRejectedError(BadRequestError):
 
 
 class OfferInDoubtError(FreightExchangeError):
-    """An offer for this request, or an answer to one, may or may not have been carried out.
+    """An offer on this request, or an answer to one, may or may not have been carried out.
 
-    It is not sent again before that is known.
+    It is not sent again until that is known.
 
     Attributes:
         request: The index of the request.
@@ -252,5 +252,5 @@ class OfferInDoubtError(FreightExchangeError):
 
 
 def copy_error(error: AnyError) -> AnyError:
-    """Copy an error for another task to raise: one exception raised in many tasks would grow one shared traceback."""
+    """Copy an error for another task, since an exception raised in many tasks would collect all their tracebacks."""
     return copy.copy(error)

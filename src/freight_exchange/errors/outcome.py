@@ -15,7 +15,7 @@ __all__ = ["OutcomeUnknownError", "Reconciler"]
 
 
 class Reconciler(Protocol):
-    """A client that can find out what became of a write: a `FreightExchange` is one."""
+    """A client that can find out whether a write took effect, such as a `FreightExchange`."""
 
     async def reconcile(
         self, write: Write, *, settle: timedelta, baseline: Sequence[object] | None
@@ -23,13 +23,13 @@ class Reconciler(Protocol):
 
 
 class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
-    """A write that may or may not have happened: its request may have been sent, and no reply settles the question.
+    """A write may or may not have taken effect: its request may have been sent, and no reply shows the outcome.
 
-    This package never sends it again. `await error.reconcile()` finds out. Generic in the record that would show the
-    write: `OutcomeUnknownError[Bid]` reconciles to an `Applied[Bid]`.
+    This package never sends the write again. `await error.reconcile()` finds out. The type parameter is the record that
+    shows the write: `OutcomeUnknownError[Bid]` reconciles to an `Applied[Bid]`.
 
     Attributes:
-        write: The write, as a value: enough to recognise its effect, or to repeat it deliberately.
+        write: The write as a value, to recognise its effect or to repeat it deliberately.
     """
 
     may_have_taken_effect: ClassVar[bool] = True
@@ -56,20 +56,19 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
         """Find out whether the write happened, by reading what the service shows now.
 
         Args:
-            exchange: The client to ask; required once the error has been pickled, by default the client that raised
-                it.
-            settle: How long the service may take to show a write. Absence is proof only after complete, agreeing
+            exchange: The client to read with; by default the client that raised the error. Required after pickling.
+            settle: Time that the service may take to show a write. Absence is proven only by complete, agreeing
                 readings over this time.
-            baseline: The records of the same listing from before the send, if the caller kept them: for an offer the
-                result of `bids.list(sweep=True)` without a type, for a publication listings or requests, for a route
-                routes. Without it an equal record of any origin counts; for an offer any other own bid on that request
-                leaves doubt, because it may be this one, rounded.
+            baseline: Records that were listed before the write was sent, if the caller has them. For an offer: the
+                result of `bids.list(sweep=True)` without a type. For a publication: listings or requests. For a
+                route: routes. Without a baseline, an equal record of any age counts as the write. For an offer, any
+                other own bid on the request leaves a doubt, because it may be the same one with a rounded amount.
 
         Returns:
             `Applied(record)`, `NotApplied()`, `Conflict(record)` or `StillUnknown(candidates)`.
 
         Raises:
-            ConfigurationError: There is no client to ask, the argument is not one, or the error carries no write.
+            ConfigurationError: There is no client to read with, or the error has no write.
         """
         client = exchange if exchange is not None else self._exchange
         if client is None:

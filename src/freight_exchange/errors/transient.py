@@ -1,4 +1,4 @@
-"""Transient errors: which errors may pass, and the delay and the requests that they cost."""
+"""Classification of transient errors, with their delay and the number of requests sent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from freight_exchange.platform.errors import FreightExchangeError
 __all__ = ["READ_ERRORS", "is_from_login", "is_transient", "request_count", "retry_delay"]
 
 READ_ERRORS: Final = (TransportError, DeadlineExceededError, DecodeError, APIStatusError, FeedProtocolError)
-"""Errors of a read that may succeed later. A rejected login is among them, but is permanent."""
+"""Classes of errors after which a read may succeed later. A rejected login is among them, but is permanent."""
 
 _ATTEMPTS_OF_SLOW_LOGIN: Final = 2
-"""Attempts of a login that outlasts a call's deadline: each has a shorter timeout."""
+"""Attempts of a login within a call's deadline, as each attempt has a shorter timeout."""
 
 
 def is_transient(error: FreightExchangeError) -> bool:
@@ -39,17 +39,17 @@ def is_transient(error: FreightExchangeError) -> bool:
 
 
 def retry_delay(error: FreightExchangeError) -> float | None:
-    """Return the seconds until the service accepts another request, or the client tries another login."""
+    """Return the seconds until the service accepts another request or the client tries another login, if known."""
     return error.retry_after if isinstance(error, RateLimitedError | ServerError | AuthenticationError) else None
 
 
 def request_count(error: FreightExchangeError) -> int:
-    """Estimate how many requests a failed call sent: its attempts, and the login or read beside them."""
+    """Estimate how many requests a failed call sent: its attempts, and a login or another read."""
     if error.login_pending:
         return error.attempts + _ATTEMPTS_OF_SLOW_LOGIN
     return max(1, error.attempts) + (isinstance(error, AuthenticationError) or error.token_refused)
 
 
 def is_from_login(error: FreightExchangeError) -> bool:
-    """Return whether the login failed, so that the call itself was never made."""
+    """Return whether a login failed, so that the call itself was not sent."""
     return error.call_path == "login"

@@ -1,6 +1,6 @@
-"""Attributes of spans: names of the semantic conventions where there are any, else names under `freight_exchange`.
+"""Attributes of spans: names of the semantic conventions if there are any, otherwise names under `freight_exchange`.
 
-No attribute holds a body, a header of a request, a query string, or a price.
+No attribute contains a body, a header of a request, a query string, or a price.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class OpenTelemetry(Instrumentation):
                 pass
 
     def _record_attempt(self, event: Attempt | Retry) -> None:
-        # By its id and not as the current span: an attempt continues in a task of the client.
+        # Found by its id, since an attempt runs in a task of the client and its current span is another one.
         span = self._calls.get(event.call_id)
         if span is None:
             return
@@ -108,7 +108,7 @@ class OpenTelemetry(Instrumentation):
         current = trace.get_current_span().get_span_context()
         with self._tracer.start_as_current_span(
             f"scan {scan.feed}",
-            # A feed lives for months, in the context of what started it: one trace could hold all of its scans.
+            # A feed runs for months in the context of its start: without this, one trace would have all its scans.
             context=Context(),
             links=[Link(current)] if current.is_valid else [],
             attributes=attributes.of_scan(scan),

@@ -1,1 +1,1 @@
-"""Lowest layer of the package: root of the errors, clocks, file locks, task groups, text and version."""
+"""Lowest layer of the package: root errors, clocks, file locks, task groups, text and version."""

@@ -1,4 +1,4 @@
-"""Clocks that stop, jump and start again, read together, and the time between two readings."""
+"""Readings of all clocks together, and the time between two readings, though clocks may stop, jump or restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_time() -> float:
-    """Return the seconds since the machine's start, including sleep where the system counts it."""
+    """Return the seconds since the machine's start, including sleep if the system counts it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
@@ -34,7 +34,7 @@ def wall_time() -> float:
 
 @cache
 def boot_id() -> str:
-    """Return the identity of the machine's start, or empty where the system has none."""
+    """Return the identity of the machine's start; empty if the system has none."""
     try:
         return _BOOT_ID.read_text().strip()
     except (OSError, ValueError):
@@ -46,11 +46,12 @@ class Reading:
     """One moment by every clock.
 
     Attributes:
-        run: The event loop's run; `loop` means nothing in another.
-        loop: The loop's clock, which may stand still while the machine sleeps.
-        boot_id: The machine's start, or empty where the system has none; `boot` means nothing after another.
-        boot: Seconds since the machine's start, time asleep included.
-        wall: Seconds since the epoch, which the user can set.
+        run: Identity of the event loop's run. `loop` is comparable only within the same run.
+        loop: Time on the loop's clock, which may stop while the machine sleeps.
+        boot_id: Identity of the machine's start; empty if the system has none. `boot` is comparable only within the
+            same start.
+        boot: Seconds since the machine's start, including sleep.
+        wall: Seconds since the epoch, by a clock that the user can set.
     """
 
     run: str = ""
@@ -60,17 +61,17 @@ class Reading:
     wall: float
 
     def elapsed(self) -> float:
-        """Return the seconds since a reading by this loop: the maximum of all clocks."""
+        """Return the seconds since this reading of the same loop: the maximum of all clocks."""
         return max(anyio.current_time() - self.loop, boot_time() - self.boot, wall_time() - self.wall)
 
 
 @attrs.frozen
 class SendLimit:
-    """Last moment at which a write may begin to leave.
+    """Time limit until which parts of a write may be sent.
 
     Attributes:
-        since: When the time began to run.
-        seconds: How long it runs, by the fastest clock: a machine that slept has passed it.
+        since: Begin of the time.
+        seconds: Its length, by the clock that advances most, so that sleep of the machine counts.
     """
 
     since: Reading
@@ -78,7 +79,7 @@ class SendLimit:
 
     @property
     def is_over(self) -> bool:
-        """`True` once it has passed."""
+        """`True` once the time has passed."""
         return self.since.elapsed() > self.seconds
 
 
@@ -96,7 +97,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The clocks of the machine and of the event loop, which is a run of its own."""
+    """Clocks of the machine and of the event loop. Each object is a run of its own."""
 
     def __init__(self) -> None:
         self._run = secrets.token_hex(8)
@@ -106,9 +107,9 @@ class SystemClock:
 
 
 def max_elapsed(earlier: Reading, later: Reading) -> float:
-    """Return the most seconds that can have passed, by any clock; infinity if no clock is valid.
+    """Return the largest number of seconds that can have passed, by any clock; infinity if no clock is valid.
 
-    A window that reaches back this far misses nothing, even when the wall clock was set forward in between.
+    A window that reaches back this far misses nothing, even if the wall clock was set forward in between.
     """
     steady = _steady(earlier, later)
     wall = later.wall - earlier.wall
@@ -118,22 +119,22 @@ def max_elapsed(earlier: Reading, later: Reading) -> float:
 
 
 def min_elapsed(earlier: Reading, later: Reading) -> float:
-    """Return the seconds passed by clocks that cannot be set, or by the wall clock where there are none.
+    """Return the seconds that have passed by clocks that cannot be set, or by the wall clock if there are none.
 
-    Infinity if no clock is valid.
+    The result is infinity if no clock is valid.
     """
     steady = _steady(earlier, later)
     if steady is None and -_SMALL_STEP <= later.wall - earlier.wall < 0:
-        # A small correction of the wall clock: little time has passed, though no clock proves it.
+        # The wall clock was corrected a little, so little time has passed, though no clock proves it.
         return 0.0
     return max_elapsed(earlier, later) if steady is None or not later.boot_id else steady
 
 
 def rebased(earlier: Reading, later: Reading) -> Reading:
-    """Return the earlier reading by the steady clocks of the later one, if only the wall clock connects them.
+    """Express the earlier reading by the steady clocks of the later one, if only the wall clock connects them.
 
-    From then on, steady clocks count, though the wall clock is set. If no clock is valid, or a steady one is, it is the
-    earlier reading itself.
+    With the result, steady clocks count even if the wall clock is set afterwards. If a steady clock connects both
+    readings, or no clock does, the earlier reading is returned unchanged.
     """
     passed = later.wall - earlier.wall
     if _steady(earlier, later) is not None or passed < 0:

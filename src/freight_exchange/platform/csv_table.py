@@ -1,4 +1,4 @@
-"""CSV files with named columns: all problems are found before one is reported."""
+"""CSV files with named columns. All problems of a file are reported together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from freight_exchange.platform.text import fold
 __all__ = ["CsvRow", "CsvTable", "Parser", "yes_or_no"]
 
 Parser = Callable[[str, str], Any]
-"""Function that takes the text of a cell and its column, and returns the value or raises `ValidationError`."""
+"""Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
 
 _COMMENT: Final = "comment"
 _FLAGS: Final = {"yes": True, "true": True, "no": False, "false": False}
@@ -47,7 +47,7 @@ class CsvTable:
     Args:
         path: The file.
         columns: The parser of each column.
-        required: Columns that must be there, with a text in each row.
+        required: Columns that must exist and have a text in each row.
 
     Raises:
         ValidationError: The file is not UTF-8.
@@ -68,7 +68,7 @@ class CsvTable:
             ) from None
 
     def rows(self) -> Iterator[CsvRow]:
-        """Yield the rows without a problem; `check` raises those of the others."""
+        """Yield the rows without a problem; `check` raises the problems of the others."""
         header = self._text.lstrip().partition("\n")[0]
         delimiter = ";" if header.count(";") > header.count(",") else ","
         table = csv.reader(io.StringIO(self._text, newline=""), delimiter=delimiter, strict=True)
@@ -89,7 +89,7 @@ class CsvTable:
             self._check_header(1, [])
 
     def add_problem(self, line: int, column: str, problem: str | ValidationError) -> None:
-        """Keep a problem of a cell."""
+        """Record a problem of a cell."""
         text = problem if isinstance(problem, str) else problem.message.removeprefix(f"{column} ")
         self._problems.append(f"line {line}, column {column}: {text}")
 

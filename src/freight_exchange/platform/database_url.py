@@ -12,15 +12,15 @@ T = TypeVar("T")
 _URL: Final = re.compile(
     r"(?!\s*file:)(.*?[a-z][a-z0-9+.-]+://|[\s\"']*postgres(ql)?(:|//))", re.IGNORECASE | re.DOTALL
 )
-"""URL. One that is misspelled, quoted or of another database is refused as such, without its password."""
+"""URL of any kind. Misspelled or quoted ones, and those of other databases, are refused without their password."""
 _KEYWORDS: Final = re.compile(
     r"\s*(\w+\s*=.*\s)?(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=", re.DOTALL
 )
-"""Connection string of libpq, as in `host=db.internal dbname=freight`. It may have the password."""
+"""Connection string of libpq, such as `host=db.internal dbname=freight`. It may contain the password."""
 
 
 def is_database(value: object) -> TypeGuard[str]:
-    """Return whether this is the URL or the connection string of a database, and no path."""
+    """Return whether a value is the URL or connection string of a database, and not a path."""
     return isinstance(value, str) and any(address.match(value) for address in (_URL, _KEYWORDS))
 
 

@@ -21,22 +21,22 @@ class CallFacts(TypedDict, total=False):
 
 
 class FreightExchangeError(Exception):
-    """The root of everything this package raises on purpose.
+    """Base class of all errors of this package.
 
-    Errors are built from plain values: they pickle, copy and print one sentence, and contain no secret.
+    Errors consist of plain values: they pickle, copy and print as one sentence, and contain no secret.
 
     Attributes:
-        message: One sentence: what went wrong and, if something can be done, what to do.
-        method: The HTTP method of the call, or `None` where no call was made.
+        message: One sentence: the problem and, if possible, what to do.
+        method: The HTTP method of the call, or `None` if no call was made.
         path: The path of the call relative to the API root, e.g. `quote/submitoffer`.
         status: The HTTP status of the last reply, or `None` without one.
-        attempts: How many times the request was handed to the network: 0 where the call ended before that, in the
-            login or waiting for a free connection.
+        attempts: Number of times that the request was handed to the network: 0 if the call ended before that, during
+            the login or the wait for a free connection.
         elapsed: Seconds from the start of the call to the error, including waits and logins.
-        body: The last reply's body, as JSON where it is JSON, else as text; secrets are masked. Of a body over 8 KB it
-            is the first 8 KB, as text.
-        headers: The last reply's headers, case-insensitive, without cookies and secrets.
-        call_id: The id that the client gave the call: the same in hook records and log lines about it. It is not sent.
+        body: The body of the last reply, as JSON or else as text, with secrets masked. For more than 8 KB: the first
+            8 KB as text.
+        headers: The headers of the last reply, case-insensitive, without cookies and secrets.
+        call_id: The client's id of the call, which hook records and log lines have too. It is not sent.
         may_have_taken_effect: Whether the service may have carried the call out. Only writes have effects.
     """
 
@@ -46,13 +46,13 @@ class FreightExchangeError(Exception):
     call_id: str | None = None
 
     settled: bool = False
-    """True once the call that raised it has ended: nothing above may start its retries again."""
+    """`True` after the call has ended with this error: callers must not repeat the call for it."""
 
     token_refused: bool = False
-    """True where the service had refused the call's token, and then the login failed: the call was sent as well."""
+    """`True` if the login failed after the service had refused the call's token, so that the call was sent too."""
 
     login_pending: bool = False
-    """True where the call's deadline passed while it waited for a login."""
+    """`True` if the deadline passed while the call waited for a login."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class FreightExchangeError(Exception):
 
     @property
     def request_id(self) -> str | None:
-        """The id that the service or a gateway gave the request, from the reply's headers, or `None`."""
+        """Id of the request by the service or a gateway, from the headers of the reply, or `None`."""
         return self.headers.request_id
 
     @property
@@ -108,10 +108,10 @@ class FreightExchangeError(Exception):
 
 
 class ValidationError(FreightExchangeError, ValueError):
-    """An argument is invalid. Raised before anything is sent.
+    """An argument is invalid. It is raised before anything is sent.
 
     Attributes:
-        field: The argument or draft field at fault, in this package's spelling.
+        field: Name of the invalid argument or draft field, in this package's spelling.
     """
 
     def __init__(self, message: str = "", *, field: str = "") -> None:

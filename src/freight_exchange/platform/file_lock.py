@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 __all__ = ["FileLock"]
 
 _ATTEMPTS = 2
-"""`filelock` reports a file that is removed during the attempt as held; the second attempt locks the new file."""
+"""If the file is removed during an attempt, `filelock` reports it as held; a second attempt locks the new file."""
 
 
 class FileLock:
     """Exclusive lock on a file, held until `release()`, garbage collection or the end of the process.
 
-    It never waits, follows no symbolic link and leaves the file in place, which may lose its content: keep nothing in
-    it. A forked child does not hold its parent's lock.
+    It never waits and follows no symbolic link. The file stays, but may lose its content, so nothing must be kept in
+    it. A forked child does not hold the lock of its parent.
     """
 
     __slots__ = ("_lock",)
 
     def __init__(self, lock: BaseFileLock | None = None) -> None:
-        """Wrap a lock that `acquire` took; without one, hold nothing."""
+        """Wrap a lock that `acquire` has taken; without a lock, the object has no effect."""
         self._lock = lock
 
     @classmethod
     def acquire(cls, path: Path, *, mode: int = 0o600, private: bool = False) -> Self | None:
-        """Lock a file, which is made where it is missing; `None` if another holder has it.
+        """Lock a file, which is created if it is missing; return `None` if another holder has the lock.
 
         Args:
             path: The file.
@@ -44,7 +44,7 @@ class FileLock:
             PermissionError: The file belongs to another user and must be `private`.
             OSError: The file cannot be opened or locked.
         """
-        # Imported here: most programs lock nothing.
+        # Imported here, as most programs lock nothing.
         import filelock
 
         if private:
@@ -52,9 +52,9 @@ class FileLock:
         lock = filelock.FileLock(
             path,
             mode=mode,
-            # Taken in a worker thread and released in the loop's.
+            # The lock is taken in a worker thread and released in the loop's thread.
             thread_local=False,
-            # A marker file would outlive a process that is killed.
+            # A marker file would remain after a process is killed.
             fallback_to_soft=False,
             preserve_lock_file=True,
         )

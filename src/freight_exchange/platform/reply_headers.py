@@ -1,4 +1,4 @@
-"""Headers of a reply, as errors and hook records carry them."""
+"""Headers of a reply in errors and hook records."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ REQUEST_ID_HEADERS: Final = (
 class ReplyHeaders(Mapping[str, str]):
     """Read-only, case-insensitive headers that pickle, copy and hash.
 
-    Secrets in values are masked. Cookies and headers about authorization are left out. At most 32 headers are kept, and
-    200 characters of each value.
+    Secrets in values are masked. Cookies and headers about authorization are left out. There are at most 32 headers,
+    with 200 characters of each value.
     """
 
     __slots__ = ("_items",)
@@ -62,7 +62,7 @@ class ReplyHeaders(Mapping[str, str]):
 
     @property
     def request_id(self) -> str | None:
-        """The id that the service or a gateway gave the request, or `None`."""
+        """Id of the request by the service or a gateway, or `None`."""
         for name in REQUEST_ID_HEADERS:
             if value := self._items.get(name):
                 return value

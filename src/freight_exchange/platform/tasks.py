@@ -45,7 +45,7 @@ def find_failure(error: BaseException) -> BaseException | None:
 def unwrap_errors() -> Iterator[None]:
     """Raise the error inside an exception group, if all errors of the group have the same type.
 
-    A store that fails raises the same error in every task that uses it.
+    For example, a failing store raises the same error in every task that uses it.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Text: control characters spelt out for a terminal, and the form in which places and names are compared."""
+"""Text for a terminal, without control characters, and texts in the form in which they are compared."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _unstructure_record(cls: type[Serializable]) -> Callable[[Any], dict[str, An
 def _structure_record(cls: type[Serializable]) -> Callable[[Any, object], Serializable]:
     origin: Any = get_origin(cls) or cls
     name = name_of(origin)
-    # A generic class without its argument holds records of any kind.
+    # A generic class without its argument contains records of any kind.
     parameters = getattr(cls, "__parameters__", ())
     specific: Any = cls[Serializable] if parameters else cls  # type: ignore[index]  # generic, as it has parameters
     build = make_dict_structure_fn(specific, _CONVERTER)
@@ -94,7 +94,7 @@ def _structure_record(cls: type[Serializable]) -> Callable[[Any, object], Serial
 
 
 def _in_zone(route: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Give the times of a route, which have offsets, the zone that the route names."""
+    """Convert the times of a route, which have offsets, to the route's zone."""
     name = route.get("timezone")
     zone = validation.find_zone(name) if isinstance(name, str) else None
     if zone is None:
@@ -103,7 +103,7 @@ def _in_zone(route: Mapping[str, Any]) -> Mapping[str, Any]:
     for key in ("cy_cutoff", "cfs_cutoff", "departure"):
         time = _time(route[key]) if route.get(key) is not None else None
         if time is not None and time.tzinfo is not None:
-            # By wall time: one that a clock change skips would be moved by `astimezone`.
+            # By wall time, since `astimezone` would move a time that a clock change skips.
             readings = (time.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
             times[key] = next((one for one in readings if one.utcoffset() == time.utcoffset()), time)
     return {**route, **times}

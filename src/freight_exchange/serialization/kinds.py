@@ -12,9 +12,9 @@ from freight_exchange.platform.errors import ValidationError
 __all__ = ["KEY", "class_of", "is_known", "name_of"]
 
 KEY: Final = "object"
-"""Key of the class's name; no field has this name."""
+"""Key with the name of the class; no field has this name."""
 
-# Imported with the first record of a kind: this module is below most of these.
+# Modules of the classes, imported with the first record of a class: most of them are above this module.
 _MODULES: Final = {
     "Applied": "models",
     "Bid": "models",
@@ -68,7 +68,7 @@ def name_of(cls: type) -> str:
     """Return the name of a class in the key `object`.
 
     Raises:
-        ValidationError: It cannot be serialized.
+        ValidationError: Objects of the class cannot be serialized.
     """
     if not is_known(cls):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
@@ -79,7 +79,7 @@ def class_of(name: object) -> type[Serializable]:
     """Return the class with this name.
 
     Raises:
-        ValidationError: There is none.
+        ValidationError: There is no such class.
     """
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValidationError(f"{KEY} must name a record, such as 'rate_request', not {name!r}", field=KEY)

@@ -46,7 +46,7 @@ def core_schema(cls: Any) -> schemas.CoreSchema:
         if isinstance(value, origin):
             return value
         if not isinstance(value, Mapping):
-            # What pydantic reports as an error of the input.
+            # pydantic reports a `ValueError` as an error of the input.
             raise ValueError(f"must be a {origin.__name__} or its dictionary")  # noqa: TRY004
         try:
             found: Serializable = converter.structure(value, cls)

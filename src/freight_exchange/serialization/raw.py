@@ -1,7 +1,7 @@
 """Values without a type: the unknown fields of a record, which keep their exact numbers.
 
-A decimal becomes `{"$numberDecimal": "1.50"}`, as in MongoDB's Extended JSON. An object that has just that key is
-wrapped once more, so that nothing is mistaken for a decimal.
+A decimal becomes `{"$numberDecimal": "1.50"}`, as in MongoDB's Extended JSON. An object that has only this key is
+wrapped once more, so that it does not become a decimal later.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Prices for rate requests, from a tariff in a CSV file. Exact, without I/O but for reading the file.
+"""Exact prices for rate requests, from a tariff in a CSV file.
 
 `Tariff.read(path, weight_per=...)` checks the whole file, and `tariff.quote(request)` returns a `Quote` or a `NoQuote`
-with its reason. `rule` holds a row of the file and what it applies to, `reader` the file's columns, `pricing` the
-arithmetic.
+with its reason. `rule` has the rows of the file, `reader` its columns, and `pricing` the arithmetic. Only `reader` does
+I/O.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arithmetic of a tariff: a request and the rules that serve it, to a quote or a reason for none."""
+"""Arithmetic of a tariff: computes a quote for a request from the rules, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["NoQuote", "Quote", "quote"]
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Quote(Frozen):
-    """A price for a request, in the arguments of `ctx.offer` and `exchange.bids.submit`.
+    """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
     Attributes:
         amount: The total of `rates`.
@@ -40,13 +40,13 @@ class Quote(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class NoQuote(Frozen):
-    """A request that the tariff does not price, and the reason."""
+    """The reason why the tariff has no price for a request."""
 
     reason: str
 
 
 class _NoQuoteError(Exception):
-    """Reason for which a charge cannot be priced."""
+    """A charge cannot be priced; the message is the reason."""
 
 
 _SMALLEST_UNITS: Final = {

@@ -1,4 +1,4 @@
-"""A tariff's CSV file: its columns, and all that is wrong with its rows."""
+"""Reader of a tariff's CSV file, which checks all rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def contradictions(rules: Sequence[Rule]) -> list[str]:
     for rule in rules:
         for origin, destination in product(sorted(rule.origin), sorted(rule.destination)):
             lanes.setdefault((rule.type, fold(rule.charge), origin, destination), []).append(rule)
-    # Rules that name several places may meet on several lanes; each pair is described once.
+    # Rules with several places may meet on several lanes; each pair is described once.
     problems = {
         (first.line, second.line): _describe_contradiction(first, second, column)
         for lane in lanes.values()

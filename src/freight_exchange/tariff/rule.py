@@ -1,4 +1,4 @@
-"""A row of a tariff, and the requests that it applies to."""
+"""A row of a tariff, with the conditions under which it applies to a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freight_exchange.platform.text import fold
 __all__ = ["ANYWHERE", "Rule", "Unit"]
 
 ANYWHERE: Final = "*"
-"""The place of a rule that applies to every origin, or to every destination."""
+"""Place of a rule that applies to all origins or destinations."""
 
 
 class Unit(StrEnum):
@@ -44,11 +44,11 @@ class Rule(Frozen):
         charge: The name of the fee in an offer's `rates`.
         surcharge: True for a charge that is added to freight and makes no offer alone.
         unit: The measure that the rate is charged by.
-        start: The break: the least measure that the rate is for. It applies to the whole measure.
+        start: The break: the least measure for this rate. The rate applies to the whole measure.
         rate: The amount per unit, or the percentage of the freight; `None` refuses a quote from this break on.
         minimum: The least amount of the charge.
-        valid_from, valid_until: The first and the last day, or `None` without a limit.
-        hazardous: The goods that it applies to: dangerous, other, or `None` for both.
+        valid_from, valid_until: The first and the last day; `None` for no limit.
+        hazardous: `True` for dangerous goods only, `False` for other goods only, `None` for both.
         terms: Terms and conditions for the offer.
     """
 
@@ -70,11 +70,11 @@ class Rule(Frozen):
 
     @property
     def precision(self) -> tuple[bool, bool]:
-        """True for each place that the lane names, origin first. The most precise rules price a charge."""
+        """Two flags: the rule names its origin, and its destination. The most precise rules price a charge."""
         return ANYWHERE not in self.origin, ANYWHERE not in self.destination
 
     def serves(self, request: Shipment, on: date) -> bool:
-        """Return true if the rule is for the request's mode and lane on that day; `hazardous` is not compared."""
+        """Return whether the rule is for the request's mode and lane on that day, without regard to `hazardous`."""
         return (
             request.type == self.type
             and _includes(self.origin, request.origin)
@@ -83,7 +83,7 @@ class Rule(Frozen):
         )
 
     def contradicts(self, other: Rule) -> str | None:
-        """Name the column that keeps two rules from applying to one request; `None` if they can stand together."""
+        """Return the column in which two rules contradict each other; `None` if both can be in a tariff."""
         if not self._meets(other):
             return None
         if self.surcharge != other.surcharge:
@@ -95,7 +95,7 @@ class Rule(Frozen):
         return "from" if self.start == other.start else None
 
     def _meets(self, other: Rule) -> bool:
-        """Return true if one request can be priced by both rules, for the same charge."""
+        """Return whether both rules can price the same charge of one request."""
         return (
             self.type == other.type
             and fold(self.charge) == fold(other.charge)

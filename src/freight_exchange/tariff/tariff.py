@@ -1,4 +1,4 @@
-"""A tariff: the rules of a file, and the quotes that they give."""
+"""Tariff: the rules of a file, and quotes from them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Tariff:
 
     Args:
         rules: The rules, as `Tariff.read` reads them from a file.
-        weight_per: The reading of a request's `weight`: `"unit"`, that of one packaging unit, as in the service
-            document, or `"total"`, that of all units. Published samples make sense both ways: ask your exchange.
+        weight_per: Meaning of a request's `weight`: `"unit"`, the weight of one packaging unit, as in the service
+            document, or `"total"`, the weight of all units. Published samples make sense both ways: ask your exchange.
 
     Raises:
         ValidationError: Two rules would apply to one request, or `weight_per` is neither word.
@@ -50,16 +50,17 @@ class Tariff:
     def quote(self, request: Shipment, *, on: date | None = None) -> Quote | NoQuote:
         """Price a request.
 
-        A charge is priced by the rules that are most precise about the lane: those that name both places, then those
-        that name the origin, then those that name the destination. The rate of the highest break that the request
-        reaches applies to all of it. The total includes the freight and all surcharges.
+        The most precise rules about the lane price a charge: first those that name both places, then those that name
+            the
+        origin, then those that name the destination. The rate of the highest break that the request reaches applies to
+        the whole request. The total includes the freight and all surcharges.
 
-        Nothing is guessed: a request without a needed measure, with an implausible density, below the lowest break, or
-        with charges in two currencies gets a `NoQuote`.
+        Nothing is guessed: there is a `NoQuote` if a measure is missing, if the density is implausible, if the request
+        is below the lowest break, or if charges are in two currencies.
 
         Args:
             request: A `RateRequest`, `Listing` or `Bid`.
-            on: The day that rules must be valid on, by default today in the system's zone.
+            on: The day on which rules must be valid; by default today in the system's zone.
         """
         return pricing.quote(request, self.rules, weight_per=self.weight_per, on=date.today() if on is None else on)
 

@@ -19,11 +19,11 @@ __all__ = ["FAILPOINTS", "Trial"]
 _POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
 _TIMEOUT = timedelta(hours=1)
 _CLOCK_STEP = 0.001
-"""A scan at the same virtual time as a publication may have come before it."""
+"""Seconds by which a scan must follow a publication to include it: at the same time it may have come before."""
 
 
 class _Crash(BaseException):
-    """Simulated death of the process. Not an `Exception`, so that no code handles it."""
+    """Simulated end of the process. It is not an `Exception`, so that no code handles it."""
 
 
 class Trial:

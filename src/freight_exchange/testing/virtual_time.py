@@ -27,7 +27,7 @@ _MAX_TASKS_NAMED: Final = 10
 
 
 class VirtualDeadlockError(RuntimeError):
-    """Every task waits, and no timer, socket or thread can wake one."""
+    """All tasks wait, and no timer, socket or thread can wake one."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
@@ -82,8 +82,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._clock = _JumpingSelector()
         super().__init__(self._clock)
-        # A timer is due within this many seconds. The default of a nanosecond is lost in float rounding after
-        # 97 days, and timers, which here are all due exactly now, would never fire.
+        # Timers within this many seconds of now are due. Here all of them are due exactly now. After 97 days, the
+        # default of a nanosecond is lost in float rounding, and they would never fire.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
@@ -98,7 +98,7 @@ def virtual_time_options(backend: Literal["asyncio", "trio"]) -> dict[str, Any]:
     """
     if backend == "asyncio":
         return {"loop_factory": VirtualTimeLoop}
-    # Trio is no dependency of the package.
+    # Imported here, as the package does not depend on trio.
     from trio.testing import MockClock
 
     return {"clock": MockClock(autojump_threshold=0)}

@@ -27,7 +27,7 @@ class Sandbox:
         seed: Seed of its tokens and random orders.
 
     Attributes:
-        exchange: The exchange itself, for actions that no client has.
+        exchange: The exchange itself, for actions that clients cannot do.
         url: Its API root.
     """
 
@@ -40,7 +40,7 @@ class Sandbox:
 
     @property
     def audit_log(self) -> AuditLog:
-        """Log of what really happened: every call, publication, offer and change of state."""
+        """Log of all calls, publications, offers and changes of state."""
         return self.exchange.audit_log
 
     @property
@@ -70,7 +70,7 @@ class Sandbox:
         return self.exchange.publish(self.shipper, self.now(), cargo if cargo is not None else Cargo())
 
     def strike(self, *faults: Fault) -> None:
-        """Arm faults; `FAULTS[name](...)` makes those of a name."""
+        """Arm faults; `FAULTS[name](...)` makes the rules of a fault."""
         self.exchange.faults.add(*faults)
 
     def transport(self, library: ModuleType | None = None) -> httpx.AsyncBaseTransport:
@@ -93,11 +93,11 @@ class Sandbox:
                 await trial.idle()
 
         Args:
-            bot: The bot; its own client is not used. It may run again and continues with the contents of its store.
+            bot: The bot; its own client is not used. It may run again, and continues with its store.
             account: The account of the bot, default the forwarder.
             crash_at: One of `freight_exchange.testing.FAILPOINTS`. There the bot ends as if its process were killed:
                 only its durable state survives.
-            times: The pass through that failpoint at which it crashes, from 1.
+            times: Number of the pass through that failpoint at which it crashes, from 1.
         """
         return Trial(bot, self.client(account), crash_at=crash_at, times=times)
 
@@ -110,7 +110,7 @@ class Sandbox:
 
 
 class _SandboxClock:
-    """Clock of the sandbox for feeds, so that virtual days also count after a restart."""
+    """Clock of the sandbox for feeds, so that virtual time counts also after a restart."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
