@@ -1,7 +1,7 @@
 """Simulated freight exchange, for tests, demonstrations and people.
 
-`model` has its values, `core` its behaviour, `rendering` its JSON and `faults` what can go wrong. `faces` connect it to
-clients: in process, as an ASGI application and over TCP. `board` is a web page for people.
+`model` has its values, `core` its behaviour, `rendering` its JSON and `faults` its failures on demand. `faces` connects
+it to clients: in process, as an ASGI application and over TCP. `board` is a web page for people.
 """
 
 from __future__ import annotations

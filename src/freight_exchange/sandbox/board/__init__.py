@@ -1,8 +1,9 @@
-"""Web page of the sandbox, on which a person is the shipper and switches faults on.
+"""Web page of the sandbox. A person acts there as the shipper, and switches faults on.
 
-`site` serves the page and its JSON, `controller` changes the exchange, and `view` and `traffic` show its state and its
-calls. `labels` has the words, `quirks` reads the profile's values, `guard` keeps other sites out, and `samples` has
-example requests."""
+`site` serves the page and its JSON, `controller` changes the exchange, `view` shows its state, and `traffic` its calls.
+`labels` has the words, `quirks` reads values of the profile, `guard` protects the server from pages of other sites, and
+`samples` has example requests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Served exchange with its state file, its recent traffic and the actions of the board."""
+"""Controller of the board: the served exchange, its state file, its recent traffic, and the actions of the page."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ class BoardController:
     Args:
         exchange: The exchange.
         clock: The exchange's time in seconds since the epoch.
-        file: The file that keeps the exchange, default none.
-        names: Host names of the server besides `localhost` and IP addresses.
+        file: File with the state of the exchange, default none.
+        names: Host names of the server in addition to `localhost` and IP addresses.
 
     Attributes:
         exchange: The exchange itself.
         clock: The exchange's time in seconds since the epoch.
-        names: Host names of the server in lower case, besides `localhost` and IP addresses.
+        names: Host names of the server in lower case, in addition to `localhost` and IP addresses.
         revision: Number that grows with every change, from a random start.
-        traffic: The last calls and the faults that struck them.
+        traffic: The last calls, and the faults that struck calls.
         armed: The faults that were switched on at the board and can still strike.
     """
 
@@ -79,7 +79,7 @@ class BoardController:
         self.exchange = exchange
         self.clock = clock
         self.names = frozenset(name.lower() for name in names)
-        # A page that was open before a restart must see a change, so no two runs start at the same revision.
+        # Each run starts at another revision, so that a page from before a restart notices a change.
         self.revision = 1 + secrets.randbelow(2**48)
         self.traffic = Traffic()
         self.armed: tuple[ArmedFault, ...] = ()
@@ -93,10 +93,10 @@ class BoardController:
         return self.exchange.faults
 
     def handle(self, call: Call, now: float) -> Reply:
-        """Answer a call, and save what it changed before the reply goes out.
+        """Answer a call, and save its changes before the reply is sent.
 
         Raises:
-            StateError: The file cannot be written. The reply must not go out, and the server must end.
+            StateError: The file cannot be written. The reply must not be sent, and the server must end.
         """
         if not is_known_host(call.headers, self.names):
             return _UNKNOWN_HOST
@@ -111,9 +111,9 @@ class BoardController:
         return reply
 
     def _caller(self, call: Call) -> tuple[str | None, int | None]:
-        """Return the email of the account whose token the call carries, even if a fault strikes the call.
+        """Return the account's email and the number of its login, by the token of the call.
 
-        The number counts the logins of the account, which tells replicas of a bot apart.
+        They are known even if a fault strikes the call. The number distinguishes replicas of a bot.
         """
         secret = call.headers.get("authorization", "").partition(" ")[2]
         token = self.exchange.database.tokens.get(secret)
@@ -179,7 +179,7 @@ class BoardController:
         self._finish_change()
 
     def offer_as_rival(self, request: int) -> None:
-        """Make an offer as the rival: 3 % below the best one, or by volume if there is none."""
+        """Make an offer as the rival: 3 % below the best offer, or a price by volume if there is none."""
         record = self.exchange.database.requests.get(request)
         if record is None:
             raise Refusal(404, "There is no such request.")

@@ -1,4 +1,4 @@
-"""Events of the market for each side: requests for forwarders, offers for shippers, answers for both."""
+"""Events of the market: requests for forwarders, offers for shippers, and answers for both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MarketEvent(NamedTuple):
         time: When it happened.
         kind: `published`, `updated`, `withdrawn`, `offered`, `approved` or `declined`.
         request: Index of the request.
-        offer: The offer that it is about.
+        offer: The offer, if the event is about one.
         by: Email of the account that caused it.
         to: Email of the account that is notified, or `forwarders`.
     """
@@ -38,7 +38,7 @@ class MarketEvent(NamedTuple):
     to: str
 
     def as_json(self, amount: str | None) -> dict[str, Any]:
-        """Return it for the page, with its amount in words."""
+        """Return the event as JSON for the page; `amount` is the formatted amount of the offer."""
         return {
             "time": self.time,
             "kind": self.kind,
@@ -51,14 +51,14 @@ class MarketEvent(NamedTuple):
 
 
 def latest_events(database: Database) -> list[MarketEvent]:
-    """Return the last events since the server's start, the newest first. Of each kind of record only the last count."""
+    """Return the last events since the server's start, the newest first, from the last records of each kind."""
     log = database.audit_log
     found = [
         *_about_requests(database, log.changes[-LIMIT:]),
         *_about_offers(database, log.offers[-LIMIT:]),
         *_answers(database, log.offer_changes[-LIMIT:]),
     ]
-    # Stable: what happened at one time stays in the order of its cause.
+    # The sort is stable, so events of the same time stay in the order of their causes.
     return sorted(found, key=lambda event: event.time)[-LIMIT:][::-1]
 
 

@@ -1,7 +1,8 @@
 """Protection of a local server against pages of other sites (CSRF and DNS rebinding).
 
-A page of another site can send requests to a server on the user's machine. Three checks stop it: a change needs headers
-that such a page cannot set, the browser reports the page's origin, and the `Host` must be a name of this server.
+A page of another site can send requests to a server on the user's machine. Three checks refuse them: a change needs
+headers that such a page cannot set, the browser reports the page's origin, and the `Host` must be a name of this
+server.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def is_cross_site(headers: Mapping[str, str]) -> bool:
 
 
 def permit_change(headers: Mapping[str, str]) -> None:
-    """Permit a change that the board's own page sent.
+    """Permit changes by the board's own page only.
 
     Raises:
-        Refusal: Another page sent it, or no page: programs use the API.
+        Refusal: Another page or a program sent the change. Programs use the API.
     """
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -56,10 +57,10 @@ def permit_change(headers: Mapping[str, str]) -> None:
 
 
 def permit_read(headers: Mapping[str, str]) -> None:
-    """Permit a read by the board's own page, by a person who typed the address, or by a program.
+    """Permit reads by the board's own page, by a person who typed the address, and by a program.
 
     Raises:
-        Refusal: A page of another site sent it.
+        Refusal: A page of another site sent the request.
     """
     if is_cross_site(headers):
         raise Refusal(403, _OWN_PAGE_ONLY)

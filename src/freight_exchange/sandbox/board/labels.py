@@ -1,4 +1,4 @@
-"""Words of the board for operations, faults and quirks, and the ones that it suggests."""
+"""Words of the board for operations, faults and quirks, and its suggested faults and quirks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 class Operation(NamedTuple):
-    """Operation in words, with every address that it has."""
+    """Words for an operation, with all its addresses."""
 
     label: str
     action: str
@@ -72,7 +72,7 @@ def operation_of(method: str, path: str) -> str | None:
 
 
 class SuggestedFault(NamedTuple):
-    """Fault that the board suggests: catalogue name, words, operation, and how many calls it strikes."""
+    """Fault that the board suggests: its name in the catalogue, words, operation, and number of calls to strike."""
 
     fault: str
     label: str
@@ -133,7 +133,7 @@ AVAILABLE_FAULTS: Final[Mapping[str, FaultFactory]] = {
     for name, factory in FAULTS.items()
     if factory.cut is None or not factory.cut.early or factory.cut.value.startswith("reset")
 }
-"""Faults that a running server can perform: all but those that prevent a connection."""
+"""Faults that a running server can perform: all except those that prevent a connection."""
 
 QUIRK_LABELS: Final = {
     "latency": "Seconds that each answer takes",
@@ -152,7 +152,7 @@ QUIRK_LABELS: Final = {
 
 
 def fault_label(name: str) -> str:
-    """Return the words for a fault. A second strike has the words of the first."""
+    """Return the words for a fault. The second rule of a fault has the words of the first."""
     first = name.removesuffix(".then")
     for suggested in SUGGESTED_FAULTS:
         if suggested.fault == first:
@@ -165,7 +165,7 @@ def capitalized(words: str) -> str:
 
 
 def catalogue() -> Mapping[str, Any]:
-    """Return everything that the page offers. It does not change while the exchange runs."""
+    """Return all choices of the page, which do not change while the exchange runs."""
     return {
         "operations": [{"key": key, "label": operation.label} for key, operation in OPERATIONS.items()],
         "suggested_faults": [suggested._asdict() for suggested in SUGGESTED_FAULTS],

@@ -1,4 +1,4 @@
-"""Quirks of a profile, read from values that came over the wire."""
+"""Reader of quirks from JSON values of the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def with_quirk(profile: Profile, name: str, value: object) -> Profile:
     """Return the profile with another value of one quirk.
 
     Raises:
-        Refusal: There is no such quirk, or it has no such value.
+        Refusal: There is no such quirk, or the quirk has no such value.
     """
     hint = typing.get_type_hints(Profile).get(name)
     if hint is None:

@@ -51,7 +51,7 @@ class Board:
         controller: The exchange to show.
 
     Attributes:
-        url: The API root that the page shows. Set it once the server has its port.
+        url: The API root that the page shows. It is set when the server has its port.
     """
 
     def __init__(self, controller: BoardController) -> None:
@@ -156,7 +156,7 @@ def _content(name: str) -> bytes:
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:
-    """Make a JSON reply. The exchange's own codec is not used: text that holds its mark becomes invalid JSON."""
+    """Make a JSON reply, without the codec of the exchange: a text with the codec's mark would become invalid JSON."""
     return _reply(status, json.dumps(value, default=float).encode("ascii"), ("content-type", "application/json"))
 
 

@@ -1,4 +1,4 @@
-"""Recent calls of programs: who did what, which fault struck it, and what the caller did next."""
+"""Recent calls of programs, with the faults that struck them and the next calls of the same program."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MAX_STRIKES: Final = 6
 _MAX_STEPS: Final = 4
 _MAX_NAME: Final = 100
 _POLLS: Final = frozenset({"search", "bids", "offers", "routes", "lists"})
-"""Operations that bots poll. Writes of routes count as polls too; they are rare."""
+"""Operations that bots poll. The rare writes of routes count as polls too."""
 
 
 @attrs.frozen(kw_only=True)
 class CallSummary:
-    """Summary of one call. `request` is the rate request that it names, if any."""
+    """Summary of one call. `request` is the index of the rate request in its parameters, if any."""
 
     number: int
     time: float
@@ -93,7 +93,7 @@ class CallGroup:
         return cls(line, line.time, 1, [line.action])
 
     def absorb(self, line: CallSummary) -> bool:
-        """Count the call here if it is more of the same, and return whether it is."""
+        """Add the call to this group if it is alike; return whether it is."""
         if not _are_alike(line, self.first):
             return False
         self.count += 1

@@ -20,7 +20,7 @@ _DECLINED: Final = frozenset({"declined", "rejected"})
 
 
 def snapshot(controller: BoardController) -> dict[str, Any]:
-    """Return everything on the page that changes."""
+    """Return all changing parts of the page."""
     exchange, now = controller.exchange, controller.clock()
     database = exchange.database
     requests = [request for _, _, _, request in database.requests.latest()]
@@ -60,7 +60,7 @@ def snapshot(controller: BoardController) -> dict[str, Any]:
 
 
 def _displayed(database: Database, requests: list[Request]) -> list[Request]:
-    """Sort requests newest first; beyond the limit, drop closed ones first, open ones with offers last."""
+    """Return the requests, newest first. Over the limit, closed ones are dropped first, open ones with offers last."""
     offered = {offer.request for _, _, _, offer in database.offers.latest() if offer.status == "pending"}
 
     def rank(request: Request) -> tuple[int, int]:
@@ -106,7 +106,7 @@ def _offer(database: Database, request: Request, offer: Offer, own: int) -> dict
         "status": "selected" if chosen else offer.status,
         "created": offer.created,
         "terms": offer.terms,
-        # Of the account that the page gives to a bot.
+        # An offer of the account that the page assigns to a bot.
         "own": offer.account == own,
         "rates": [[fee, _decimals(Decimal(amount), 2)] for fee, amount in offer.rates.items()],
         # As in the service, a forwarder is named only once its offer is approved.
@@ -151,16 +151,16 @@ def _is_open(request: Request | None) -> bool:
 
 
 def _duplicates(database: Database) -> int:
-    """Count offers alike in forwarder, request, amount and currency, beyond the first of each."""
+    """Count the duplicate offers: those with the forwarder, request, amount and currency of an earlier one."""
     offers = (offer for _, _, _, offer in database.offers.latest())
     counts = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
     return sum(count - 1 for count in counts.values())
 
 
 def _offers(database: Database, caller: str | None, request: int | None, now: float) -> int | None:
-    """Count the copies of the caller's offer on a request; more than one means that it was sent again.
+    """Count the equal offers of the caller on a request; more than one means that an offer was sent again.
 
-    A different amount is a new offer, and a declined offer may be repeated.
+    An offer with another amount is a new one, and a declined offer may be repeated.
     """
     account = database.by_email.get(caller.casefold()) if caller is not None else None
     if account is None or request is None:

@@ -23,7 +23,7 @@ __all__ = [
 
 @attrs.frozen(kw_only=True)
 class CallRecord:
-    """One call. `processed`: the exchange carried it out. `status` is 0 where no reply was sent."""
+    """One call. `processed` is whether the exchange carried it out. `status` is 0 if no reply was sent."""
 
     number: int
     time: float
@@ -39,7 +39,7 @@ class CallRecord:
 
 
 class Publication(NamedTuple):
-    """Publication of a request. `call` is `None` when no HTTP call made it."""
+    """Publication of a request. `call` is the number of the HTTP call; `None` if there was none."""
 
     request: int
     account: str
@@ -58,7 +58,7 @@ class RequestChange(NamedTuple):
 
 
 class OfferRecord(NamedTuple):
-    """Submission of an offer, with the offer as it was then."""
+    """Submission of an offer, with the offer as it was submitted."""
 
     offer: Offer
     account: str
@@ -91,7 +91,7 @@ class Span(NamedTuple):
 
 
 class AuditLog:
-    """Record of all that happened at the exchange, to judge clients by. It grows until `forget`."""
+    """Record of all calls and changes of the exchange, for assertions about clients. It grows until `forget`."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -132,7 +132,7 @@ class AuditLog:
         return [group for group in groups.values() if len(group) > 1]
 
     def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
-        """Return the states of a request, each with its time in reads that show changes `late` seconds late."""
+        """Return the states of a request with their times, as reads show them that are `late` seconds late."""
         changes = [change for change in self.changes if change.request == request]
         ends: list[float | None] = [change.time + late for change in changes[1:]]
         return [

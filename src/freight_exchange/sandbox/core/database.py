@@ -1,4 +1,4 @@
-"""Records of the exchange and their changes, each written into the audit log."""
+"""Records of the exchange. Each change is written into the audit log."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _WIDE = Context(prec=100)
 
 
 class Database:
-    """All state but the profile. Methods apply changes that are known to be valid, and log them."""
+    """All state of an exchange except for the profile. The methods apply and log changes, which must be valid."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -75,7 +75,7 @@ class Database:
     ) -> None:
         """Load records into a new database, each with the time of its last change, in the order of these times.
 
-        The audit log stays empty: it covers one run.
+        The audit log stays empty, as it covers one run only.
         """
         self.routes = Table()
         for time, request in requests:
@@ -160,7 +160,7 @@ class Database:
         what: Literal["updated", "touched", "withdrawn"],
         cargo: Cargo | None = None,
     ) -> Request:
-        """Change a request without a call: replace its cargo, renew its time of update, or withdraw it."""
+        """Change a request: replace its cargo, renew its time of update, or withdraw it."""
         request = self._request(index)
         if cargo is not None:
             request = attrs.evolve(request, cargo=cargo)

@@ -1,4 +1,4 @@
-"""The exchange: a call and a time in, a reply out. No I/O, no clock, no event loop."""
+"""The simulated exchange: computes a reply from a call and a time. No I/O, no clock, no event loop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CARGO = Cargo()
 
 
 class _Outcome(NamedTuple):
-    """Outcome of a call. `done`: the operation was carried out."""
+    """Outcome of a call. `done` is whether the operation was carried out."""
 
     reply: Reply
     account: Account | None
@@ -91,8 +91,8 @@ class Exchange:
     def handle(self, call: Call, now: float) -> Reply:
         """Answer one call. `now` is the server's time in seconds since the epoch.
 
-        A face passes a call once it has the whole request. Before it reads the body it checks `faults.peek(call)`, and
-        if that fault is `early` it passes the call without its body.
+        A face passes the call when it has the whole request. Before it reads the body it checks `faults.peek(call)`: if
+        that fault is `early`, it passes the call without the body.
         """
         number = self.audit_log.next_call()
         fault = self.faults.take(call)
@@ -224,13 +224,13 @@ class Exchange:
         title: str = "Manager",
         company: Company | None = None,
     ) -> Account:
-        """Register a user. `role` matters only where the profile enforces roles."""
+        """Register a user. `role` matters only if the profile enforces roles."""
         return self._database.add_account(
             email, password, role=role, firstname=firstname, lastname=lastname, title=title, company=company
         )
 
     def act(self, account: Account, method: str, path: str, parameters: Mapping[str, Any], now: float) -> None:
-        """Run an operation for an account by the rules of a call, out of reach of faults.
+        """Run an operation for an account by the rules of a call, but without faults.
 
         Raises:
             Refusal: The exchange refuses it.

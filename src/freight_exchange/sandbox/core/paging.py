@@ -1,4 +1,4 @@
-"""One page of a listing: its size, its limits, and what follows the last one."""
+"""Paging of listings: page sizes, their limits, and pages beyond the last one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 _NOTHING = "No records found."
 _OUT_OF_RANGE = "The offset is out of range."
 _CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
-"""Default of a clamp that changes, factor by which it widens, and pages before it changes."""
+"""For a clamp that changes: its default size, the factor of its larger size, and the pages before the change."""
 
 
 def page(
@@ -24,7 +24,7 @@ def page(
 ) -> Sequence[_T]:
     """Return the requested page. `offset` counts pages, not records (service document, 4).
 
-    The profile decides whether rows that are not `visible` are dropped before paging or after.
+    The profile decides whether rows that are not `visible` are removed before or after paging.
     """
     if context.profile.rights == "before_paging":
         return _cut(context, [record for record in records if visible(record)], default_rows)

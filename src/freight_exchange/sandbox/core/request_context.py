@@ -18,7 +18,7 @@ __all__ = ["Answer", "Operation", "RequestContext"]
 
 @attrs.frozen
 class Answer:
-    """Result of an operation: a payload to send as JSON, or no body at all (`is_empty`)."""
+    """Result of an operation: a payload to send as JSON; with `is_empty`, the reply has no body."""
 
     payload: Any = None
     status: int = 200
@@ -27,9 +27,9 @@ class Answer:
 
 @attrs.frozen
 class RequestContext:
-    """Context of one operation. `call` is the number of its call, `None` without one.
+    """Context of one operation. `call` is the number of its HTTP call; `None` if there is none.
 
-    Reads show the state at `read_time`, which late visibility puts before `now`.
+    Reads show the state at `read_time`, which is before `now` if the profile has late visibility.
     """
 
     database: Database
@@ -42,7 +42,7 @@ class RequestContext:
     call: int | None
 
     def require_role(self, role: str) -> None:
-        """Refuse accounts of another role, where the profile enforces roles."""
+        """Refuse accounts of another role, if the profile enforces roles."""
         if self.profile.roles == "enforced" and self.account.role not in (role, "both"):
             raise Refusal(403, "This operation is not permitted for your account.")
 

@@ -14,7 +14,7 @@ _WORD = 2**64 - 1
 
 
 class Sorter:
-    """Order of the listings. `reorder` makes it random and overrides the profile."""
+    """Order of the listings. After `reorder` it is random, and the order of the profile has no effect."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed

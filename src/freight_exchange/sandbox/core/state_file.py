@@ -1,7 +1,7 @@
-"""State of an exchange in one SQLite file, written before each reply goes out.
+"""State of an exchange in one SQLite file, written before each reply is sent.
 
-The file holds rate requests, offers, routes and the profile. It does not hold tokens (a restart ends all logins, as at
-a real server), armed faults, or the audit log, which covers one run.
+The file contains rate requests, offers, routes and the profile. It does not contain tokens (a restart ends all logins,
+as at a real server), armed faults, or the audit log, which covers one run only.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from freight_exchange.sandbox.model.state import Table
 __all__ = ["StateError", "StateFile"]
 
 APPLICATION_ID: Final = 0x46_58_53_42
-"""Identifies the file to `file` and `PRAGMA application_id`: FXSB."""
+"""Identity of the file for the program `file` and for `PRAGMA application_id`: FXSB."""
 VERSION: Final = 1
-# A shorter file is no database, but SQLite takes a single byte for an empty one and would overwrite it.
+# A shorter file is not a database, but SQLite treats a file of one byte as an empty database, and would overwrite it.
 _MAGIC: Final = b"SQLite format 3\0"
 
 _TABLES: Final = (
@@ -54,7 +54,7 @@ _KINDS: Final[Mapping[str, Callable[[Database], Table[Any]]]] = {
 
 
 class StateError(Exception):
-    """The state file cannot be used, or no longer. The message is a sentence for its user."""
+    """The state file cannot be used, or can be used no longer. The message is a sentence for its user."""
 
 
 class StateFile:
@@ -67,7 +67,7 @@ class StateFile:
             StateError: It belongs to another program or a newer version, is damaged or in use, or cannot be written.
         """
         self._path = path
-        # Absolute: the working directory may change, and SQLite reads `:memory:` as no file.
+        # An absolute path, since the working directory may change, and `:memory:` is not a file for SQLite.
         self._absolute = path.absolute()
         self._position = 0
         self._saved: dict[str, dict[int, int]] = {kind: {} for kind in _KINDS}
@@ -127,9 +127,9 @@ class StateFile:
         return int(value)
 
     def restore(self, exchange: Exchange, seed: int | None) -> bool:
-        """Load the file into a new exchange, and return whether it held anything.
+        """Load the file into a new exchange, and return whether it contained anything.
 
-        `seed` determines orders and tokens; a file keeps its first seed. A file without one gets unique tokens.
+        `seed` determines orders and tokens, and a file keeps its first seed. Without a seed, tokens are unique.
 
         Raises:
             StateError: The file is damaged, or was created with another seed.
@@ -156,7 +156,7 @@ class StateFile:
             salt = secrets.token_hex(16)
         exchange.profile = self._profile = profile
         exchange.database.sorter = Sorter(chosen)
-        # No token may recur in the next run: it could belong to another account there.
+        # Tokens must not recur in the next run, where they could belong to another account.
         exchange.database.random = Random(f"{chosen} {run} {salt}")
         self._write([], {"seed": chosen, "salt": salt, "run": run})
         return bool(rows) or profile != Profile()
@@ -191,7 +191,7 @@ class StateFile:
         for kind, table in _KINDS.items():
             known, changed = self._saved[kind], []
             for index, versions, time, record in table(exchange.database).latest():
-                # Records come newest change first: after a saved one, all are saved.
+                # The newest changes come first: after a saved record, all are saved.
                 if known.get(index) == versions:
                     break
                 changed.append((kind, index, time, encode_record(record)))

@@ -1,4 +1,4 @@
-"""Records of a state file: JSON text of each, and a check of their references. No I/O."""
+"""Records of a state file as JSON text, and a check of their references. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_references", "decode_record", "encode_record"]
 
 
 def check_references(database: Database) -> None:
-    """Check that every reference between records leads to a record."""
+    """Check that the referenced records exist."""
     for name, table in (("request", database.requests), ("offer", database.offers)):
         indexes = table.indexes()
         if indexes and indexes != tuple(range(indexes[0], indexes[0] + len(indexes))):
@@ -41,7 +41,7 @@ def _encode_value(value: object) -> object:
 
 
 def _number(pairs: dict[str, Any]) -> Any:
-    """Decode a marked decimal. A fee named `decimal` is no mark: its amount is no text."""
+    """Decode a marked decimal. A fee named `decimal` is not a mark, since its amount is not a text."""
     if len(pairs) == 1 and isinstance(pairs.get("decimal"), str):
         return Decimal(pairs["decimal"])
     return pairs

@@ -1,4 +1,4 @@
-"""Validation of parameters: the first invalid one is a 400, as at a real server."""
+"""Validation of parameters: the first invalid one causes a 400, as at a real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Fields", "Refusal"]
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z", re.ASCII)
-# A larger exponent would make the server write a billion digits.
+# With a larger exponent the server might write a billion digits.
 _MAX_EXPONENT = 30
 
 
@@ -44,7 +44,7 @@ class Fields:
         return self.get(name) is not None
 
     def get(self, name: str) -> Any:
-        """Return the raw value, from the body or else from the query."""
+        """Return the raw value from the body, or else from the query."""
         value = self._values.get(name)
         return self._query.get(name) if value is None else value
 
@@ -113,7 +113,7 @@ class Fields:
         return value
 
     def amounts(self, name: str) -> Mapping[str, Number]:
-        """Read a map from names to numbers. An empty list passes for an empty map, as in PHP."""
+        """Read a map from names to numbers. An empty list counts as an empty map, as in PHP."""
         value = self.get(name)
         if value is None or value == []:
             return {}

@@ -1,7 +1,7 @@
 """The sandbox exchange as an ASGI application, and under uvicorn. Needs the extra `sandbox`.
 
-A server stands between an ASGI application and the socket, so only some faults below HTTP are possible. The others are
-answered by a 500 that names the fault; the TCP face performs them.
+A server is between an ASGI application and the socket, so only some faults below HTTP are possible. For the others the
+reply is a 500 with the name of the fault; the TCP face performs them.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _ANSWERED = frozenset({Cut.DRIP, Cut.IDLE_FIN})
 
 
 def app(exchange: Exchange, *, clock: Callable[[], float] = time.time) -> ASGIApp:
-    """Make an ASGI application that answers everything under `/api/` from `exchange`, bodies of GETs included.
+    """Make an ASGI application that answers all calls under `/api/` by `exchange`. It reads the bodies of GETs too.
 
-    Stalls work as over TCP, and a drip slows the body only. A reset, a FIN or a truncation becomes a reply whose body
-    breaks off: the application raises `ConnectionResetError`, and its server closes the connection. An idle FIN
-    announces `connection: close`. Other faults below HTTP are answered by a 500 that names the fault.
+    Stalls work as over TCP, and a drip slows the body only. A reset, a FIN or a truncation becomes a reply with an
+    incomplete body: the application raises `ConnectionResetError`, and its server closes the connection. An idle FIN
+    becomes the header `connection: close`. For other faults below HTTP the reply is a 500 with the name of the fault.
     """
     return Starlette(routes=[Route("/{path:path}", _Endpoint(exchange, clock))])
 
@@ -97,7 +97,7 @@ async def serve(
         timeout_graceful_shutdown=1,
     )
     server = _Server(config)
-    # A task of the loop, not of a group around the yield: a fixture may be left from another task.
+    # A task of the loop, not of a task group around the yield, since a fixture may be left from another task.
     running = asyncio.get_running_loop().create_task(server.serve(sockets=[listener]))
     try:
         await server.settled.wait()
@@ -123,7 +123,7 @@ class _Endpoint:
         try:
             body = await request.body()
         except ClientDisconnect:
-            # The client is gone, as a killed program is.
+            # The client has disconnected, for example because its program was killed.
             return
         call = parse_call(request.method, scope["path"], query, scope["headers"], body)
         reply = NOT_FOUND if call is None else self.exchange.handle(call, self.clock())
@@ -158,7 +158,7 @@ async def _answer(reply: Reply, send: Send, wire: WireFault | None) -> None:
 
 
 async def _break_off(reply: Reply, wire: WireFault, receive: Receive, send: Send) -> None:
-    """Send a reply that is shorter than it announces, and end the connection."""
+    """Send a reply that is shorter than its announced length, and end the connection."""
     started = attrs.evolve(reply, status=reply.status or 200, wire=WireFault(Cut.TRUNCATED_LENGTH))
     await send({"type": "http.response.start", "status": started.status, "headers": frame_headers(started)})
     part = half(reply) if wire.cut in HALVED else b""

@@ -1,4 +1,4 @@
-"""HTTP for all faces: requests to calls, replies to header fields and bodies."""
+"""HTTP for all faces: conversion of requests to calls, and of replies to header fields and bodies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def parse_call(
     body: bytes,
     base_path: str = BASE_PATH,
 ) -> Call | None:
-    """Make the call of a request, or `None` where its path lies outside the API."""
+    """Make the call of a request, or `None` if its path is outside of the API."""
     if not path.startswith(base_path):
         return None
     named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
@@ -46,7 +46,7 @@ def parse_call(
 
 
 def frame_headers(reply: Reply) -> list[tuple[bytes, bytes]]:
-    """Return the reply's HTTP/1.1 header fields. Its body's length is false where the fault needs that."""
+    """Return the reply's HTTP/1.1 header fields. The length of the body is wrong if the fault requires that."""
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers]
     cut = None if reply.wire is None else reply.wire.cut
     if cut in HALVED:

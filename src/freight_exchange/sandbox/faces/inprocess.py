@@ -1,8 +1,8 @@
 """The sandbox exchange behind an httpx (or httpx2) transport: no sockets, on asyncio and trio alike.
 
-The transport raises the errors, obeys the `timeout` extension and reports the `trace` events of a real socket, so that
-code which reads them (was anything sent?) finds the same evidence. The exchange receives a call with its last byte, as
-a real server does: a request that is cancelled earlier never reaches it, a request that is cancelled later has.
+The transport raises the errors, obeys the `timeout` extension and reports the `trace` events of a real socket. So code
+that decides by them whether anything was sent finds the same evidence. As with a real server, the exchange receives a
+call with its last byte: a request that is cancelled before has no effect, a request that is cancelled later has one.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def transport(
 
 @cache
 def _classes(library: ModuleType) -> tuple[type[_Transport], type[_Body]]:
-    """Make the transport and body classes of a library, whose clients insist on its own base classes."""
+    """Make the transport and body classes of a library, whose clients accept only subclasses of its own."""
     return (
         type("SandboxTransport", (_Transport, library.AsyncBaseTransport), {}),
         type("SandboxBody", (_Body, library.AsyncByteStream), {}),
@@ -141,7 +141,7 @@ class _Body:
             return
         self._is_closed = True
         wire = self._reply.wire
-        # Bytes left on a connection would answer its next request, so no sound pool keeps it.
+        # Bytes left on a connection would answer its next request, so a correct pool does not keep the connection.
         if self._is_complete and (wire is None or wire.cut is not Cut.BYTES_AFTER_REPLY):
             if wire is not None and wire.cut is Cut.IDLE_FIN:
                 self._connection.dead_on_use = not wire.seconds

@@ -1,4 +1,4 @@
-"""One request on a simulated connection: its steps, its timeouts, and the cuts that break it."""
+"""One request on a simulated connection: its steps, its timeouts, and the cuts that break the connection."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class SimulatedRequest:
 
     @property
     def needs_new_connection(self) -> bool:
-        """True if a fault is due that only a new connection can meet."""
+        """`True` if the due fault strikes only new connections."""
         return self._due_cut() in _CONNECTING
 
     async def connect(self) -> Connection:
@@ -146,9 +146,9 @@ class SimulatedRequest:
                     pass
 
     def _connect_error(self, origin: OSError) -> Exception:
-        """Return the error of a failed connection, with its origin where httpx leaves it: in the context of its cause.
+        """Return the error of a failed connection. As with httpx, its origin is in the context of its cause.
 
-        Code that looks through causes alone misses the origin here as it does over a socket.
+        So code that follows causes only does not find the origin, as over a real socket.
         """
         error, cause = (self._errors.ConnectError(str(origin)) for _ in range(2))
         cause.__context__, cause.__suppress_context__ = origin, True

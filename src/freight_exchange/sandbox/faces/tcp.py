@@ -46,18 +46,18 @@ async def serve_tcp(
 ) -> AsyncIterator[TcpFace]:
     """Serve `exchange` until the end of the context.
 
-    Port 0, the default, takes a free port. `site` answers paths outside the API, in place of a 404.
+    Port 0, the default, takes a free port. `site` answers paths outside of the API, which are otherwise a 404.
 
-    If `exchange` or `site` raises, the call is answered by a 500 and the logger `freight_exchange_sandbox` has the
-    traceback. Only a `StateError` ends the server: a change that cannot be saved must not be answered.
+    If `exchange` or `site` raises, the reply is a 500, and the logger `freight_exchange_sandbox` logs the traceback.
+    Only a `StateError` ends the server, since a change that cannot be saved must not be answered.
 
-    The server performs every fault of the network that begins on an open connection. Earlier ones, such as a refused
-    connection, are answered by a 500 that names the fault; for those use `refused_port`, `stalled_listener`, a name
+    The server performs all network faults that begin on an open connection. For earlier ones, such as a refused
+    connection, the reply is a 500 with the name of the fault. For these use `refused_port`, `stalled_listener`, a name
     that does not resolve, or a `tls` context with an untrusted certificate.
 
-    A reset within a request is sent once its head is read, because the head identifies the call. An idle FIN after 0
-    seconds closes the connection just as the next request arrives, a race that no client can win. After more seconds
-    it closes a connection that was idle for that long.
+    A reset within a request is sent after its head was read, because the head identifies the call. An idle FIN after 0
+    seconds closes the connection just when the next request arrives, which no client can avoid. With more seconds, it
+    closes a connection that was idle for that long.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
@@ -73,7 +73,7 @@ async def serve_tcp(
 
 @contextmanager
 def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
-    """Yield a port that refuses connections: bound, so that no other program takes it, but not listening."""
+    """Yield a port that refuses connections. It is bound, so that no other program takes it, but does not listen."""
     with socket.socket() as bound:
         bound.bind((host, 0))
         yield bound.getsockname()[1]
@@ -83,8 +83,8 @@ def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
 def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Iterator[int]:
     """Yield a port that never answers.
 
-    With `connects` the system completes the TCP handshake, and data that is sent (a TLS hello) gets no answer. Without
-    it the accept queue is full and connecting hangs on Linux; other systems may refuse.
+    With `connects`, the system completes the TCP handshake, but sent data, such as a TLS hello, is not answered.
+    Without it, the accept queue is full: connecting hangs on Linux, and may be refused on other systems.
     """
     with socket.socket() as listener:
         listener.bind((host, 0))
@@ -108,7 +108,7 @@ async def _accept(listener: socket.socket, server: Server, tasks: anyio.abc.Task
         except (BlockingIOError, ConnectionError):
             continue
         except OSError as error:
-            # Usually too many open files: wait until some are closed.
+            # Usually there are too many open files: wait until some are closed.
             _logger.warning("sandbox cannot accept a connection: %s; retrying in %g s", error, _ACCEPT_RETRY_DELAY)
             await anyio.sleep(_ACCEPT_RETRY_DELAY)
             continue
@@ -133,6 +133,6 @@ async def _serve_connection(accepted: socket.socket, server: Server) -> None:
     except Exception:
         _logger.exception("sandbox failed on a connection; the connection is closed")
     finally:
-        # The socket is closed directly: closing TLS would send a close_notify, which a cut does not.
+        # The socket is closed directly, as closing TLS would send a close_notify, which does not belong to a cut.
         accepted.close()
         server.face.open_connections -= 1

@@ -46,7 +46,7 @@ FAILED = Reply(
     (("content-type", "application/json"),),
     b'{"message": "The sandbox failed on this call, because of a bug of its own. Its log has the traceback."}',
 )
-# Not a child of the package's logger, which is silent by default: bugs of the server must show.
+# Not a child of the package's logger, which is silent by default, since bugs of the server must be visible.
 LOGGER = "freight_exchange_sandbox"
 _logger = logging.getLogger(LOGGER)
 
@@ -191,7 +191,7 @@ class ServerConnection:
                 if not lost and self._reset_at_head(head):
                     return None
             elif isinstance(event, h11.Data):
-                # The rest is read as well: a client that still sends would not read the reply.
+                # The rest is read too, since a client that still sends would not read the reply.
                 if len(body) <= MAX_BODY:
                     body += event.data
             else:
@@ -241,7 +241,7 @@ class ServerConnection:
                     await anyio.sleep(wire.seconds)
                 return True
             case Cut.BYTES_AFTER_REPLY:
-                # In one write, so that a client that reads the reply has the rest in its buffer.
+                # Sent in one write, so that the rest is in the buffer of a client that reads the reply.
                 await self._stream.send(2 * (_head(reply) + reply.body))
                 return True
             case Cut.GARBAGE_STATUS:

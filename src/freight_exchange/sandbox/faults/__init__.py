@@ -1,4 +1,4 @@
-"""Faults: `catalogue` names them, `fault_factory` makes rules of them, `script` picks the rule that strikes a call.
+"""Faults: `catalogue` has their names, `fault_factory` makes their rules, `script` selects the rule for a call.
 
-`mutations` are the changes that faults make to a reply.
+`mutations` has the changes that faults make to replies.
 """

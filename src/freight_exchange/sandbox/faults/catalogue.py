@@ -192,7 +192,7 @@ def _statuses() -> Iterable[FaultFactory]:
 
 
 def _contradictions() -> Iterable[FaultFactory]:
-    """Yield replies about another write than the one that was carried out."""
+    """Yield faults whose reply is about another write than the one that was carried out."""
 
     def reply(name: str, meaning: str, mutation: Mutation, path: str = "quote/submitoffer") -> FaultFactory:
         return _reply(name, meaning, mutation, _AFTER, method="POST", path=path)

@@ -62,7 +62,7 @@ def retry_at_date(seconds: float) -> Mutation:
 
 
 def placeholder(good: Reply, now: float, random: Random) -> Reply:
-    """Make a reply to cut short where the call was not processed and so has none."""
+    """Make a reply to cut short, for a call that was not processed and has none."""
     return good if good.status else Reply(500, _JSON, encode({"message": "Internal error " + "x" * 200}))
 
 
@@ -125,7 +125,7 @@ def deep_object(good: Reply, now: float, random: Random) -> Reply:
 
 
 def replace_number(text: str) -> Mutation:
-    """Replace the first number of the reply by a text, or the reply by an object that holds it."""
+    """Replace the first number of the reply by a text, or a reply without numbers by an object with this text."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         body, found = _NUMBER.subn(b'":' + text.encode(), good.body, count=1)
@@ -155,7 +155,7 @@ def add_bom(good: Reply, now: float, random: Random) -> Reply:
 
 
 def half_json(good: Reply, now: float, random: Random) -> Reply:
-    """Cut the body in half, with a length that agrees: broken JSON in valid HTTP."""
+    """Cut the body in half, with the right length: broken JSON in valid HTTP."""
     return attrs.evolve(good, body=good.body[: len(good.body) // 2])
 
 
@@ -240,7 +240,7 @@ def _change_offer(entry: dict[str, Any]) -> None:
 
 
 def _raised(value: object, by: int) -> object:
-    """Add to a number, in its own form."""
+    """Add to a number, and keep its JSON form."""
     if isinstance(value, str):
         return str(Decimal(value) + by)
     return value + by if isinstance(value, int | Decimal) else value

@@ -17,12 +17,12 @@ __all__ = ["Fault", "FaultScript", "Fired"]
 class Fault:
     """Rule that strikes calls.
 
-    A call matches by `method` and `path` (`None` matches all) and by `when`, which sees an early cut's call without its
-    body. The first `skip` matching calls pass, and the next `times` are struck (`None`: all of them).
+    A call matches by `method` and `path` (`None` matches all) and by `when`, which receives the call; for an early cut
+    the call has no body. The first `skip` matching calls pass, and the next `times` are struck (`None`: all of them).
 
-    A struck call is carried out if `processed` is true. `change` receives the exchange and the time just before.
-    `mutate` changes the reply, or makes it where the call was not processed. `wire` breaks the connection. `delay`
-    makes the reply that many seconds late.
+    A struck call is carried out if `processed` is true. Just before, `change` receives the exchange and the time.
+    `mutate` changes the reply, or makes one if the call was not processed. `wire` breaks the connection. `delay` is the
+    number of seconds by which the reply is late.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Fault:
 
     @property
     def early(self) -> bool:
-        """True if it strikes before the server has the whole request."""
+        """`True` if the fault strikes before the server has the whole request."""
         return self.wire is not None and self.wire.cut.early
 
     def matches(self, call: Call) -> bool:

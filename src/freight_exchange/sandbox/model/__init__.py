@@ -1,5 +1,5 @@
 """Values of the exchange, without behaviour.
 
-`state` has its records, `profile` its quirks, `reference` the data that it starts with, and `messages` a call, a reply
-and what can happen to the connection.
+`state` has its records, `profile` its quirks, `reference` its initial data, and `messages` calls, replies and failures
+of the connection.
 """

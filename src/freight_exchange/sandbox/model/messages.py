@@ -1,4 +1,4 @@
-"""A call, a reply, and what can happen to the connection."""
+"""Calls, replies and failures of the connection."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cut(enum.Enum):
 
     @property
     def early(self) -> bool:
-        """True for a cut before the server has the whole request: nothing can have taken effect."""
+        """`True` for a cut before the server has the whole request, so that nothing can have taken effect."""
         return self in _EARLY
 
 
@@ -58,7 +58,7 @@ _EARLY = frozenset(
 
 @attrs.frozen
 class WireFault:
-    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` is the minimum of bytes that a flood sends."""
+    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` is the least number of bytes of a flood."""
 
     cut: Cut
     seconds: float = 0.0
@@ -84,7 +84,7 @@ class Call:
 class Reply:
     """HTTP reply, with the cut that breaks its connection.
 
-    `delay` is the time in seconds before the first byte. Where a cut prevents a reply, `status` is 0 and `body` empty.
+    `delay` is the time in seconds before the first byte. If a cut prevents a reply, `status` is 0 and `body` is empty.
     """
 
     status: int

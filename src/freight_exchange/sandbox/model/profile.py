@@ -1,4 +1,4 @@
-"""Quirks of a server: each point that the service document leaves open or that servers handle loosely."""
+"""Quirks of a server: all points that the service document leaves open, or that servers handle differently."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Profile:
         _knob("application/json", "the content type of every reply; empty: no such header")
     )
 
-    # Values that come back changed
+    # Values that the service returns changed
     published_dimensions: Literal["as_sent", "permuted"] = _knob("as_sent", "length, width and height in replies")
     published_date: Literal["midnight", "as_sent", "day_later"] = _knob("midnight", "needdate against the arrival sent")
     published_weight: Literal["as_sent", "total"] = _knob("as_sent", "weight per unit, or of all units, in replies")

@@ -1,4 +1,4 @@
-"""Records of the exchange, named as in the service, and tables that keep their versions."""
+"""Records of the exchange, with the service's names, and tables of their versions."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Table(Generic[_T]):
         versions = self._versions.pop(index, None) or []
         versions.append((time, record))
         self._versions[index] = versions
-        # After a clock that steps back, `recent` scans everything; its result stays right.
+        # After the clock has gone back, `recent` reads all records, so its result is still right.
         self._ordered = self._ordered and time >= self._last
         self._last = max(time, self._last)
 

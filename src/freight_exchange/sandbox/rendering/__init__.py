@@ -1,5 +1,5 @@
-"""Records in the service's JSON, under a profile.
+"""JSON of the service for records, with the quirks of a profile.
 
-`renderer` writes each kind of record, `shapes` what all kinds share, `scalars` single values, and `envelope` the reply
-around them. `codec` encodes and decodes JSON without loss.
+`renderer` writes each kind of record, `shapes` the parts that all kinds share, `scalars` single values, and `envelope`
+the reply around them. `codec` encodes and decodes JSON without loss.
 """

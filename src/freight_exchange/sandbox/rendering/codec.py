@@ -1,4 +1,4 @@
-"""JSON with exact decimals, and with raw text in place of numbers."""
+"""JSON with exact decimals, and with raw text instead of numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 __all__ = ["Raw", "decode", "encode"]
 
-# The C encoder cannot write a Decimal. Each is written as a string with this mark, and then loses its quotes.
+# The C encoder cannot write a Decimal. Each is written as a string with this mark; then mark and quotes are removed.
 _MARK = "\udfff\udffe"
 _MARKED = re.compile(r'"\\udfff\\udffe([^"\\]*)"')
 

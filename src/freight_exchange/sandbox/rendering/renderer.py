@@ -73,7 +73,7 @@ class Renderer(Shapes):
         return self.finished(record, _OPTIONAL_OF_LISTING)
 
     def bid(self, request: Request, offer: Offer, shipper: Account | None) -> Json:
-        """Write a record of `bids`, the forwarder's view of its offer. `shipper` is `None` until it is selected."""
+        """Write a record of `bids`, the forwarder's view of its offer. `shipper` is `None` before a selection."""
         profile, scalars = self.profile, self.scalars
         word = "Selected" if request.selected == offer.index else "Available"
         record = self._cargo(request, scalars.status(word, request.index))

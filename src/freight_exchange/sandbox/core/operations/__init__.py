@@ -1,4 +1,4 @@
-"""Operations of the service document's section 4, at every address that it gives them."""
+"""Operations of section 4 of the service document, at all their addresses."""
 
 from __future__ import annotations
 

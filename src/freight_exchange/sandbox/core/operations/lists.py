@@ -1,4 +1,4 @@
-"""Reference lists: carriers and currencies (service document, 4.11 and 4.12). The profile decides whether they page."""
+"""Reference lists: carriers and currencies (service document, 4.11 and 4.12). The profile may give them pages."""
 
 from __future__ import annotations
 

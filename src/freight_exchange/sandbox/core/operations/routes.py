@@ -1,4 +1,4 @@
-"""Routes: list with every filter, create and replace (service document, 4.5)."""
+"""Routes: list with all filters, create and replace (service document, 4.5)."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def create(context: RequestContext) -> Answer:
 
 
 def update(context: RequestContext) -> Answer:
-    """Replace a route. PUT needs every field; omitted ones do not keep their values."""
+    """Replace a route. PUT needs all fields; it does not keep the values of omitted ones."""
     context.require_role("forwarder")
     index = context.fields.identifier("index")
     if context.database.routes.get(index) is None:
