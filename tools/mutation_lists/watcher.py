@@ -326,8 +326,8 @@ MUTATIONS: Final = (
     one(
         "2 a page refused past the end counts as trouble",
         "feed/scanning/paced.py",
-        'if outcome == "on" and number:',
-        'if outcome == "on" and number < 0:',
+        'if outcome == "continue" and number:',
+        'if outcome == "continue" and number < 0:',
         "tests/unit/feed/test_watcher_failing_pages.py",
     ),
     one(

@@ -130,7 +130,7 @@ def test_rule_3_an_error_past_page_0_ends_a_scan_only_if_a_second_walk_agrees() 
     while not scanner.ended:
         requested.append(scanner.number)
         if scanner.number == 2:
-            assert scanner.fail(GONE) == "on"
+            assert scanner.fail(GONE) == "continue"
         else:
             scanner.take(rows(2 * scanner.number, 2 * scanner.number + 1))
     assert requested == [0, 1, 2, 1, 0] * 2
@@ -141,7 +141,7 @@ def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
     while not scanner.ended:
         if scanner.number == 1 and not struck:
             struck = True
-            assert scanner.fail(REFUSED) == "on"
+            assert scanner.fail(REFUSED) == "continue"
             continue
         page = shelf(scanner, [*range(7)])
         seen |= {record.index for record in page.records}
@@ -153,7 +153,7 @@ def test_rule_3_errors_in_another_place_each_time_are_no_end() -> None:
     scanner, end = Scanner[RateRequest](known(2)), 1
     with pytest.raises(FeedProtocolError, match="another place"):  # noqa: PT012 - which page raises is not promised
         for _ in range(500):
-            if scanner.number == end and scanner.fail(GONE) == "on":
+            if scanner.number == end and scanner.fail(GONE) == "continue":
                 end += 1
             else:
                 scanner.take(rows(2 * scanner.number, 2 * scanner.number + 1))
@@ -179,21 +179,21 @@ def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> No
 def test_failed_login_proves_nothing_about_a_page(status: int) -> None:
     failed = BadRequestError("no", status=status, path="login")
     scanner = Scanner[RateRequest](PageSizes())
-    assert scanner.fail(failed) == "lost"
+    assert scanner.fail(failed) == "give up"
     assert (scanner.number, scanner.size) == (0, PAGE_SIZE)
     scanner.take(rows(*range(PAGE_SIZE)))
-    assert scanner.fail(failed) == "lost"
+    assert scanner.fail(failed) == "give up"
     assert scanner.number == 1
     assert not scanner.ended
     held = AuthenticationError("held", status=status, path="login")
     held.retry_after = 30.0
-    assert scanner.fail(held) == "again"
+    assert scanner.fail(held) == "repeat"
     assert (scanner.number, scanner.ended) == (1, False)
 
 
 @pytest.mark.parametrize("error", [GONE, REFUSED])
 def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> None:
-    assert Scanner[RateRequest](PageSizes(), page_size=10).fail(error) == "lost"
+    assert Scanner[RateRequest](PageSizes(), page_size=10).fail(error) == "give up"
 
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422])
@@ -203,7 +203,7 @@ def test_rule_3_refused_page_is_an_end_for_every_status(status: int) -> None:
         page = shelf(scanner, listing, clamp=20)
         if scanner.number and not page.records:
             refused += 1
-            assert scanner.fail(APIStatusError("no such page", status=status)) == "on"
+            assert scanner.fail(APIStatusError("no such page", status=status)) == "continue"
         else:
             scanner.take(page)
     assert refused == 2
@@ -212,15 +212,15 @@ def test_rule_3_refused_page_is_an_end_for_every_status(status: int) -> None:
 def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:
     scanner = Scanner[RateRequest](known(2))
     scanner.take(rows(1, 2))
-    assert [scanner.fail(DOWN) for _ in range(3)] == ["again", "again", "lost"]
+    assert [scanner.fail(DOWN) for _ in range(3)] == ["repeat", "repeat", "give up"]
     assert scanner.number == 1
 
 
 def test_rule_4_each_page_has_its_own_three() -> None:
     scanner = Scanner[RateRequest](known(2))
-    assert [scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again"]
+    assert [scanner.fail(DOWN), scanner.fail(DOWN)] == ["repeat", "repeat"]
     scanner.take(rows(1, 2))
-    assert [scanner.fail(DOWN), scanner.fail(DOWN), scanner.fail(DOWN)] == ["again", "again", "lost"]
+    assert [scanner.fail(DOWN), scanner.fail(DOWN), scanner.fail(DOWN)] == ["repeat", "repeat", "give up"]
 
 
 @pytest.mark.parametrize("error", [DOWN, DeadlineExceededError("late"), DecodeError("larger than 10 MB")])
@@ -230,9 +230,9 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
     sizes = PageSizes()
     scanner = Scanner[RateRequest](sizes)
     scanner.take(shelf(scanner, [*range(2000)]))
-    assert [scanner.fail(error) for _ in range(3)] == ["again", "again", "lost"]
-    assert {scanner.fail(error) for _ in range(2)} == {"lost"}
-    assert scanner.fail(error) == "again"
+    assert [scanner.fail(error) for _ in range(3)] == ["repeat", "repeat", "give up"]
+    assert {scanner.fail(error) for _ in range(2)} == {"give up"}
+    assert scanner.fail(error) == "repeat"
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
         scanner.take(shelf(scanner, [*range(250)]))
@@ -245,8 +245,8 @@ def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_one
     listing, scanner = [*range(2500)], Scanner[RateRequest](PageSizes())
     scanner.take(shelf(scanner, listing))
     decisions = [scanner.fail(DOWN) for _ in range(6)]
-    # A deep scan goes on after an outage with the page that failed: "lost" is no more than its pause.
-    assert decisions == ["again"] * 2 + ["lost"] * 3 + ["again"]
+    # A deep scan goes on after an outage with the page that failed: "give up" is no more than its pause.
+    assert decisions == ["repeat"] * 2 + ["give up"] * 3 + ["repeat"]
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
         scanner.take(shelf(scanner, listing))
@@ -255,13 +255,13 @@ def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_one
 
 def test_a_smaller_page_that_fails_too_is_no_matter_of_size() -> None:
     scanner = Scanner[RateRequest](PageSizes())
-    assert [scanner.fail(DOWN) for _ in range(3)] == ["again", "again", "lost"]
+    assert [scanner.fail(DOWN) for _ in range(3)] == ["repeat", "repeat", "give up"]
     assert Scanner[RateRequest](PageSizes(), MODEST_PAGE).size == MODEST_PAGE
 
 
 def test_a_limit_of_rate_is_no_matter_of_size() -> None:
     scanner = Scanner[RateRequest](PageSizes())
-    assert [scanner.fail(RateLimitedError("slowly", status=429)) for _ in range(3)] == ["again", "again", "lost"]
+    assert [scanner.fail(RateLimitedError("slowly", status=429)) for _ in range(3)] == ["repeat", "repeat", "give up"]
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -272,7 +272,7 @@ def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_
     sizes = PageSizes()
     scanner = Scanner[RateRequest](sizes)
     for _ in range(refusals):
-        assert scanner.fail(BadRequestError("too many", status=status)) == "on"
+        assert scanner.fail(BadRequestError("too many", status=status)) == "continue"
     assert (scanner.number, scanner.size) == (0, size)
     assert sizes.clamp(OPERATION) is None
     while not scanner.ended:
@@ -282,7 +282,7 @@ def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_
 
 def test_the_service_s_own_page_size_that_is_refused_too_is_the_window_s_fault() -> None:
     scanner = Scanner[RateRequest](PageSizes())
-    assert [scanner.fail(REFUSED) for _ in range(4)] == ["on", "on", "on", "lost"]
+    assert [scanner.fail(REFUSED) for _ in range(4)] == ["continue", "continue", "continue", "give up"]
 
 
 def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:

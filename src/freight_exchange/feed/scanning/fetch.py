@@ -14,7 +14,7 @@ from freight_exchange.feed.core.changes.observation import RecentUpdates
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
-from freight_exchange.feed.scanning.paced import goes_on, read_page
+from freight_exchange.feed.scanning.paced import read_page, wait_to_continue
 from freight_exchange.paging.end_signs import REFUSALS
 from freight_exchange.platform.clock import max_elapsed
 
@@ -32,7 +32,7 @@ __all__ = ["PageFetcher"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
-_ONE_MOMENT: Final = 10.0
+_SIMULTANEOUS: Final = 10.0
 """Most seconds between two scans that count as simultaneous. After more time, shippers may have updated requests."""
 
 
@@ -92,7 +92,7 @@ class PageFetcher:
             scan.unwritten = (page, sent, self._clock.read())
         if page is not None and page.failure is not None:
             # The page is incomplete: its rows are committed, and it is requested again.
-            return None if await goes_on(self._pacer, scanner, page.failure) else page.failure
+            return None if await wait_to_continue(self._pacer, scanner, page.failure) else page.failure
         try:
             if page is not None:
                 scanner.take(page)
@@ -157,14 +157,14 @@ class PageFetcher:
         window = window_for(state.watermark.most(now), state.allowance, self._expected())
         scanner: Scanner[RateRequest] = Scanner(self._journal.sizes)
         listed = frozenset[int]()
-        until = anyio.current_time() + _ONE_MOMENT
+        until = anyio.current_time() + _SIMULTANEOUS
         while not scanner.ended:
             if anyio.current_time() > until or window >= scan.window or scanner.pages == _PAGES_OF_RECENT:
                 return RecentUpdates(listed, window, is_complete=False)
             sent = self._clock.read()
             page = await self._page(scanner, window)
             if page is not None and page.failure is not None:
-                if not await goes_on(self._pacer, scanner, page.failure):
+                if not await wait_to_continue(self._pacer, scanner, page.failure):
                     raise page.failure
             elif page is not None:
                 listed = listed.union(record.index for record in page.records)

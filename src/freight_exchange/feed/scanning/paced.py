@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.core.planning.scanner import Scanner
     from freight_exchange.wire import Rows
 
-__all__ = ["goes_on", "quiet_for", "read_page", "until_due"]
+__all__ = ["quiet_for", "read_page", "until_due", "wait_to_continue"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
     except LoginRejectedError:
         raise
     except READ_ERRORS as error:
-        if not await goes_on(pacer, scanner, error):
+        if not await wait_to_continue(pacer, scanner, error):
             raise
         return None
     if page.failure is None:
@@ -39,23 +39,23 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
     return page
 
 
-async def goes_on(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
-    """Return whether the scan continues after an error in the place of a page; first wait until it may."""
+async def wait_to_continue(pacer: Pacer, scanner: Scanner[T], error: FreightExchangeError) -> bool:
+    """Wait until the scan may continue after an error in place of a page; return whether it continues."""
     number = scanner.number
     if pacer.failures and not number and error.status in SIZE_REFUSALS:
         # A refusal during failures counts as one of them. The next scan asks for a smaller page.
         pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
         return False
     outcome = scanner.fail(error)
-    if outcome == "on" and number:
+    if outcome == "continue" and number:
         # There is no such page: the error is the answer, not a failure.
         pacer.record_reply()
         return True
     pause = pacer.repeat_delay(sent=request_count(error), retry_after=retry_delay(error))
-    if outcome == "again" and pause is not None:
+    if outcome == "repeat" and pause is not None:
         await anyio.sleep(pause)
         return True
-    return outcome == "on"
+    return outcome == "continue"
 
 
 def quiet_for(pacer: Pacer) -> float:

@@ -12,7 +12,7 @@ from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
 from freight_exchange.feed.core.advance import moment
 from freight_exchange.feed.core.planning.scanner import Scanner
-from freight_exchange.feed.scanning.paced import goes_on, quiet_for, read_page, until_due
+from freight_exchange.feed.scanning.paced import quiet_for, read_page, until_due, wait_to_continue
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.instrumentation import ScanInfo
 from freight_exchange.models import Listing
@@ -154,7 +154,7 @@ class OfferPoller:
             await self._journal.record_page(scan, page, self._clock.read())
             if page.failure is None:
                 scanner.take(page)
-            elif not await goes_on(self._pacer, scanner, page.failure):
+            elif not await wait_to_continue(self._pacer, scanner, page.failure):
                 raise page.failure
         scan.pages = scanner.pages
         if self._sweeper.is_due(scan):

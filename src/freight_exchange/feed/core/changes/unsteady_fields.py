@@ -16,11 +16,11 @@ from freight_exchange.models import RateRequest
 
 __all__ = ["UnsteadyFields", "with_unsteady"]
 
-_TURNS: Final = 3
-"""Turns of a field until it counts as unsteady. At a turn it appears or disappears, and nothing else changes."""
+_FLIPS: Final = 3
+"""Flips of a field until it counts as unsteady. At a flip it appears or disappears, and nothing else changes."""
 
 _WITHIN: Final = 6 * 3600.0
-"""Seconds for which a turn counts; a field that is unsteady by then stays so."""
+"""Seconds for which a flip counts; a field that is unsteady by then stays so."""
 
 _FEW: Final = 3
 _NONE: Final = frozenset[str]()
@@ -33,7 +33,7 @@ class UnsteadyFields:
     """The unsteady fields of each request, as detected since the process began."""
 
     def __init__(self) -> None:
-        self._turns: dict[tuple[int | None, str], tuple[int, float]] = {}
+        self._flips: dict[tuple[int | None, str], tuple[int, float]] = {}
         self._fields: dict[int, frozenset[str]] = {}
         self._common = _NONE
 
@@ -46,22 +46,22 @@ class UnsteadyFields:
         """Return the unsteady fields of a request. An undocumented field that is unsteady in a few counts for all."""
         return self._fields.get(index, _NONE) | self._common
 
-    def record(self, turned: Iterable[tuple[int | None, str]], now: float) -> None:
-        """Record turns, as pairs of request and field.
+    def record(self, flips: Iterable[tuple[int | None, str]], now: float) -> None:
+        """Record flips, as pairs of request and field.
 
         The index `None` means that the field appeared or disappeared in nearly all requests at once.
         """
-        if len(self._turns) > _MOST:
-            self._turns.clear()
+        if len(self._flips) > _MOST:
+            self._flips.clear()
             self._fields.clear()
             self._common = _NONE
-        for index, name in turned:
-            turns, last = self._turns.get((index, name), (0, now))
-            turns = turns + 1 if now - last <= _WITHIN else 1
-            self._turns[index, name] = turns, now
-            if turns >= _TURNS and index is None:
+        for index, name in flips:
+            count, last = self._flips.get((index, name), (0, now))
+            count = count + 1 if now - last <= _WITHIN else 1
+            self._flips[index, name] = count, now
+            if count >= _FLIPS and index is None:
                 self._common |= {name}.difference(FIELDS)
-            elif turns >= _TURNS and index is not None:
+            elif count >= _FLIPS and index is not None:
                 self._fields[index] = self._fields.get(index, _NONE) | {name}
                 if name not in FIELDS and sum(name in fields for fields in self._fields.values()) >= _FEW:
                     self._common |= {name}

@@ -92,8 +92,9 @@ class Planner:
         age, expected = state.watermark.most(now), self._narrow_times.expected()
         doubtful = 0 if self._doubt is None else window_for(self._doubt.reach(now), 0.0, expected)
         follow_up = schedule.tier_within(doubtful)
-        if follow_up is not schedule.NARROW and not (deep and follow_up.name not in self._resting_tiers(state, now)):
-            # A narrow scan is never as wide as a deep one: nothing could overtake it.
+        may_follow_up = deep and follow_up.name not in self._resting_tiers(state, now)
+        if follow_up is not schedule.NARROW and not may_follow_up:
+            # The check needs a deep scan later. A narrow one must not be that wide, as nothing could overtake it.
             doubtful, follow_up = 0, schedule.NARROW
         # After a long silence there are deep scans only, even if they failed before.
         own = max(schedule.tier_within(age), self._due_tier(state, now) if deep else schedule.NARROW, key=_window)
@@ -102,7 +103,8 @@ class Planner:
             expected = max(expected, self._deep_times.expected())
         ages = [age] if suspects is None else [age, suspects.most(now)]
         windows = [own.window, *(window_for(age, state.allowance, expected) for age in ages)]
-        return ScanPlan(tier, min(WIDEST, max(tier.window, doubtful, *windows)), min(WIDEST, max(windows)))
+        own_window = max(windows)
+        return ScanPlan(tier, min(WIDEST, max(tier.window, doubtful, own_window)), min(WIDEST, own_window))
 
     def expected_duration(self) -> float:
         """Return the seconds that a narrow scan is expected to take."""

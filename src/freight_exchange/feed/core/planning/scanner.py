@@ -113,37 +113,38 @@ class Scanner(Generic[T]):
             raise FeedProtocolError("the listing changed during every one of many passes: its content is unknown")
         self._conclude()
 
-    def fail(self, error: FreightExchangeError) -> Literal["again", "on", "lost"]:
+    def fail(self, error: FreightExchangeError) -> Literal["repeat", "continue", "give up"]:
         """Record an error in place of the page, and return what to do next.
 
         Returns:
-            `again`: request the page after a pause. `on`: continue with the page that is now `number`. `lost`: give up.
+            `repeat`: request the page again after a pause. `continue`: request the page that is now `number`.
+            `give up`: the scan fails.
         """
         if is_from_login(error):
             self.attempts += 1
-            return "again" if is_transient(error) and self.attempts < _ATTEMPTS else "lost"
+            return "repeat" if is_transient(error) and self.attempts < _ATTEMPTS else "give up"
         smaller = size_below(self._walk.size)
-        if smaller is not None and self._refused_size(error):
+        if smaller is not None and self._is_size_refusal(error):
             self._page_size = smaller
             self._refused = True
             self._start_walk()
-            return "on"
+            return "continue"
         number, climbing = self._walk.number, not self._walk.descending
         if self._walk.beyond(error):
             self.attempts = 0
             self._end = number if climbing else self._end
             self._conclude()
-            return "on"
+            return "continue"
         self.attempts += 1
         if is_transient(error) and self.attempts < _ATTEMPTS:
-            return "again"
-        if self._may_be_too_much(error):
+            return "repeat"
+        if self._may_be_too_large(error):
             # Failures do not prove that the size is refused: the next scan requests large pages again.
             self._page_size = MODEST_PAGE
             self._agreed = None
             self._start_walk()
-            return "again"
-        return "lost"
+            return "repeat"
+        return "give up"
 
     def _start_walk(self) -> None:
         self._walks += 1
@@ -164,13 +165,13 @@ class Scanner(Generic[T]):
             raise FeedProtocolError("every walk through the listing ended by an error, each in another place")
 
     @property
-    def _begins(self) -> bool:
+    def _is_first_request(self) -> bool:
         return self._walk.number == 0 and self.pages == 0
 
-    def _refused_size(self, error: FreightExchangeError) -> bool:
-        return self._begins and isinstance(error, APIStatusError) and error.status in SIZE_REFUSALS
+    def _is_size_refusal(self, error: FreightExchangeError) -> bool:
+        return self._is_first_request and isinstance(error, APIStatusError) and error.status in SIZE_REFUSALS
 
-    def _may_be_too_much(self, error: FreightExchangeError) -> bool:
+    def _may_be_too_large(self, error: FreightExchangeError) -> bool:
         """Return whether the service may have failed because of the page size.
 
         A large page may be too slow for a gateway, perhaps only from some offset on, or its reply may be cut off.
