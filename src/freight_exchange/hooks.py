@@ -2,8 +2,7 @@
 
 A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
 outcome of a call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No
-    record
-contains a secret.
+record contains a secret.
 """
 
 from __future__ import annotations

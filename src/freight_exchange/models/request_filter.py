@@ -37,9 +37,8 @@ class RequestFilter:
     """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
     A missing field never excludes a request: a request without an Incoterm passes `incoterm="FOB"`. Blank text counts
-        as
-    missing. Text is compared without regard to case. A run of white space counts as one space, and white space around
-    the text is ignored. The fields are those of the rate request (service document, Rate request).
+    as missing. Text is compared without regard to case. A run of white space counts as one space, and white space
+    around the text is ignored. The fields are those of the rate request (service document, Rate request).
 
     Filters with the same effect are equal, such as `origin="hong kong"` and `origin=["Hong Kong"]`.
 

@@ -8,9 +8,8 @@ another page size. If both readings find the same rows, no row was missed:
 - If a row moved past the first reading, other rows moved too. The second reading then lacks one, or finds one twice.
 
 A sweep can still miss rows in three cases: after more hidden pages in a row than it looks past the end; if rows leave
-    the
-listing and return during the sweep; if in each reading the length of a single page changes, at the same row or among
-hidden pages.
+the listing and return during the sweep; if in each reading the length of a single page changes, at the same row or
+among hidden pages.
 """
 
 from __future__ import annotations

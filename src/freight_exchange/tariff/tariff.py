@@ -51,9 +51,8 @@ class Tariff:
         """Price a request.
 
         The most precise rules about the lane price a charge: first those that name both places, then those that name
-            the
-        origin, then those that name the destination. The rate of the highest break that the request reaches applies to
-        the whole request. The total includes the freight and all surcharges.
+        the origin, then those that name the destination. The rate of the highest break that the request reaches applies
+        to the whole request. The total includes the freight and all surcharges.
 
         Nothing is guessed: there is a `NoQuote` if a measure is missing, if the density is implausible, if the request
         is below the lowest break, or if charges are in two currencies.

@@ -1,9 +1,8 @@
 """Check that the reply to a write is about that write. Pure.
 
 A reply about another request, amount or currency does not prove the write: it may belong to another caller, or come
-    from
-a cache. The outcome is then unknown. Servers round amounts, reorder dimensions, change dates and omit fields: these are
-not contradictions.
+from a cache. The outcome is then unknown. Servers round amounts, reorder dimensions, change dates and omit fields:
+these are not contradictions.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class WithdrawalCheck:
         try:
             if row.index <= 0:
                 # It is listed, but this index cannot be looked up.
-                await self._journal.record_silence(row)
+                await self._journal.record_unprovable(row)
             elif (record := await self._source.find(row.index)) is not None:
                 await self._journal.record_find(record, self._clock.read())
             else:
@@ -131,7 +131,7 @@ class WithdrawalCheck:
                 self._record_failure(row.index, error)
                 return
             elif self._lookups.record_failure(row.index):
-                await self._journal.record_silence(row)
+                await self._journal.record_unprovable(row)
             else:
                 # The refusal may be a transient failure: retry after the next scan.
                 return

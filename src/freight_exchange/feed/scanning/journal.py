@@ -243,7 +243,7 @@ class Journal:
             self._relearn_at = received.loop + _RELEARN_AFTER
             self.sizes = self.sizes.afresh()
 
-    async def record_silence(self, row: TrackedRequest) -> None:
+    async def record_unprovable(self, row: TrackedRequest) -> None:
         """Commit that a request cannot be looked up, so that its absence proves nothing."""
 
         def decide(found: ReadSet) -> Commit:

@@ -21,7 +21,7 @@ _LONGEST_BACKOFF: Final = 20.0
 _LONGEST_PAUSE: Final = 3600.0
 """Longest pause in seconds, unless the interval or `Retry-After` is longer."""
 _LONGEST_QUICK: Final = 1200.0
-"""Longest interval with immediate repeats, in seconds: after them, pauses of a longer one would exceed the longest."""
+"""Longest interval in seconds with immediate repeats; with a longer one, the pause for them would be too long."""
 _JITTER: Final = 0.1
 _TURNS: Final = (1.0, 2.5, 5.0)
 """Intervals until the next turn, after 0, 1 or 2 repeated requests.
