@@ -212,7 +212,7 @@ MUTATIONS: Final = (
     ),
     one(
         "7 new requests show that a listing lacks little",
-        "feed/core/absences.py",
+        "feed/core/missing.py",
         "listed=len(scan.known)",
         "listed=len(scan.indexes)",
         "tests/unit/feed/test_watcher_absence.py",
@@ -570,7 +570,7 @@ MUTATIONS: Final = (
     ),
     one(
         "3 requests that only deeper scans list begin a new doubt each time",
-        "feed/core/absences.py",
+        "feed/core/missing.py",
         "doubtful = self._reaches.without_older(absent, query.updated_after)",
         "doubtful = absent",
         "tests/unit/feed/test_watcher_older_dates.py",

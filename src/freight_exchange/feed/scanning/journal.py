@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed.core.absences import Absences
 from freight_exchange.feed.core.advance import (
     Advance,
     absence_query,
@@ -18,6 +17,7 @@ from freight_exchange.feed.core.advance import (
 )
 from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
+from freight_exchange.feed.core.missing import MissingRequests
 from freight_exchange.feed.core.observing import observe_look_up, observe_recent, observe_scan
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
@@ -76,7 +76,7 @@ class Journal:
         self.state = kept.continued(now, allowance)
         self.sizes = PageSizes.restored(OPERATION, longest=kept.longest, clamp=kept.clamp)
         self._unsteady = UnsteadyFields()
-        self._absences = Absences(self.state.scan)
+        self._missing = MissingRequests(self.state.scan)
         self._relearn_at = -math.inf
 
     @property
@@ -121,13 +121,13 @@ class Journal:
             if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
                 raise UnclearError
             scan.changed |= result.changed
-            tracked = self._absences.inferred.corrected(
+            tracked = self._missing.inferred.corrected(
                 result.tracked, known, max(observation.begin, observation.updated_within(_DISTRUSTED))
             )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
-            doubt = self._absences.judge(state, scan, absent, received, query)
+            doubt = self._missing.judge(state, scan, absent, received, query)
             after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
             ended = state.watermark.time_at(received)
             after = self._rules.advance(after, scan, ended, is_covering=is_covering and scan.doubt is None)
@@ -147,9 +147,9 @@ class Journal:
             self.state = after
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
-            self._absences.record_listed(about, observation)
+            self._missing.record_listed(about, observation)
             for row in tracked:
-                self._absences.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
+                self._missing.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -186,7 +186,7 @@ class Journal:
             def decide(found: ReadSet) -> Commit:
                 nonlocal result, known, tracked, after
                 result, known = classify(tuple(records.values()), (), found.requests, observation), dict(found.requests)
-                tracked = self._absences.inferred.corrected(result.tracked, known, observation.begin)
+                tracked = self._missing.inferred.corrected(result.tracked, known, observation.begin)
                 after = attrs.evolve(state, schema=result.schema)
                 return Commit(requests=tracked, events=result.events, state=after.dump(), at=observation.sent)
 
@@ -194,9 +194,9 @@ class Journal:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
                 self.state = after
                 self._note_flips(result, observation.sent)
-                self._absences.record_listed(records, observation)
+                self._missing.record_listed(records, observation)
                 for row in tracked:
-                    self._absences.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
+                    self._missing.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 
         if records:
             await self._run(write)
@@ -211,7 +211,7 @@ class Journal:
             return Commit(requests=(after,), events=() if event is None else (event,), at=time)
 
         await self._run(lambda: self._store.commit(decide, indexes=(row.index,)))
-        self._absences.inferred.forget(row.index)
+        self._missing.inferred.forget(row.index)
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack, and that a look-up has found."""
@@ -259,7 +259,7 @@ class Journal:
 
     async def prune(self, time: float) -> bool:
         """Reduce requests that the service no longer lists to tombstones; return whether more are due."""
-        self._absences.prune(time - LEAST_RETENTION)
+        self._missing.prune(time - LEAST_RETENTION)
         return bool(await self._run(lambda: self._store.prune(before=time - self._retention)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from freight_exchange.platform.clock import Reading
     from freight_exchange.store.protocol import AbsenceQuery, TrackedRequest
 
-__all__ = ["Absences"]
+__all__ = ["MissingRequests"]
 
 
-class Absences:
+class MissingRequests:
     """Requests that the scans of this run have lacked, and the rules by which they count as missing.
 
     Args:
