@@ -212,7 +212,7 @@ async def test_two_tasks_do_not_pull_one_feed(sandbox: Sandbox) -> None:
 
 async def test_a_feed_that_is_open_is_not_entered_again(sandbox: Sandbox) -> None:
     async with sandbox.client() as exchange, exchange.watch() as feed:
-        with pytest.raises(ConfigurationError, match="entered already"):
+        with pytest.raises(ConfigurationError, match="already entered"):
             await feed.__aenter__()
 
 

@@ -238,7 +238,7 @@ async def test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held
             await rig.poller.scan()
     assert (rig.event_keys, rig.poller.progress.phase) == ([], "backing-off")
     (reported,) = (reported for reported in rig.reported if isinstance(reported, Degraded))
-    assert "give it longer" in str(reported.error)
+    assert "wait longer" in str(reported.error)
     assert len(service.pages) < 120
     await rig.scan()
     assert (rig.event_keys, rig.poller.progress.phase) == ([("new", 1)], "live")
