@@ -431,6 +431,13 @@ MUTATIONS: Final = (
         f"{_LATE}::test_reply_to_an_offer_that_is_sent_again_is_an_alarm",
     ),
     one(
+        "late reply: one that an earlier try has recorded is taken for another's",
+        "bot/offers/sender.py",
+        "if is_version(await self._repository.find_one(record.request, record.key), answered):",
+        "if False:",
+        f"{_LATE}::test_reply_whose_commit_was_not_acknowledged_is_that_of_the_handler",
+    ),
+    one(
         "late reply: another bid is taken for its own",
         "bot/offers/sender.py",
         "return stored.resends == record.resends if None in ids else ids[0] == ids[1]",

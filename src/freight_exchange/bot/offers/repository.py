@@ -82,23 +82,25 @@ class OfferRepository:
     ) -> OfferRecord:
         """Record a new state of an offer, and return the new record."""
         changed = attrs.evolve(record, state=state, at=self._unit_of_work.time(), **changes)
-        await self._put(step or state, changed, replaces=record)
-        if state not in UNSETTLED:
-            self._waiting.pop(record.request, None)
+        await self.replace(record, changed, step=step)
         return changed
 
-    async def record_late(self, record: OfferRecord, state: State, **changes: Any) -> bool:
+    async def replace(self, record: OfferRecord, changed: OfferRecord, *, step: str | None = None) -> None:
+        """Record a new version of an offer in place of one as it was read."""
+        await self._put(step or changed.state, changed, replaces=record)
+        if changed.state not in UNSETTLED:
+            self._waiting.pop(record.request, None)
+
+    async def record_late(self, record: OfferRecord, answered: OfferRecord) -> bool:
         """Record the reply to an offer that was taken over while it was being sent.
 
         Args:
             record: The offer as it was being sent: its time is that of the send.
-            state: What the reply says.
-            changes: Further fields.
+            answered: The offer with the reply.
 
         Returns:
             Whether it was recorded: nothing else is known of it yet, and it was not sent again.
         """
-        changed = attrs.evolve(record, state=state, at=self._unit_of_work.time(), **changes)
 
         def is_open(effect: Effect) -> bool:
             stored = OfferRecord.from_effect(effect)
@@ -107,7 +109,7 @@ class OfferRepository:
             return is_same_send or stored.state == "intent"
 
         return await self._unit_of_work.write(
-            state, lambda store: store.amend_effect(changed.to_effect(), replaces=is_open)
+            answered.state, lambda store: store.amend_effect(answered.to_effect(), replaces=is_open)
         )
 
     async def find_one(self, request: int, key: str) -> OfferRecord | None:

@@ -11,6 +11,7 @@ import attrs
 
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
+from freight_exchange.bot.versions import is_version
 from freight_exchange.bot.write_outcome import outcome_of
 from freight_exchange.errors import (
     BadRequestError,
@@ -197,26 +198,35 @@ class OfferSender:
 
     async def _record_reply(self, record: OfferRecord, state: State, **changes: Any) -> OfferRecord:
         """Record the reply of the service, even if another replica has taken over the offer."""
-        fields = {"request": record.request}
+        # One version for all tries: a later one recognizes what an earlier one has written.
+        answered = attrs.evolve(record, state=state, at=self._unit_of_work.time(), **changes)
         for _ in range(_RECORD_TRIES):
             try:
-                return await self._repository.advance(record, state, **changes)
+                return await self._try_to_record(record, answered)
             except StoreAwayError as error:
+                fields = {"request": record.request}
                 _logger.warning("the reply to %s is not recorded yet: %s; retrying", record, error, extra=fields)
                 await anyio.sleep(_RECORD_PAUSE)
-            except (FencedError, ChangedElsewhereError) as error:
-                if await self._repository.record_late(record, state, **changes):
-                    _logger.warning(
-                        "%s was answered after another replica had taken it over; the reply is recorded: %s",
-                        record,
-                        state,
-                        extra=fields,
-                    )
-                    return attrs.evolve(record, state=state, **changes)
-                if state == "confirmed":
-                    await self._report_late_bid(attrs.evolve(record, **changes))
+        return await self._try_to_record(record, answered)
+
+    async def _try_to_record(self, record: OfferRecord, answered: OfferRecord) -> OfferRecord:
+        try:
+            await self._repository.replace(record, answered)
+        except (FencedError, ChangedElsewhereError) as error:
+            if is_version(await self._repository.find_one(record.request, record.key), answered):
+                # An earlier try wrote it, and the connection was lost before the acknowledgement.
+                return answered
+            if not await self._repository.record_late(record, answered):
+                if answered.state == "confirmed":
+                    await self._report_late_bid(answered)
                 raise ChangedElsewhereError(f"{record} was resolved elsewhere before it was answered") from error
-        return await self._repository.advance(record, state, **changes)
+            _logger.warning(
+                "%s was answered after another replica had taken it over; the reply is recorded: %s",
+                record,
+                answered.state,
+                extra={"request": record.request},
+            )
+        return answered
 
     async def _report_late_bid(self, record: OfferRecord) -> None:
         """Log that an offer was taken whose reply could not be recorded."""

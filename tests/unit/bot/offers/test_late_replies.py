@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
 from random import Random
@@ -19,6 +19,7 @@ from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.models import Bid, Offer
 from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
+from freight_exchange.store.work import Delivery
 from freight_exchange.testing import Fault, Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -93,6 +94,10 @@ def sent_again(record: OfferRecord) -> OfferRecord:
     return attrs.evolve(record, at=record.at + 60)
 
 
+def refuse(good: Reply, now: float, random: Random) -> Reply:
+    return attrs.evolve(good, status=400, body=b'{"message": "Offers are closed for today."}')
+
+
 async def test_reply_is_recorded_while_nothing_else_is_known(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,9 +128,6 @@ async def test_reply_to_an_offer_that_is_sent_again_is_an_alarm(
 
 
 async def test_refusal_of_an_offer_that_is_sent_again_is_not_that_of_the_later_one(sandbox: Sandbox) -> None:
-    def refuse(good: Reply, now: float, random: Random) -> Reply:
-        return attrs.evolve(good, status=400, body=b'{"message": "Offers are closed for today."}')
-
     sandbox.publish()
     sandbox.strike(Fault(name="closed", path=OFFER, processed=False, mutate=refuse))
     store, called = TakenOver(sent_again, FENCED), list[int]()
@@ -213,3 +215,59 @@ async def test_reply_that_comes_during_an_adoption_ends_no_bot(
         assert [effect.state for effect in store.seat.work.effects_under("offer:")] == ["confirmed"]
         bot.stop()
     assert "the offer on request 1 is no longer checked" in caplog.text
+
+
+class Unacknowledged(TakenOver):
+    """Store that is cut off once, between the commit of a reply and its acknowledgement.
+
+    Args:
+        method: Method of the work that commits the reply.
+        change: Makes of the offer as it was being sent what is stored before the reply comes.
+    """
+
+    def __init__(self, method: str, change: Callable[[OfferRecord], OfferRecord]) -> None:
+        super().__init__(change, FENCED)
+        self._errors.clear()
+        self._method = method
+        self.is_cut = False
+        self.settled: Sequence[Delivery] = ()
+
+    def join(self, binding: Any, **options: Any) -> Any:
+        proxy = super().join(binding, **options)
+        setattr(proxy.work, self._method, self._write)
+        return proxy
+
+    def _write(self, effect: Any, **options: Any) -> bool:
+        is_written = bool(getattr(self.seat.work, self._method)(effect, **options))
+        if effect.state in ("confirmed", "rejected") and is_written and not self.is_cut:
+            self.is_cut = True
+            raise StoreAwayError("the database is away")
+        return is_written
+
+    def has_settled(self) -> bool:
+        """Return whether a delivery has ended, and keep it."""
+        self.settled = [*self.seat.work.deliveries(state="done"), *self.seat.work.deliveries(state="dead")]
+        return bool(self.settled)
+
+
+@pytest.mark.parametrize(
+    ("method", "change"),
+    [
+        pytest.param("put_effect", lambda record: record, id="recorded in time"),
+        pytest.param("amend_effect", adopted, id="recorded late"),
+    ],
+)
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_reply_whose_commit_was_not_acknowledged_is_that_of_the_handler(
+    sandbox: Sandbox, method: str, change: Callable[[OfferRecord], OfferRecord], is_refused: bool
+) -> None:
+    sandbox.publish()
+    if is_refused:
+        sandbox.strike(Fault(name="closed", path=OFFER, processed=False, mutate=refuse))
+    store, called = Unacknowledged(method, change), list[int]()
+    record = await run(sandbox, store, store.has_settled, called)
+    assert store.is_cut
+    assert (record.state, called) == ("rejected" if is_refused else "confirmed", [1])
+    (delivery,) = store.settled
+    assert (delivery.state, delivery.attempts) == ("dead" if is_refused else "done", 1)
+    assert is_refused == (delivery.error or "").startswith("OfferRejectedError: the offer on request 1 was refused")
