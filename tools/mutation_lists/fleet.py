@@ -15,6 +15,7 @@ _FLEET: Final = "tests/unit/store/postgres/test_fleet.py"
 _REPLICA: Final = "tests/unit/store/postgres/test_replica.py"
 _WORK: Final = "tests/unit/store/postgres/test_work.py"
 _CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
+_ADDRESS: Final = "tests/unit/store/postgres/test_address.py"
 _FROZEN: Final = "tests/unit/store/postgres/test_frozen.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
@@ -217,7 +218,21 @@ MUTATIONS: Final = (
         "store/postgres/store.py",
         "        address = DatabaseAddress(address)\n",
         "",
-        f"{_CONNECTION}::test_unreadable_address_is_refused_without_the_password",
+        f"{_ADDRESS}::test_unreadable_address_is_refused_without_the_password",
+    ),
+    one(
+        "database: a password that is part of the user is shown",
+        "store/postgres/connection.py",
+        """    is_sound = is_sound and ":" not in str(parts.get("user", ""))\n""",
+        "",
+        f"{_ADDRESS}::test_unreadable_address_is_refused_without_the_password",
+    ),
+    one(
+        "database: the value of an invalid option is shown",
+        "store/postgres/errors.py",
+        """    (re.compile(r"invalid (\\w+) value"), r"has an invalid \\1: correct its address"),\n""",
+        "",
+        f"{_ADDRESS}::test_invalid_option_is_named_without_its_value",
     ),
     one(
         "restored: a replica writes on into the table of a dump",

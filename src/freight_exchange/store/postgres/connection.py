@@ -257,7 +257,7 @@ def describe_address(address: str) -> str:
     ports = str(parts.get("port", "")).split(",")
     # One port may be that of several hosts.
     places = zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False)
-    place = ",".join(f"{host}:{port}" if port else host for host, port in places)
+    place = ",".join(f"{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}" for host, port in places)
     user = f"{parts['user']}@" if "user" in parts else ""
     return f"the database postgresql://{user}{place}/{parts.get('dbname', '')}"
 
@@ -269,7 +269,8 @@ def _parts(address: str) -> dict[str, Any] | None:
     except (psycopg.Error, UnicodeError):
         return None
     # A password with characters that are not encoded ends up in the host, the port or the name of the database. So does
-    # a whole address that was given as the name.
+    # a whole address that was given as the name. One whose colon is encoded ends up in the user.
     ports = str(parts.get("port", "")).split(",")
     is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
+    is_sound = is_sound and ":" not in str(parts.get("user", ""))
     return parts if is_sound and not _NO_NAME.search(str(parts.get("dbname", ""))) else None

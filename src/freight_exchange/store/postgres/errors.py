@@ -25,6 +25,12 @@ _REFUSED: Final = (
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
     (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
     (re.compile('role ".*" does not exist|no pg_hba.conf entry'), "refused the login: give this user access"),
+    # The values are not shown: one may be a part of a password with a character that is not encoded.
+    (re.compile(r'invalid integer value ".*" for connection option "(\w+)"'),
+     r"has an invalid \1: correct its address"),
+    (re.compile(r"invalid (\w+) value"), r"has an invalid \1: correct its address"),
+    (re.compile('definition of service ".*" not found'),
+     "names a service that is not defined: correct its address, or add the service"),
 )  # fmt: skip
 
 
@@ -32,8 +38,8 @@ def connect_error(error: psycopg.Error, address: str) -> StoreError:
     """Describe why no connection could be made."""
     text = " ".join(str(error).split())
     for pattern, advice in _REFUSED:
-        if pattern.search(text):
-            return StoreError(f"{address} {advice}")
+        if (found := pattern.search(text)) is not None:
+            return StoreError(f"{address} {found.expand(advice)}")
     # libpq adds a question, on a line of its own.
     reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
     # Most other refusals pass, such as those for want of connections, and those of a pooler without its server.
