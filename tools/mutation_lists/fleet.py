@@ -23,14 +23,14 @@ _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 MUTATIONS: Final = (
     one(
         "fence: a replica that was taken over goes on writing",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         'f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"',
         'f"SELECT FROM freight_exchange.replica WHERE {_OWN}"',
         f"{_FLEET}::TestTakeOver::test_ends_all_writes_of_the_replica",
     ),
     one(
         "fence: the epoch is compared, and not locked",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         'FENCE_LOCK: Final = "FOR KEY SHARE"',
         'FENCE_LOCK: Final = ""',
         f"{_FLEET}::TestTakeOver::test_waits_for_a_transaction_of_the_replica",
@@ -44,7 +44,7 @@ MUTATIONS: Final = (
     ),
     one(
         "lease: the heartbeat waits for a transaction of its replica",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         'FENCE_LOCK: Final = "FOR KEY SHARE"',
         'FENCE_LOCK: Final = "FOR UPDATE"',
         f"{_REPLICA}::test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica",
@@ -52,21 +52,21 @@ MUTATIONS: Final = (
     one(
         "lease: it follows the clock of the machine",
         "store/postgres/replica.py",
-        "        row = connection.row(_BEAT, self._values)\n",
+        "        row = connection.row(replica_sql.BEAT, self._values)\n",
         "        now = f\"to_timestamp({__import__('time').time()})\"\n"
-        '        row = connection.row(_BEAT.replace("clock_timestamp()", now), self._values)\n',
+        '        row = connection.row(replica_sql.BEAT.replace("clock_timestamp()", now), self._values)\n',
         f"{_REPLICA}::test_lease_follows_the_clock_of_the_database",
     ),
     one(
         "term: a commit of a scan does not compare its epoch",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         "WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE",
         "WHERE id = %(binding)s FOR NO KEY UPDATE",
         f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
     ),
     one(
         "term: its epoch stays as it is",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         "SET term_epoch = term_epoch + 1, term_replica = %(replica)s",
         "SET term_replica = %(replica)s",
         f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
@@ -236,7 +236,7 @@ MUTATIONS: Final = (
     ),
     one(
         "restored: a replica writes on into the table of a dump",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         '_OWN: Final = "id = %(replica)s AND tableoid = %(relation)s"',
         '_OWN: Final = "id = %(replica)s"',
         "tests/unit/store/postgres/test_history.py",
@@ -398,7 +398,7 @@ MUTATIONS: Final = (
     ),
     one(
         "retention: the row of a replica with an offer in doubt goes",
-        "store/postgres/replica.py",
+        "store/postgres/replica_sql.py",
         "AND state IN ('sending', 'unknown') AND owner = gone.id",
         "AND false",
         f"{_FLEET}::test_replicas_that_ended_long_ago_are_forgotten_unless_they_own_something",

@@ -1,0 +1,124 @@
+"""Statements on the rows of replicas, and on the term of their binding."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from freight_exchange.store.postgres.history import FLUSHED
+
+__all__ = [
+    "BEAT", "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET",
+    "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "RESIGN", "TAKE_TERM", "WITHDRAW",
+]  # fmt: skip
+
+# A restored dump makes the table anew. It may have the row of a replica that still runs, and its number is given again.
+_OWN: Final = "id = %(replica)s AND tableoid = %(relation)s"
+
+CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"
+"""Query that finds a replica only if it was not taken over."""
+
+FENCE_LOCK: Final = "FOR KEY SHARE"
+"""The lock at its end by which nothing takes the replica over before the end of the transaction."""
+
+JOIN: Final = """
+    WITH bound AS (
+        INSERT INTO freight_exchange.binding (base_url, account, name) VALUES (%(base_url)s, %(account)s, %(feed)s)
+        ON CONFLICT (base_url, account, name) DO UPDATE SET name = excluded.name
+        RETURNING id
+    )
+    INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until)
+    SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
+    RETURNING id, binding, tableoid
+"""
+# Not a key column: the heartbeat waits for no transaction of this replica.
+BEAT: Final = f"""
+    UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+    WHERE {_OWN} AND epoch = 0 AND NOT has_left
+    RETURNING {FLUSHED}::text
+"""
+FENCE: Final = f"{CHECK} {FENCE_LOCK}"
+# A replica that is inside a transaction is left for the next time: its lock ends with the transaction.
+END_LAPSED: Final = """
+    UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
+    WHERE id IN (
+        SELECT id FROM freight_exchange.replica
+        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND lease_until < clock_timestamp()
+        FOR UPDATE SKIP LOCKED
+    )
+"""
+LEAVE: Final = f"UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true WHERE {_OWN}"
+WITHDRAW: Final = f"DELETE FROM freight_exchange.replica WHERE {_OWN}"
+HAS_LEFTOVERS: Final = """
+    SELECT EXISTS (
+        SELECT FROM freight_exchange.replica
+        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND lease_until < clock_timestamp()
+    ) OR EXISTS (
+        SELECT FROM freight_exchange.delivery JOIN freight_exchange.replica ON replica.id = delivery.owner
+        WHERE delivery.binding = %(binding)s AND delivery.state = 'claimed' AND replica.has_left
+    ) OR EXISTS (
+        SELECT FROM freight_exchange.effect JOIN freight_exchange.replica ON replica.id = effect.owner
+        WHERE effect.binding = %(binding)s AND effect.state IN ('sending', 'unknown') AND replica.has_left
+    )
+"""
+# A living replica of another version, or with other handlers, of a kind that joined first after this one's kind did. An
+# older replica that is started again during a deploy is of its old kind.
+HAS_NEWER: Final = """
+    EXISTS (
+        SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
+            ON other.binding = own.binding AND (other.version, other.handlers) <> (own.version, own.handlers)
+        WHERE own.id = %(replica)s AND own.version <> '' AND other.version <> ''
+            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+            AND (
+                SELECT min(id) FROM freight_exchange.replica AS first
+                WHERE first.binding = own.binding AND (first.version, first.handlers) = (other.version, other.handlers)
+            ) > (
+                SELECT min(id) FROM freight_exchange.replica AS first
+                WHERE first.binding = own.binding AND (first.version, first.handlers) = (own.version, own.handlers)
+            )
+    )
+"""
+HAS_TWIN: Final = """
+    SELECT EXISTS (
+        SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
+            ON other.binding = own.binding AND (other.version, other.handlers) = (own.version, own.handlers)
+        WHERE own.id = %(replica)s AND other.id <> own.id
+            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+    )
+"""
+TAKE_TERM: Final = f"""
+    UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
+    WHERE id = %(binding)s AND NOT EXISTS (
+        SELECT FROM freight_exchange.replica
+        WHERE replica.id = term_replica AND NOT has_left AND lease_until >= clock_timestamp()
+    ) AND NOT {HAS_NEWER}
+    RETURNING term_epoch, state
+"""
+_FREE_TERM: Final = "UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s"
+# A term of this replica that it could not give back, for its connection was cut.
+DROP_TERM: Final = f"{_FREE_TERM} AND term_replica = %(replica)s"
+FENCE_TERM: Final = """
+    SELECT FROM freight_exchange.binding WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE
+"""
+RESIGN: Final = f"{_FREE_TERM} AND term_epoch = %(epoch)s"
+# The first one of its version and handlers shows which version is newer. One that owns nothing has nothing to adopt.
+FORGET: Final = """
+    DELETE FROM freight_exchange.replica AS gone
+    WHERE binding = %(binding)s AND has_left AND lease_until < clock_timestamp() - interval '1 day'
+        AND EXISTS (
+            SELECT FROM freight_exchange.replica AS first
+            WHERE first.binding = gone.binding AND (first.version, first.handlers) = (gone.version, gone.handlers)
+                AND first.id < gone.id
+        )
+        AND NOT EXISTS (
+            SELECT FROM freight_exchange.delivery
+            WHERE delivery.binding = gone.binding AND state = 'claimed' AND owner = gone.id
+        )
+        AND NOT EXISTS (
+            SELECT FROM freight_exchange.effect
+            WHERE effect.binding = gone.binding AND state IN ('sending', 'unknown') AND owner = gone.id
+        )
+"""
+HOLDER: Final = """
+    SELECT replica.holder, replica.id FROM freight_exchange.binding
+    JOIN freight_exchange.replica ON replica.id = term_replica WHERE binding.id = %(binding)s
+"""
