@@ -237,8 +237,15 @@ MUTATIONS: Final = (
     one(
         "restored: a replica writes on into the table of a dump",
         "store/postgres/replica_sql.py",
-        '_OWN: Final = "id = %(replica)s AND tableoid = %(relation)s"',
+        '_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s"',
         '_OWN: Final = "id = %(replica)s"',
+        "tests/unit/store/postgres/test_history.py",
+    ),
+    one(
+        "restored: only a table that was made anew shows a restored dump",
+        "store/postgres/history.py",
+        'FILE: Final = "pg_relation_filenode(tableoid)"',
+        'FILE: Final = "tableoid"',
         "tests/unit/store/postgres/test_history.py",
     ),
     one(

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
 
-__all__ = ["FLUSHED", "History", "trust"]
+__all__ = ["FILE", "FLUSHED", "History", "trust"]
 
 FLUSHED: Final = "pg_current_wal_flush_lsn()"
 """The end of what survives a crash."""
+FILE: Final = "pg_relation_filenode(tableoid)"
+"""The file of the table of a row. A table that was made anew or emptied has another one: so has each that a dump was
+restored into, of the data alone too. `VACUUM FULL` also writes another one."""
 # Another cluster has another identifier; one that was promoted, or recovered to an earlier time, another timeline, with
-# which the names of its files begin. A dump that is restored makes the table anew, in the same cluster too.
+# which the names of its files begin.
 _CLUSTER: Final = (
     "(SELECT system_identifier FROM pg_control_system())::text || '/'"
     " || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
 )
 _CHECK: Final = f"""
     UPDATE freight_exchange.binding
-    SET cluster = {_CLUSTER}, relation = tableoid,
+    SET cluster = {_CLUSTER}, relation = {FILE},
         is_restored = is_restored
-            OR coalesce(relation <> tableoid, false)
+            OR coalesce(relation <> {FILE}, false)
             OR coalesce(cluster <> {_CLUSTER}, false)
             OR coalesce(%(cluster)s::text <> {_CLUSTER}, false)
             OR coalesce(%(flushed)s::pg_lsn > {FLUSHED}, false)

@@ -32,7 +32,7 @@ class Replica:
         id, binding_id: Rows.
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, which nothing has made up for yet.
-        relation: The table of its row, which a restored dump makes anew.
+        relation: The file of its row's table, which is another one after a dump was restored.
     """
 
     def __init__(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.store.postgres.history import FLUSHED
+from freight_exchange.store.postgres.history import FILE, FLUSHED
 
 __all__ = [
     "BEAT", "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET",
     "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "RESIGN", "TAKE_TERM", "WITHDRAW",
 ]  # fmt: skip
 
-# A restored dump makes the table anew. It may have the row of a replica that still runs, and its number is given again.
-_OWN: Final = "id = %(replica)s AND tableoid = %(relation)s"
+# A restored dump may have the row of a replica that still runs, and its number is given again.
+_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s"
 
 CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"
 """Query that finds a replica only if it was not taken over."""
@@ -20,7 +20,7 @@ CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0
 FENCE_LOCK: Final = "FOR KEY SHARE"
 """The lock at its end by which nothing takes the replica over before the end of the transaction."""
 
-JOIN: Final = """
+JOIN: Final = f"""
     WITH bound AS (
         INSERT INTO freight_exchange.binding (base_url, account, name) VALUES (%(base_url)s, %(account)s, %(feed)s)
         ON CONFLICT (base_url, account, name) DO UPDATE SET name = excluded.name
@@ -28,7 +28,7 @@ JOIN: Final = """
     )
     INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until)
     SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
-    RETURNING id, binding, tableoid
+    RETURNING id, binding, {FILE}
 """
 # Not a key column: the heartbeat waits for no transaction of this replica.
 BEAT: Final = f"""

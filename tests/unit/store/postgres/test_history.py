@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -59,6 +59,24 @@ def restore_dump(table: str) -> None:
     )
 
 
+def restore_rows(table: str) -> None:
+    """Write the rows of a table again after it was emptied, as a dump of the data alone that is restored does."""
+    execute(
+        f"""
+        CREATE TABLE freight_exchange.dump AS TABLE freight_exchange.{table};
+        TRUNCATE freight_exchange.{table} CASCADE;
+        INSERT INTO freight_exchange.{table} OVERRIDING SYSTEM VALUE TABLE freight_exchange.dump
+        """
+    )
+
+
+@pytest.fixture(params=[restore_dump, restore_rows])
+def restore(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Each way to restore a table from a dump."""
+    way: Callable[[str], None] = request.param
+    return way
+
+
 @pytest.fixture
 def dumped_store(store: PostgresStore) -> Iterator[PostgresStore]:
     """A store whose schema is removed after the test."""
@@ -66,23 +84,25 @@ def dumped_store(store: PostgresStore) -> Iterator[PostgresStore]:
     drop_schema()
 
 
-def test_restored_dump_is_recognised_in_its_own_cluster(dumped_store: PostgresStore) -> None:
+def test_restored_dump_is_recognised_in_its_own_cluster(
+    dumped_store: PostgresStore, restore: Callable[[str], None]
+) -> None:
     join(dumped_store)
-    restore_dump("binding")
+    restore("binding")
     assert join(dumped_store).is_restored
 
 
 class TestReplicaThatRunsWhileADumpIsRestored:
-    """The dump has its row: only the table shows that the row is another one."""
+    """The dump has its row: only the table, or the file of it, shows that the row is another one."""
 
     @pytest.fixture
-    def seat(self, dumped_store: PostgresStore) -> PostgresSeat:
+    def seat(self, dumped_store: PostgresStore, restore: Callable[[str], None]) -> PostgresSeat:
         seat = join(dumped_store)
         term = seat.take_term()
         assert term is not None
         put(term, events=[event("a", 1)])
         term.enqueue({one.id: ["quote"] for one in term.pending()}, at=1.0)
-        restore_dump("replica")
+        restore("replica")
         return seat
 
     def test_writes_nothing(self, seat: PostgresSeat) -> None:
