@@ -341,6 +341,13 @@ MUTATIONS: Final = (
         f"{_FROZEN}::test_replica_that_is_cut_off_in_the_middle_of_a_page_does_not_keep_its_locks",
     ),
     one(
+        "frozen: a page is one statement, however long it is sent",
+        "store/postgres/term.py",
+        "if part and length + size(row) > _PART:",
+        "if False:",
+        "tests/unit/store/postgres/test_term.py::test_long_page_is_sent_in_parts",
+    ),
+    one(
         "frozen: a transaction may last for ever",
         "store/postgres/session.py",
         "if is_limited and server_version >= _LIMITS_TRANSACTIONS:",

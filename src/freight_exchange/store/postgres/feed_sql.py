@@ -26,7 +26,7 @@ LIVE: Final = f"""
         AND (updated_after, "index") > (%(after)s::float8, %(index)s::bigint)
     ORDER BY updated_after, "index" LIMIT %(limit)s
 """
-# The rows of a page are one statement, not one each: a client that stops between two of them would keep its locks.
+# One statement for many rows, not a pipeline of one each: the server would wait for the rest of that without a limit.
 PUT_REQUESTS: Final = f"""
     INSERT INTO freight_exchange.seen (binding, {_REQUEST})
     SELECT %(binding)s, new.* FROM unnest(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import feed_sql, work_sql
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from freight_exchange.store.work import Delivery
 
 __all__ = ["LeasedTerm", "PostgresTerm"]
+
+T = TypeVar("T")
+
+_PART: Final = 65_536
+"""Bytes of a page in one statement. The server takes a client that sends a longer one slowly for a frozen one."""
 
 
 class PostgresTerm(PostgresWork):
@@ -153,32 +158,34 @@ class PostgresTerm(PostgresWork):
         return ReadSet(requests, [read_request(row) for row in connection.rows(feed_sql.ABSENT, values)])
 
     def _put(self, connection: DatabaseConnection, commit: Commit) -> int:
-        if commit.requests:
-            # A statement may write a row only once: of a request that a page lists twice, the last state counts.
-            requests = {request.index: request for request in commit.requests}.values()
+        # A statement may write a row only once: of a request that a page lists twice, the last state counts.
+        requests = {request.index: request for request in commit.requests}.values()
+        for part in _parts(requests, lambda request: len(request.digest) + len(request.record or b"")):
             values = self._values(
-                indexes=[request.index for request in requests],
-                digests=[request.digest for request in requests],
-                records=[request.record for request in requests],
-                versions=[request.version for request in requests],
-                first=[request.first_seen for request in requests],
-                last=[request.last_seen for request in requests],
-                scans=[request.last_scan for request in requests],
-                updated_after=[request.updated_after for request in requests],
-                missing=[request.missed_scans for request in requests],
+                indexes=[request.index for request in part],
+                digests=[request.digest for request in part],
+                records=[request.record for request in part],
+                versions=[request.version for request in part],
+                first=[request.first_seen for request in part],
+                last=[request.last_seen for request in part],
+                scans=[request.last_scan for request in part],
+                updated_after=[request.updated_after for request in part],
+                missing=[request.missed_scans for request in part],
             )
             connection.execute(feed_sql.PUT_REQUESTS, values)
-        if not commit.events:
-            return 0
+        parts = _parts(commit.events, lambda event: len(event.payload))
+        return sum(self._add_events(connection, part, commit.at) for part in parts)
+
+    def _add_events(self, connection: DatabaseConnection, events: Sequence[NewEvent], at: float) -> int:
         values = self._values(
-            keys=[event.key for event in commit.events],
-            indexes=[event.index for event in commit.events],
-            kinds=[event.kind for event in commit.events],
-            payloads=[event.payload for event in commit.events],
-            at=commit.at,
+            keys=[event.key for event in events],
+            indexes=[event.index for event in events],
+            kinds=[event.kind for event in events],
+            payloads=[event.payload for event in events],
+            at=at,
         )
         added = connection.execute(feed_sql.ADD_EVENTS, values).rowcount
-        if added < len(commit.events):
+        if added < len(events):
             connection.execute(feed_sql.PROPOSE_AGAIN, values)
         return added
 
@@ -195,6 +202,19 @@ class LeasedTerm(PostgresTerm):
     def _fence(self, connection: DatabaseConnection) -> None:
         super()._fence(connection)
         self._replica.renew(connection)
+
+
+def _parts(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
+    """Split rows into parts that a slow link takes within the silence that ends a transaction."""
+    part, length = list[T](), 0
+    for row in rows:
+        if part and length + size(row) > _PART:
+            yield part
+            part, length = [], 0
+        part.append(row)
+        length += size(row)
+    if part:
+        yield part
 
 
 def _event(row: tuple[Any, ...]) -> StoredEvent:

@@ -1,0 +1,67 @@
+"""Pages that the replica with the term writes into a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.postgres.replicas import join, take_term
+from tests.unit.store.rows import event, put, seen
+
+from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.store import PostgresStore
+
+LIMIT = 65_536
+
+
+@pytest.fixture
+def store() -> Iterator[PostgresStore]:
+    store = empty_store()
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the bytes of the records and payloads of each statement."""
+    sizes = list[int]()
+    execute = DatabaseConnection.execute
+
+    def measure(self: DatabaseConnection, query: str, parameters: Any = None) -> Any:
+        if isinstance(parameters, Mapping):
+            arrays = [value for value in parameters.values() if isinstance(value, list)]
+            sizes.append(sum(len(item) for array in arrays for item in array if isinstance(item, bytes)))
+        return execute(self, query, parameters)
+
+    monkeypatch.setattr(DatabaseConnection, "execute", measure)
+    return sizes
+
+
+def test_long_page_is_sent_in_parts(store: PostgresStore, sizes: list[int]) -> None:
+    """Over a slow link, a long statement would look like a client that is frozen inside its transaction."""
+    term, numbers = take_term(join(store)), range(1, 301)
+    page = [seen(number, record=bytes(1000), digest=b"d") for number in numbers]
+    events = [event(f"{number}", number, payload=bytes(1000)) for number in numbers]
+    assert put(term, page, events) == len(numbers)
+    assert max(sizes) <= LIMIT
+    assert sum(sizes) == 300 * (1001 + 1000)
+    assert [one.index for one in term.pending(limit=1000)] == [*numbers]
+    assert execute("SELECT count(*), min(length(record)) FROM freight_exchange.seen") == [(300, 1000)]
+
+
+def test_record_that_is_longer_than_a_part_is_one(store: PostgresStore, sizes: list[int]) -> None:
+    term = take_term(join(store))
+    put(term, [seen(number, record=bytes(LIMIT), digest=b"d") for number in (1, 2)])
+    assert [size for size in sizes if size] == [LIMIT + 1] * 2
+    assert execute("SELECT count(*) FROM freight_exchange.seen") == [(2,)]
+
+
+def test_events_that_are_there_already_are_proposed_again_in_each_part(store: PostgresStore) -> None:
+    term, keys = take_term(join(store)), [f"{number}" for number in range(200)]
+    events = [event(key, payload=bytes(1000)) for key in keys]
+    assert put(term, events=events[::2], at=1.0) == 100
+    assert put(term, events=events, at=2.0) == 100
+    assert term.unacknowledged == 200
+    assert execute("SELECT DISTINCT at FROM freight_exchange.event") == [(2.0,)]
