@@ -299,6 +299,13 @@ MUTATIONS: Final = (
         f"{_CONNECTION}::TestConnectionCutWhileIdle",
     ),
     one(
+        "database: a bot that joins again for ever says so once",
+        "bot/runtime/fleet/loss_log.py",
+        "if has_worked or now >= self._is_quiet_until:",
+        "if has_worked or self._is_quiet_until < 0:",
+        "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
+    ),
+    one(
         "database: a new connection of the pulse does not listen",
         "store/postgres/seat.py",
         "if not connection.is_open or self._listens_on != connection.count:",

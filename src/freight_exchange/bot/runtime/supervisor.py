@@ -14,6 +14,7 @@ import attrs
 
 from freight_exchange.bot.handlers.injection import resolve_arguments
 from freight_exchange.bot.metrics.call_times import CallTimes
+from freight_exchange.bot.runtime.fleet.loss_log import LossLog
 from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT
 from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
@@ -90,6 +91,7 @@ class Supervisor:
         self.loop = BotLoop()
         self._has_reported = False
         self._waits_for_login = self._waits_for_store = self._had_seat = False
+        self._losses = LossLog()
         self.stopping = anyio.Event()
         self.ready = anyio.Event()
         self.is_served = False
@@ -118,10 +120,8 @@ class Supervisor:
                                 arguments = resolve_arguments(self._handlers.values(), resources)
                                 on_failure = partial(self._on_session_failure, client, tasks)
                                 store = shared_store(self._options.store)
-                                new_session = partial(
-                                    self._new_session, store, arguments, client, failpoints, on_failure
-                                )
-                                await self._run_sessions(new_session, client)
+                                begin = partial(self._new_session, store, arguments, client, failpoints, on_failure)
+                                await self._run_sessions(begin, client)
 
                         drain = self._options.drain.total_seconds()
                         await run_with_lifespan(
@@ -217,8 +217,7 @@ class Supervisor:
         except (*LOST_SEAT, BaseExceptionGroup) as error:
             if not self._has_joined or not all(isinstance(leaf, LOST_SEAT) for leaf in flatten(error)):
                 raise
-            level = logging.DEBUG if session.components is None and self._had_seat else logging.WARNING
-            _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", next(flatten(error)))
+            self._losses.add(next(flatten(error)), has_worked=session.components is not None)
             self._waits_for_store = self._had_seat = True
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()

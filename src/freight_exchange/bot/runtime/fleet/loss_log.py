@@ -1,0 +1,34 @@
+"""Log of the losses of a bot's seat."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Final
+
+import anyio
+
+__all__ = ["LossLog"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_INTERVAL: Final = 60.0
+
+
+class LossLog:
+    """Log of the losses of a bot's seat. While it joins again each second in vain, a warning a minute says so."""
+
+    def __init__(self) -> None:
+        self._is_quiet_until = -math.inf
+
+    def add(self, error: BaseException, *, has_worked: bool) -> None:
+        """Log a loss, at level debug if the last warning was a short time ago.
+
+        Args:
+            error: Why the seat was lost.
+            has_worked: Whether the bot had begun its work with this seat, so that the loss is another one.
+        """
+        now, level = anyio.current_time(), logging.DEBUG
+        if has_worked or now >= self._is_quiet_until:
+            self._is_quiet_until, level = now + _INTERVAL, logging.WARNING
+        _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", error)
