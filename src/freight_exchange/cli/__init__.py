@@ -1,7 +1,7 @@
 """Command line `freight-exchange`; needs the extra `cli`.
 
 `program` is the root command and imports the others when they run. `commands` has a module for each noun, `render`
-the output. `client` creates the client of a command and runs its event loop, `terminal` asks and warns.
+the output. `client` creates the client of a command and runs its event loop, `terminal` has prompts and warnings.
 `options`, `enum_choice` and `drafts` read values; `exit_status` and `messages` report errors.
 """
 

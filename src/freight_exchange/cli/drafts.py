@@ -34,7 +34,7 @@ __all__ = [
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _LAST_TIME_ZONE: Final = timedelta(hours=12)
-"""Offset of the zone, west of Greenwich, in which a day ends last; the zone of an arrival is not known."""
+"""UTC offset of the zone in which a day ends last, because the zone of an arrival is unknown."""
 
 
 @attrs.frozen
@@ -67,7 +67,7 @@ class DraftField:
 
     @property
     def options(self) -> str:
-        """Names of all options that set the field; naming one alone would suggest it."""
+        """Names of all options that set the field. A message with only one of them would suggest its value."""
         return self.option if self.negative is None else f"{self.option} or {self.negative}"
 
     def decorate(self, command: Decorated) -> Decorated:
@@ -212,7 +212,7 @@ def _read_file(file: str | None) -> dict[str, Any]:
     except RecursionError:
         reason = "it is nested too deeply"
     except (OSError, ValueError) as error:
-        # Python's own message advises programmers.
+        # Python's own message is advice for programmers.
         reason = "it has a number of thousands of digits" if "set_int_max_str_digits" in str(error) else str(error)
     else:
         if isinstance(content, dict):
@@ -222,7 +222,7 @@ def _read_file(file: str | None) -> dict[str, Any]:
 
 
 def _decode(content: bytes) -> str:
-    """Decode a file, UTF-16 with a byte order mark included, which programs on Windows write."""
+    """Decode UTF-8, or UTF-16 with a byte order mark, as programs on Windows write it."""
     return content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8")
 
 

@@ -53,7 +53,7 @@ __all__ = [
 
 
 class Status(IntEnum):
-    """Exit status: the numbers of `sysexits.h`, and those of a bot where it has one."""
+    """Exit status: a number of `sysexits.h`, or the bot's own number for a failure of the bot."""
 
     DONE = 0
     BUG = 1
@@ -104,7 +104,7 @@ def _is_login_error(error: FreightExchangeError) -> bool:
     return error.path == "login"
 
 
-def _is_login_held(error: FreightExchangeError) -> bool:
+def _is_login_paused(error: FreightExchangeError) -> bool:
     return isinstance(error, AuthenticationError) and error.retry_after is not None
 
 
@@ -115,9 +115,9 @@ class ExitRule:
     Attributes:
         error_type: The class of the error.
         status: The exit status.
-        message: The message, if not the error's own.
+        message: The message; `None` for that of the error.
         applies: A further condition on the error.
-        advice: The last line of the report, if not the status's own.
+        advice: The last line of the report; `None` for that of the status.
     """
 
     error_type: type[FreightExchangeError]
@@ -139,7 +139,7 @@ EXIT_RULES: Final = (
         "the service rejected the email or password",
         advice="Check both: too many wrong passwords may lock the account.",
     ),
-    ExitRule(AuthenticationError, Status.TRY_LATER, applies=_is_login_held),
+    ExitRule(AuthenticationError, Status.TRY_LATER, applies=_is_login_paused),
     ExitRule(AuthenticationError, Status.LOGIN_REJECTED),
     ExitRule(RateLimitedError, Status.TRY_LATER),
     ExitRule(ServerError, Status.UNAVAILABLE),

@@ -69,7 +69,7 @@ def translate_warning(message: str) -> str:
 
 
 def explain_misplaced_option(error: click.UsageError) -> str | None:
-    """Return where an option belongs that stands behind or before the wrong command; `None` for any other error."""
+    """Explain where a misplaced option belongs; return `None` for any other error."""
     context = error.ctx
     if not isinstance(error, click.NoSuchOption) or context is None or context.parent is None:
         return None

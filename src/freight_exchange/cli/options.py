@@ -56,7 +56,7 @@ class GlobalOptions:
     Attributes:
         url: The API root, from the option or the environment.
         email: The account, from the option or the environment.
-        token_file: The file that keeps the login, from the option or the environment.
+        token_file: The file with the saved login, from the option or the environment.
         timeout: Seconds that a call may take.
         proxy: The URL of a proxy.
         ca_file: A file with further certificate authorities.

@@ -39,7 +39,7 @@ class _LazyCommand(NamedTuple):
 
 _COMMANDS: Final[Mapping[str, _LazyCommand]] = {
     "login": _LazyCommand("login", "login", "Log in, and stay logged in."),
-    "logout": _LazyCommand("login", "logout", "Forget the login."),
+    "logout": _LazyCommand("login", "logout", "Forget the saved login."),
     "whoami": _LazyCommand("login", "whoami", "Show who is logged in, and where."),
     "requests": _LazyCommand("requests", "requests", "Rate requests: list, get, watch, publish, import."),
     "offers": _LazyCommand(
@@ -102,7 +102,7 @@ class _LazyGroup(click.Group):
     envvar="FREIGHT_EXCHANGE_TOKEN_FILE",
     show_envvar=True,
     type=FILE,
-    help="The file that keeps the login; default: a private file of your system account.",
+    help="The file with the saved login; default: a private file of your system account.",
 )
 @click.option(
     "--timeout",
@@ -112,17 +112,17 @@ class _LazyGroup(click.Group):
     metavar="SECONDS",
     help="Time limit of a call, retries and login included.",
 )
-@click.option("--proxy", metavar="URL", help="A proxy; for one with a password set HTTPS_PROXY.")
+@click.option("--proxy", metavar="URL", help="URL of a proxy. If it has a password, set HTTPS_PROXY instead.")
 @click.option(
     "--ca-file",
     type=FILE,
-    help="A file with the certificate authority of your company; SSL_CERT_FILE names one in place of the public ones.",
+    help="File with a certificate authority to trust besides the public ones; SSL_CERT_FILE replaces these.",
 )
 @click.option(
     "--get-parameters",
     envvar=GET_PARAMETERS_VARIABLE,
     type=click.Choice(get_args(GetParameters)),
-    help="Where a GET carries its parameters; query is for proxies that drop the bodies of GETs.",
+    help="Place of the parameters of a GET; query is for proxies that drop the bodies of GETs.",
 )
 @click.option(
     "--addresses",

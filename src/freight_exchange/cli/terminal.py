@@ -48,9 +48,7 @@ def require_confirmation(*, yes: bool, action: Action = "sent") -> None:
         UsageError: `yes` is false, and there is no terminal.
     """
     if not yes and not is_interactive():
-        raise click.UsageError(
-            f"there is no terminal to ask on: give --yes if it is to be {action}; nothing was {action}"
-        )
+        raise click.UsageError(f"there is no terminal to ask on: give --yes to confirm; nothing was {action}")
 
 
 def confirm(question: str, *, yes: bool, action: Action = "sent") -> None:

@@ -1,4 +1,4 @@
-"""Credentials of a command: from options, environment and kept login; `login` asks for the rest."""
+"""Credentials of a command: from options, environment and saved login; `login` asks for the rest."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Credentials:
 
 
 def token_file(options: GlobalOptions) -> TokenFile:
-    """Return the file that keeps the login."""
+    """Return the file with the saved login."""
     return TokenFile(_token_path(options))
 
 
@@ -55,12 +55,12 @@ def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> C
 
     Args:
         options: The global options.
-        new_login: Whether to log in anew and keep that login; until it succeeds, the file keeps the cached one. What is
-            missing is asked for.
+        new_login: Whether to ask for missing values and log in again. The file keeps the old login until the new one
+            succeeds.
 
     Raises:
-        ConfigurationError: Something is missing, and this is no new login or there is no terminal to ask on.
-        AuthenticationError: The kept login has expired.
+        ConfigurationError: A value is missing, and `new_login` is false or there is no terminal to ask on.
+        AuthenticationError: The saved login has expired.
     """
     _log_warnings()
     file = token_file(options)
@@ -86,7 +86,7 @@ def resolve_credentials(options: GlobalOptions, *, new_login: bool = False) -> C
         raise _not_logged_in(options, stored, is_expired=cached is not None)
     store: TokenFile | None = None
     if new_login:
-        store = _UnreadTokenFile(_token_path(options))
+        store = _WriteOnlyTokenFile(_token_path(options))
     elif cached is not None or options.token_file is not None:
         store = file
     return Credentials(url=url, email=email, password=password, store=store, cached=stored)
@@ -96,8 +96,8 @@ def _token_path(options: GlobalOptions) -> str | Path:
     return options.token_file or state_folder() / "login.json"
 
 
-class _UnreadTokenFile(TokenFile):
-    """Token file for a new login: its cached login is not used, and stays until the new one replaces it."""
+class _WriteOnlyTokenFile(TokenFile):
+    """Token file for a new login. The old login in it is not used, and stays until the new one replaces it."""
 
     def file_for(self, base_url: str, account: str) -> LoginFile:
         return _UnreadLoginFile(super().file_for(base_url, account).path, base_url, account)
@@ -109,9 +109,10 @@ class _UnreadLoginFile(LoginFile):
 
 
 def _environment_password(email: str) -> str | None:
-    """Return the environment's password, unless it is another account's and the user can be asked.
+    """Return the password in the environment.
 
-    A wrong password may lock the account.
+    If it belongs to another account and there is a terminal, return `None`, so that the user is asked: a wrong password
+    may lock the account.
     """
     if conflicting_account(email) is not None and is_interactive():
         return None
@@ -119,7 +120,7 @@ def _environment_password(email: str) -> str | None:
 
 
 def conflicting_account(email: str) -> str | None:
-    """Return the account of the environment if it differs from this one."""
+    """Return the account in the environment if it differs from this one."""
     account = os.environ.get(EMAIL_VARIABLE)
     return account if account and account != email else None
 
@@ -136,7 +137,7 @@ def _not_logged_in(
         account = f" as {options.email}"
     error: ConfigurationError | AuthenticationError
     if is_expired:
-        error = AuthenticationError(f"the kept login has expired: run `{command} login`")
+        error = AuthenticationError(f"the saved login has expired: run `{command} login`")
     else:
         error = ConfigurationError(f"not logged in{account}: run `{command} login`")
     error.add_note(_variables_note(options))
@@ -144,7 +145,7 @@ def _not_logged_in(
 
 
 def _variables_note(options: GlobalOptions) -> str:
-    """Return the variables by which a program logs in; if it sets some of them already, the others."""
+    """Return a note with the environment variables of a login. If some of them are set, it names the others."""
     values = {
         URL_VARIABLE: options.url,
         EMAIL_VARIABLE: options.email,
@@ -152,10 +153,8 @@ def _variables_note(options: GlobalOptions) -> str:
     }
     missing = [variable for variable, value in values.items() if not value]
     if 0 < len(missing) < len(values):
-        return (
-            f"Or set the environment's {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} missing."
-        )
-    return f"A program sets {URL_VARIABLE}, {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} instead."
+        return f"Or set the missing {' and '.join(missing)} in the environment."
+    return f"In a program, set {URL_VARIABLE}, {EMAIL_VARIABLE} and {PASSWORD_VARIABLE} instead."
 
 
 def _check_url(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Client of a command, and the report of writes that are interrupted."""
+"""Client of a command, and the report of interrupted writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 _TLS_PROBE_TIMEOUT: Final = 2.0
 _IN_DOUBT: Final = "Check with `freight-exchange {}` in a minute, before you send it again."
 _NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it again."
-_LOGIN_EXPIRED: Final = "the kept login has expired: run `freight-exchange login`"
+_LOGIN_EXPIRED: Final = "the saved login has expired: run `freight-exchange login`"
 
 
 def run_with_client(
@@ -56,7 +56,7 @@ def run_with_client(
         options: The global options.
         work: The work.
         credentials: The credentials, if already resolved.
-        lookup_command: The command that shows what `work` writes, named if the outcome is unknown.
+        lookup_command: Command that shows the written record. The error of an unknown outcome names it.
         hook: A hook of the client.
 
     Raises:
@@ -103,7 +103,7 @@ def run_with_client(
 
 
 def client_command(work: Callable[Concatenate[FreightExchange, P], Awaitable[None]]) -> Callable[P, None]:
-    """Decorate a command that needs a client and writes nothing: it receives the client first."""
+    """Decorate a read-only command, which receives a client as its first argument."""
 
     @click.pass_obj
     def command(options: GlobalOptions, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -165,7 +165,7 @@ def _create_client(credentials: Credentials, options: GlobalOptions, hook: Calla
             currency_field=options.currency_field,
             carrier_field=options.carrier_field,
             proxy=options.proxy,
-            verify=True if options.ca_file is None else _trusting(options.ca_file),
+            verify=True if options.ca_file is None else _create_ssl_context(options.ca_file),
             trust_env=True,
             middleware=[_refuse_login] if credentials.password is None else [],
             hooks=[hook],
@@ -179,8 +179,8 @@ def _addresses(text: str | None) -> Addresses | None:
     return None if text is None else cast("Addresses", parse_addresses(text, "--addresses"))
 
 
-def _trusting(ca_file: str) -> ssl.SSLContext:
-    """Return a context with the authorities of a file beside those of the system."""
+def _create_ssl_context(ca_file: str) -> ssl.SSLContext:
+    """Create a context that trusts the authorities of a file and those of the system."""
     context = ssl.create_default_context()
     try:
         context.load_verify_locations(ca_file)
@@ -191,7 +191,7 @@ def _trusting(ca_file: str) -> ssl.SSLContext:
 
 
 async def _refuse_login(request: Request, call_next: Next) -> Response:
-    """Middleware of a client without a password, which has only the cached login."""
+    """Refuse logins: middleware of a client that has a cached login and no password."""
     if request.kind is RequestKind.LOGIN:
         raise AuthenticationError(_LOGIN_EXPIRED, method=request.method, path=request.path)
     return await call_next(request)

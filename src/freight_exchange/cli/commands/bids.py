@@ -72,7 +72,7 @@ async def list_(exchange: FreightExchange, /, state: str | None, limit: int | No
 @bids.command
 @click.argument("request", type=INDEX)
 @draft_options("Offer")
-@click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="Fee within the total; may be repeated.")
+@click.option("--rate", "rates", multiple=True, metavar="NAME=AMOUNT", help="Fee, part of the total; may be repeated.")
 @click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @yes_option
 @json_option
@@ -82,8 +82,8 @@ def submit(
 ) -> None:
     """Submit an offer on REQUEST.
 
-    REQUEST is the index of the request. The offer is sent once, even after a failure. Earlier offers of yours are shown
-    first. An offer with the amount and currency of an earlier one is refused unless --again is given.
+    REQUEST is the index of the request. The offer is sent only once: a failure is not retried. Your earlier offers on
+    the request are shown first. A second offer with the same amount and currency needs --again.
 
     \b
     Examples:
@@ -110,12 +110,10 @@ def submit(
         equal_count = sum(bid.amount == amount and _has_currency(bid, currency, codes) for bid in earlier)
         if equal_count and not again:
             raise click.UsageError(
-                f"you have {_count_offers(equal_count)} of {price} on request {request} already: give --again if"
-                " another is to be sent; nothing was sent"
+                f"you have {_count_offers(equal_count)} of {price} on request {request} already: give --again"
+                " to send another; nothing was sent"
             )
-        earlier_note.append(
-            f"Before it was sent, {_count_offers(equal_count)} of {price} of yours existed on request {request}."
-        )
+        earlier_note.append(f"Before this offer, you had {_count_offers(equal_count)} of {price} on request {request}.")
         if rate_request is not None:
             if str(rate_request.status).casefold() == "selected":
                 warn("The request is Selected: its shipper has accepted an offer.")

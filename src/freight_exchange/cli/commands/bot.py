@@ -77,9 +77,9 @@ def run(
     """Run the bot BOT of a Python module.
 
     BOT is a bot, or a function that makes one. The module may be in the current directory. Ctrl-C or SIGTERM drain the
-    bot. The bot takes the service and the account
-    from the environment or the options before the command, and the password from the environment: a bot runs for months
-    and has to log in again. If the bot's own client has another URL or account than the options, it does not run.
+    bot. The service and the account come from the environment or from the options before the command. The password must
+    be in the environment, because a bot that runs for months logs in again. A bot whose own client has another URL or
+    account than the options does not run.
 
     \b
     Example:
@@ -100,7 +100,7 @@ def run(
 
 
 def _load_bot(target: str) -> Bot:
-    """Import the bot that `MODULE:BOT` names, or call the function that makes it; the current directory is on the path.
+    """Import the bot `MODULE:BOT`, or call the function of that name. The current directory is on the path.
 
     Raises:
         UsageError: There is no such bot.
@@ -122,7 +122,7 @@ def _load_bot(target: str) -> Bot:
     if inspect.isfunction(loaded) and not inspect.iscoroutinefunction(loaded):
         loaded = _call_factory(loaded, target)
     if not isinstance(loaded, freight_exchange.Bot):
-        raise click.UsageError(f"{module} has no Bot that is called {attribute!r}, and no function that makes one")
+        raise click.UsageError(f"{module} has no Bot named {attribute!r}, and no function of that name that makes one")
     return loaded
 
 
@@ -135,13 +135,13 @@ def _call_factory(factory: Callable[..., object], target: str) -> object:
 
 
 def _typed_options(*names: str) -> set[str]:
-    """Return which of these global options are on the command line, not only in the environment."""
+    """Return those of these global options that are on the command line. Options from the environment do not count."""
     root = click.get_current_context().find_root()
     return {name for name in names if root.get_parameter_source(name) is ParameterSource.COMMANDLINE}
 
 
 def _export(options: GlobalOptions) -> None:
-    # As in every command, HTTPS_PROXY and SSL_CERT_FILE count.
+    # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
     os.environ[TRUST_ENV_VARIABLE] = os.environ.get(TRUST_ENV_VARIABLE) or "1"
     for variable, value in (
         (URL_VARIABLE, options.url),
@@ -198,7 +198,7 @@ def status(store: str, name: str | None, as_json: bool) -> None:
             ("replicas", ", ".join(report.replicas) or None),
             (
                 "restored",
-                "the database has lost commits; forgotten offers are looked for" if report.is_restored else None,
+                "the database has lost commits; the bot looks for lost offers" if report.is_restored else None,
             ),
             ("covered until", covered),
             ("events", f"{report.unacknowledged} unacknowledged"),

@@ -65,8 +65,8 @@ def dead_replay(
 ) -> None:
     """Call HANDLER again for EVENT.
 
-    The bot calls it as if for the first time, as soon as it runs. Fix the handler before, and stop a bot that has its
-    store in a file.
+    The bot calls it as if for the first time, as soon as it runs. Fix the handler first. If the store is a file, stop
+    the bot first too.
 
     \b
     Examples:
@@ -105,7 +105,8 @@ def doubts() -> None:
 def doubts_list(store: str, name: str | None, output: Output) -> None:
     """List the offers, approvals and declines in doubt.
 
-    The offers come first, and the oldest of each kind. The parked ones need your decision; the bot resolves the others.
+    Offers come before approvals and declines, the oldest first. The parked ones need your decision; the bot resolves
+    the others.
 
     \b
     Example:
@@ -124,7 +125,7 @@ def doubts_list(store: str, name: str | None, output: Output) -> None:
 @click.argument("request", type=INDEX)
 @click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its website.")
 @click.option("--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Revision of your offer.")
-@click.option("--offer", type=INDEX, help="The offer whose approval or decline is in doubt, instead of yours.")
+@click.option("--offer", type=INDEX, help="The offer of another that you approved or declined.")
 @bot_file_options
 @yes_option
 @json_option
@@ -140,9 +141,9 @@ def doubts_resolve(
 ) -> None:
     """Record whether the service took an offer in doubt.
 
-    It is your offer on REQUEST or, with --offer, your approval or decline of another's offer there. Check the service's
-    website first: what was not taken may be sent again. In a database, --not-taken waits for 20 seconds if it may still
-    arrive.
+    The command is about your offer on REQUEST or, with --offer, about your approval or decline of another's offer.
+    Check the service's website first: after --not-taken, the bot may send it again. In a database, --not-taken waits
+    for 20 seconds if the service may still receive it.
 
     \b
     Examples:
@@ -167,14 +168,14 @@ def doubts_resolve(
     if not is_certain:
         effect = "the bot may not make it again: replay its dead letter, if there is one, or make it by hand"
     elif not taken:
-        effect = "its handler makes it again, if the bot still has it"
+        effect = "its handler makes it again, if the bot still has that handler"
     about = {"revision": revision} if offer is None else {"offer": offer}
     print_result(f"Noted: {effect}.", {"request": request, **about, "taken": taken}, as_json=as_json)
 
 
 @click.group
 def gaps() -> None:
-    """Gaps: times without a scan, longer than the service lists back."""
+    """Gaps: periods without a scan in which requests may have been missed."""
 
 
 @gaps.command("list")
@@ -183,7 +184,7 @@ def gaps() -> None:
 def gaps_list(store: str, name: str | None, output: Output) -> None:
     """List the gaps that were not acknowledged.
 
-    Check the requests of that time on the service's website.
+    Check the requests of these periods on the service's website.
 
     \b
     Example:
@@ -203,7 +204,7 @@ def gaps_list(store: str, name: str | None, output: Output) -> None:
 @yes_option
 @json_option
 def gaps_ack(store: str, name: str | None, yes: bool, as_json: bool) -> None:
-    """Acknowledge the gaps, once their requests are checked.
+    """Acknowledge the gaps, after you have checked their requests.
 
     \b
     Example:

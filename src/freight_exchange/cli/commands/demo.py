@@ -100,7 +100,7 @@ async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: Freigh
             _print_step("shipper", f"reads offer {offer.id} of {offer.amount}, {offer.terms}, and approves it")
             approved = await shipper.offers.approve(offer)
             assert approved.contact is not None
-            _print_step("shipper", f"reads whose it was: {approved.contact.name} <{approved.contact.email}>")
+            _print_step("shipper", f"sees who made it: {approved.contact.name} <{approved.contact.email}>")
             await won.wait()
     if output_errors:
         raise output_errors[0]

@@ -86,4 +86,4 @@ def _describe(state: DeliveryState, error: str | None) -> str:
         return _STATES[state]
     if state == "ready":
         return f"will be called again, after {format_value(error)}"
-    return f"{_STATES[state]}, by {format_value(error)}" if state == "dead" else _STATES[state]
+    return f"{_STATES[state]}, with {format_value(error)}" if state == "dead" else _STATES[state]

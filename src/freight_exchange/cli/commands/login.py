@@ -37,7 +37,7 @@ def login(options: GlobalOptions, /, as_json: bool) -> None:
     credentials = resolve_credentials(options, new_login=True)
     user = run_with_client(options, lambda exchange: exchange.login(), credentials=credentials)
     if token_file(options).read() in (None, credentials.cached):
-        raise ConfigurationError("logged in, but the login cannot be kept: later commands would not have it")
+        raise ConfigurationError("logged in, but the login cannot be saved: later commands cannot use it")
     if (account := conflicting_account(credentials.email)) is not None:
         warn(f"{EMAIL_VARIABLE} names {format_value(account)}: later commands use it unless --email is given.")
     url = credentials.url
@@ -48,7 +48,7 @@ def login(options: GlobalOptions, /, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def logout(options: GlobalOptions, /, as_json: bool) -> None:
-    """Forget the kept login.
+    """Forget the saved login.
 
     The service has no logout: a copy of the token stays valid until it expires.
 
@@ -93,7 +93,7 @@ def whoami(options: GlobalOptions, /, as_json: bool) -> None:
 
 
 async def _check_login(exchange: FreightExchange) -> User:
-    # Only a call shows whether the kept login has expired, and this one is small.
+    # Only a call shows whether the saved login has expired, and this one is small.
     await exchange.currencies.list()
     return await exchange.login()
 

@@ -59,7 +59,7 @@ def offers() -> None:
     type=EnumChoice("OffersType", {"with-offers": "offers", "selected": "sel", "not-selected": "nsel"}),
     default="all",
     show_default=True,
-    help="Your requests with offers, with a selected one, without a selected one, or all.",
+    help="Your requests with offers, with a selected offer, without a selected offer, or all.",
 )
 @limit_option
 @format_options

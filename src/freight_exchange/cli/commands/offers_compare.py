@@ -43,7 +43,7 @@ def _parse_rates(context: click.Context, option: click.Parameter, values: Sequen
     multiple=True,
     metavar="CODE=RATE",
     callback=_parse_rates,
-    help="Exchange rate: units of the currency to compare in for one of CODE, such as EUR=1.08. Repeat it for others.",
+    help="Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08; may be repeated.",
 )
 @json_option
 @client_command
@@ -67,7 +67,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
 
 
 async def get_listing(exchange: FreightExchange, request: int) -> Listing:
-    """Return a published request with its offers; the error of an unknown one names the other side's command."""
+    """Return a published request with its offers. The error of an unknown request names the forwarder's command."""
     try:
         return await exchange.offers.get(request)
     except NotFoundError as error:

@@ -31,8 +31,8 @@ _COLUMNS = (
 async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
     """Export the offers on your requests for a spreadsheet.
 
-    There is a row for each offer, and a column for each fee. Without a REQUEST, offers on all of them. Amounts are
-    exact, currencies are three-letter codes.
+    There is a row for each offer, and a column for each fee. Without a REQUEST, the offers on all requests are
+    exported. Amounts are exact, currencies are three-letter codes.
 
     \b
     Examples:

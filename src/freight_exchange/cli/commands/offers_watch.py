@@ -97,6 +97,6 @@ async def _currency_codes(exchange: FreightExchange) -> Mapping[int, str]:
     try:
         return await currency_codes(exchange)
     except FreightExchangeError as error:
-        # A watch goes on through failures.
+        # A watch continues despite failures.
         warn(f"The codes of currencies cannot be read, so their indexes are shown: {error}")
         return {}

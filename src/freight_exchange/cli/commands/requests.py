@@ -86,14 +86,14 @@ def list_(
 ) -> None:
     """List the requests of the last five days, open and awarded.
 
-    The service lists no older ones, and lists requests to forwarders. For the requests that you published, see `offers
-    list`.
+    The service lists no older ones, and lists requests to forwarders only. For the requests that you published, see
+    `offers list`.
 
     CHARGEABLE is the chargeable quantity: revenue tons (W/M) by sea, kilograms by air (divisor 6000) and road (333 kg
     per cubic metre, 1850 kg per loading metre).
 
     A ? after KG marks a weight that is implausible for the volume. A ? after INCOTERM marks a term that is not in
-    Incoterms 2020, or one for sea only on goods that go by air or road. `requests get` gives the details.
+    Incoterms 2020, or a sea-only term for goods that go by air or road. `requests get` gives the details.
 
     \b
     Examples:

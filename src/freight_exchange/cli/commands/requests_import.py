@@ -42,7 +42,7 @@ def import_(options: GlobalOptions, /, file: str, past: bool, yes: bool, as_json
     sent.
 
     FILE.progress beside the file records each step. Run the command again after an interruption: it continues, and
-    publishes no row twice. A row whose reply was lost is looked for before anything is sent again.
+    publishes no row twice. If a reply was lost, it looks for the row before it sends anything again.
 
     \b
     Example:

@@ -64,7 +64,7 @@ def _check_address(context: click.Context, parameter: click.Parameter, value: st
     help="Host name that clients use, besides localhost and addresses; may be repeated.",
 )
 @click.option("--state", type=FILE, metavar="FILE", help="File that keeps the exchange across restarts.")
-@click.option("--seed", type=int, help="Seed of random orders and tokens, to repeat them at each start.")
+@click.option("--seed", type=int, help="Seed for random orders and tokens; equal seeds give equal ones.")
 @click.option(
     "--requests", type=click.IntRange(0, 1000), default=0, help="Number of example requests in a new exchange."
 )
@@ -85,7 +85,7 @@ def sandbox(
         with closing(StateFile(Path(state))) if state is not None else nullcontext() as file:
             exchange = Exchange(seed=seed or 0)
             if seed is None:
-                # A token that a client keeps across a restart must not become another account's.
+                # A client may keep a token across a restart: the token must not become that of another account.
                 exchange.database.random = Random()
             is_restored = file is not None and file.restore(exchange, seed)
             controller = BoardController(exchange, file=file, names={*names, host})

@@ -15,7 +15,7 @@ from freight_exchange.store.factory import make_store
 __all__ = ["store"]
 
 _PATIENCE: Final = 300.0
-"""Seconds for a statement of a migration: a new index on millions of rows takes longer than a replica waits."""
+"""Time limit of a statement of a migration, in seconds. A new index on millions of rows takes long."""
 
 
 class _Database(click.ParamType):  # type: ignore[type-arg]  # generic only in recent releases of click
@@ -37,7 +37,7 @@ _DATABASE = _Database()
 def store() -> None:
     """Prepare the database of a fleet of bots.
 
-    Give the password as libpq takes it: in PGPASSWORD, .pgpass or a service file.
+    Give the password in a way that libpq supports: in PGPASSWORD, .pgpass or a service file.
     """
 
 
@@ -48,8 +48,8 @@ def store() -> None:
 def migrate(database: str, yes: bool, as_json: bool) -> None:
     """Create or migrate the schema in the database at URL.
 
-    The schema is called freight_exchange. A bot does the same when it starts, if its user may. Bots of the previous
-    version keep working.
+    The schema is called freight_exchange. A bot does the same when it starts, if its database user has the
+    right. Bots of the previous version keep working.
 
     \b
     Example:
@@ -84,8 +84,8 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
 def copy(file: str, database: str, yes: bool, as_json: bool) -> None:
     """Copy the bots and feeds of FILE into the empty database at URL.
 
-    Stop the bot first. The copy is verified before it counts, and FILE is marked, so that no bot begins with it again.
-    If this is interrupted, run it again.
+    Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again. If
+    the command is interrupted, run it again.
 
     \b
     Example:

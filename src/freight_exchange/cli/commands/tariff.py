@@ -54,7 +54,7 @@ def check(
 ) -> None:
     """Read the tariff in FILE, and show what it would quote. Nothing is sent.
 
-    All wrong cells are named by line and column.
+    The command names every invalid cell by line and column.
 
     \b
     Examples:

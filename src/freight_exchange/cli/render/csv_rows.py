@@ -23,7 +23,7 @@ _FORMULA: Final = ("=", "+", "-", "@")
 
 
 def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") -> list[str]:
-    """Return the columns of a class of records, those of nested records in the place of their field.
+    """Return the columns of a class of records. The columns of a nested record replace that of its field.
 
     Args:
         cls: The class.
@@ -49,7 +49,7 @@ def print_csv_header(columns: Sequence[str]) -> None:
 
 
 def print_csv_row(columns: Sequence[str], record: Mapping[str, Any]) -> None:
-    """Print a record that is converted to JSON types already."""
+    """Print a record that is already converted to JSON types."""
     _print_line([_format_cell(_find(record, column.split("."))) for column in columns])
 
 

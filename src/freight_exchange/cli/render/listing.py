@@ -62,7 +62,7 @@ def print_records(
     empty_message: str,
     csv_columns: Sequence[str],
 ) -> None:
-    """Print records that are there already, as `print_listing` does."""
+    """Print a list of records in the format of `print_listing`."""
     if output is None:
         print_table(records, columns, empty_message=empty_message)
         return
@@ -114,7 +114,7 @@ async def collect(
 
 @contextlib.contextmanager
 def show_progress(description: str) -> Iterator[Callable[[int], None]]:
-    """Show a transient counter on a terminal, behind the description; yield the function that advances it."""
+    """Show a description and a transient counter on a terminal; yield the function that advances the counter."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

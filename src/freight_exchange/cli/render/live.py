@@ -36,7 +36,7 @@ async def show_live(
     *,
     codes: Mapping[int, str] | None = None,
 ) -> None:
-    """Show the view until `pull` ends, which calls its argument with each event; `codes` as in `format_event`."""
+    """Show the view until `pull` ends. `pull` calls its argument with each event; `codes` as in `format_event`."""
     console = Console() if console is None else console
     event_count = 0
     failure: Exception | None = None

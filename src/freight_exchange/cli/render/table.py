@@ -101,7 +101,7 @@ def _total_width(min_widths: Sequence[int], visible: Sequence[int]) -> int:
 
 
 def _select_columns(columns: Sequence[Column[Any]], min_widths: Sequence[int], width: int) -> list[int]:
-    """Return the indexes of the required columns, and of those others that fit."""
+    """Return the indexes of the required columns, and of the other columns that fit."""
     visible = [index for index, column in enumerate(columns) if not column.drop_order]
     optional = (index for index, column in enumerate(columns) if column.drop_order)
     for index in sorted(optional, key=lambda index: columns[index].drop_order):

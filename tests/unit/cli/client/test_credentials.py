@@ -1,4 +1,4 @@
-"""Tests of credentials: options, environment, kept login, prompts."""
+"""Tests of credentials: options, environment, saved login, prompts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_login_that_cannot_be_kept_is_reported(fresh_shell: Shell) -> None:
         typed="forwarder@demo.example\nforwarder\n",
     )  # fmt: skip
     assert (result.status, result.out) == (Status.CONFIGURATION, "")
-    assert "Error: logged in, but the login cannot be kept" in result.err
+    assert "Error: logged in, but the login cannot be saved" in result.err
 
 
 def test_login_of_another_account_replaces_kept_one(fresh_shell: Shell) -> None:
@@ -92,7 +92,7 @@ def test_expired_token_is_reported_without_a_login(fresh_shell: Shell) -> None:
     fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"](path="currency"))
     result = fresh_shell("currencies")
     assert result.status == Status.LOGIN_REJECTED
-    assert "the kept login has expired: run `freight-exchange login`" in result.err
+    assert "the saved login has expired: run `freight-exchange login`" in result.err
     assert "password" not in result.err
     assert len(fresh_shell.exchange.audit_log.logins) == 1
 
@@ -102,7 +102,7 @@ def test_whoami_checks_login_with_service(fresh_shell: Shell) -> None:
     fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"]())
     result = fresh_shell("whoami")
     assert (result.status, result.out) == (Status.LOGIN_REJECTED, "")
-    assert "the kept login has expired" in result.err
+    assert "the saved login has expired" in result.err
 
 
 def test_token_past_its_lifetime_is_not_sent(fresh_shell: Shell) -> None:
@@ -113,7 +113,7 @@ def test_token_past_its_lifetime_is_not_sent(fresh_shell: Shell) -> None:
     )
     result = fresh_shell("currencies")
     assert result.status == Status.LOGIN_REJECTED
-    assert result.err.startswith("Error: the kept login has expired: run `freight-exchange login`\n")
+    assert result.err.startswith("Error: the saved login has expired: run `freight-exchange login`\n")
     fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", "forwarder")
     assert fresh_shell("currencies").status == 0
     assert len(fresh_shell.exchange.audit_log.logins) == 2
@@ -134,7 +134,7 @@ def test_kept_login_is_not_used_for_another_account(fresh_shell: Shell) -> None:
     result = fresh_shell("--email", "shipper@demo.example", "whoami", "--json")
     assert json.loads(result.out)["user"]["email"] == "shipper@demo.example"
     assert result.err == ""
-    # The kept login stays.
+    # The saved login stays.
     fresh_shell.set("FREIGHT_EXCHANGE_PASSWORD", None)
     assert fresh_shell("whoami", "--json").objects[0]["user"]["email"] == "forwarder@demo.example"
 
@@ -199,9 +199,9 @@ def test_command_without_login_asks_nothing(fresh_shell: Shell, typed: str | Non
         fresh_shell.set(f"FREIGHT_EXCHANGE_{name}", {"URL": fresh_shell.url, "EMAIL": "a@b.example"}[name])
     result = fresh_shell("currencies", typed=typed)
     notes = {
-        0: "A program sets FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead.",
-        1: "Or set the environment's FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD, which are missing.",
-        2: "Or set the environment's FREIGHT_EXCHANGE_PASSWORD, which is missing.",
+        0: "In a program, set FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD instead.",
+        1: "Or set the missing FREIGHT_EXCHANGE_EMAIL and FREIGHT_EXCHANGE_PASSWORD in the environment.",
+        2: "Or set the missing FREIGHT_EXCHANGE_PASSWORD in the environment.",
     }
     assert result.status == Status.CONFIGURATION
     assert result.err == f"Error: not logged in: run `freight-exchange login`\n  {notes[len(known)]}\n"

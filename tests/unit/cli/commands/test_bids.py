@@ -178,7 +178,7 @@ def test_identical_offer_is_refused_without_again(shell: Shell, how: str) -> Non
     for command in (SUBMIT, ("bids", "submit", "1", "--file", "offer.json")):
         result = shell(*command, "--yes") if how == "--yes" else shell(*command, typed="y\n")
         assert result.status == Status.USAGE
-        assert "on request 1 already: give --again if another is to be sent; nothing was sent\n" in result.err
+        assert "on request 1 already: give --again to send another; nothing was sent\n" in result.err
         assert "[y/N]" not in result.err
     assert len(shell.exchange.audit_log.offers) == 1
     assert shell("bids", "submit", "1", "--amount", "1840.50", "--currency", "EUR", "--yes").status == 0
@@ -205,4 +205,4 @@ def test_offer_in_doubt_is_reported_with_count_of_earlier_equal_offers(shell: Sh
     )
     result = shell(*SUBMIT, "--again", "--yes")
     assert result.status == Status.OUTCOME_UNKNOWN, result.err
-    assert "Before it was sent, 1 offer of 1840.50 USD of yours existed on request 1.\n" in result.err
+    assert "Before this offer, you had 1 offer of 1840.50 USD on request 1.\n" in result.err

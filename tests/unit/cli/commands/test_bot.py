@@ -91,7 +91,7 @@ def test_status_and_explanation_of_a_request(bot_shell: Shell) -> None:
     assert "offers         1 taken, 0 refused, 0 in doubt\n" in status
     explanation = bot_shell("explain", "1").out
     assert explanation.startswith("Request 1 was handed out and acknowledged")
-    assert "The handler tell failed for the last time, by ValueError: no \\x1b[31mmail (new).\n" in explanation
+    assert "The handler tell failed for the last time, with ValueError: no \\x1b[31mmail (new).\n" in explanation
     assert "The offer of 1840.50, revision 0, is confirmed.\n" in explanation
     (report,) = bot_shell("explain", "1", "--json").objects
     assert (report["verdict"], report["offers"][0]["state"]) == ("handed-out", "confirmed")
@@ -105,7 +105,7 @@ def test_dead_letter_is_replayed(bot_shell: Shell) -> None:
     replay = ("bot", "dead", "replay", str(letter["event"]), "tell", *STORE)
     unconfirmed = bot_shell(*replay)
     assert unconfirmed.status == Status.USAGE
-    assert unconfirmed.err.endswith("give --yes if it is to be changed; nothing was changed\n")
+    assert unconfirmed.err.endswith("give --yes to confirm; nothing was changed\n")
     declined = bot_shell(*replay, typed="n\n")
     assert (declined.status, declined.err.endswith("Error: nothing was changed\n")) == (Status.USAGE, True)
     assert bot_shell(*replay, typed="y\n").out == "The bot delivers 1 dead letter again, as soon as it runs.\n"
@@ -170,10 +170,10 @@ def test_missing_file_is_reported_and_not_created(shell: Shell) -> None:
     [
         ("nowhere:bot", "there is no module 'nowhere' here"),
         ("nowhere.at.all:bot", "there is no module 'nowhere.at.all' here"),
-        ("json:JSONDecoder", "json has no Bot that is called 'JSONDecoder', and no function that makes one"),
+        ("json:JSONDecoder", "json has no Bot named 'JSONDecoder', and no function of that name that makes one"),
         ("json:detect_encoding", "json:detect_encoding cannot make the bot: it is called without arguments: missing a"),
-        ("gc:collect", "gc has no Bot that is called 'collect', and no function that makes one"),
-        ("anyio:sleep_forever", "anyio has no Bot that is called 'sleep_forever', and no function that makes one"),
+        ("gc:collect", "gc has no Bot named 'collect', and no function of that name that makes one"),
+        ("anyio:sleep_forever", "anyio has no Bot named 'sleep_forever', and no function of that name that makes one"),
         ("json", "give MODULE:BOT, such as my_bot:bot, not 'json'"),
         (".my_bot:bot", "give MODULE:BOT, such as my_bot:bot, not '.my_bot:bot'"),
         ("..:bot", "give MODULE:BOT, such as my_bot:bot, not '..:bot'"),
@@ -315,6 +315,6 @@ def test_approval_in_doubt_is_shown_and_resolved(shell: Shell) -> None:
     resolve = ("bot", "doubts", "resolve", "1", "--offer", "5001", *STORE)
     resolved = shell(*resolve, "--not-taken", typed="y\n")
     assert "The answer to offer 5001 on request 1 is not there, and it may be made again?" in resolved.err
-    assert resolved.out == "Noted: its handler makes it again, if the bot still has it.\n"
+    assert resolved.out == "Noted: its handler makes it again, if the bot still has that handler.\n"
     assert shell("bot", "doubts", "list", *STORE).out == ""
     assert shell(*resolve, "--taken", "--yes").status == Status.NOT_FOUND

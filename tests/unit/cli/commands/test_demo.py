@@ -21,6 +21,6 @@ def test_demo_shows_trade_and_leaves_no_files(
     for step, start in zip(steps, first, strict=False):
         assert step.startswith(start)
     assert "receives the selection of its offer: call Sylvia Ship <shipper@demo.example>" in steps
-    assert "reads whose it was: Fergus Forward <forwarder@demo.example>" in steps
+    assert "sees who made it: Fergus Forward <forwarder@demo.example>" in steps
     assert steps[-1].endswith("1 request and 1 offer")
     assert list(tmp_path.iterdir()) == []
