@@ -69,7 +69,7 @@ async def offer(ctx: Context, price: Quote | NoQuote) -> None:
 
 
 async def shared() -> AsyncIterator[Prices]:
-    """Open what the handlers share, such as a database pool."""
+    """Open the resources that the handlers share, such as a database pool."""
     yield Prices(Tariff.read(TARIFF, weight_per=WEIGHT_PER))
 
 

@@ -3,8 +3,8 @@
 A shipper publishes requests. The forwarder's bot (`bot.py`) and a rival offer on them; the shipper's bot (`tender.py`)
 compares the offers in one currency and approves one of each request: the rival asks for euros. Both bots are killed
 (`kill -9`) in the middle, and the answer to an approval is lost. At the end the log of the exchange is counted. The
-exit status is 1 if a request got another number of approvals than one, the wrong offer was approved, or the winner was
-not notified once.
+exit status is 1 unless each request has exactly one approval, of the right offer, and each winner was notified exactly
+once.
 
 Run it with `make demo-tender` or `python examples/demo_tender.py`.
 """
@@ -58,7 +58,7 @@ async def main() -> int:
         await stack.enter_async_context(tender)
         await forwarder.starts()
         await tender.starts()
-        # The first approval is carried out and never answered: its bot is killed while it waits.
+        # The exchange carries out the first approval and never replies: the bot is killed while it waits.
         sandbox.faults.add(*FAULTS["stall"](path=APPROVE, processed=True))
         for number, (draft, price) in enumerate(TENDER.items()):
             request = await shipper.requests.publish(draft)

@@ -5,7 +5,7 @@ Run it with `python examples/notices.py bot.db`. The exchange and the account co
 
 Each notice is a delivery of its own. If the mail server or the webhook fails, the bot calls that handler again, with
 growing delays and over restarts, and keeps a dead letter after the last attempt. A notice may arrive twice, after a
-crash between sending and recording it: both carry a key by which the receiver detects it.
+crash between sending and recording it: mail and webhook carry a key by which the receiver detects it.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def one_line(text: str) -> str:
 
 
 async def from_environment() -> AsyncIterator[Notices]:
-    """Open what the handlers share, once for the life of the bot."""
+    """Open the resources that the handlers share, once for the life of the bot."""
     host, _, port = os.environ.get("NOTICE_SMTP", "localhost:25").partition(":")
     async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
         yield Notices(

@@ -35,7 +35,7 @@ async def award(offer: Offer, ctx: Context) -> None:
     if comparison.best is None or len(comparison.offers) < ENOUGH:
         ctx.log.info("request %d has %d offers so far", listing.index, len(comparison.offers))
         return
-    # At most one approval, through crashes too; refused if the offer has changed since it was read.
+    # At most one approval, despite crashes; raises if the offer has changed since it was read.
     approved = await ctx.approve(comparison.best.offer)
     who = "the forwarder" if approved.contact is None else f"{approved.contact.name} <{approved.contact.email}>"
     ctx.log.info("request %d is awarded at %s %s: call %s", listing.index, comparison.best.total, CURRENCY, who)

@@ -1,4 +1,4 @@
-"""Watcher that prints each request once, through any number of kills: `python examples/watcher.py watcher.db`.
+"""Watcher that prints each request once, even if it is killed: `python examples/watcher.py watcher.db`.
 
 It begins with the requests that are listed already, then waits for new ones; Ctrl-C ends it. An optional second
 argument is the number of seconds between scans. The exchange and the account come from the environment:

@@ -48,7 +48,7 @@ async def main() -> int:
 
 
 async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -> int:
-    """Kill the watcher while the shipper publishes, and compare what it printed with what was published."""
+    """Kill the watcher while the shipper publishes, and compare the printed with the published requests."""
     await watcher.starts()
     await watcher.until(lambda: watcher.count_lines("watching") > 0)
     await publish(shipper, AT_NIGHT[:3])

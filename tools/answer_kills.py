@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 

@@ -138,7 +138,7 @@ def _place(imports: Imports, inner: Mapping[str, list[str]]) -> dict[str, _Box]:
 
 
 def _route(imports: Imports, boxes: Mapping[str, _Box]) -> Iterator[str]:
-    """Lead each import from box to box; one that passes other layers runs beside them."""
+    """Draw each import as an arrow from box to box; an arrow that passes other layers runs beside them."""
     lanes = {-1: 0, 1: 0}
     for importer in sorted(imports):
         for imported in sorted(imports[importer]):

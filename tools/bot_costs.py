@@ -1,7 +1,7 @@
-"""Costs of a bot's deliveries, beside the same work in a bare loop over the feed.
+"""Costs of a bot's deliveries, compared with the same work in a bare loop over the feed.
 
-`python tools/bot_costs.py` makes 10,000 deliveries in each of the ways, in interleaved rounds and each in a process of
-its own, and prints medians and ratios; `--profile` prints where a bot's own time goes.
+`python tools/bot_costs.py` makes 10,000 deliveries in each way, in interleaved rounds and each in a process of its own,
+and prints medians and ratios; `--profile` prints a profile of a bot's own code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import anyio
 import attrs
 import httpx
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -58,13 +58,13 @@ _LISTED = (
 
 
 class BiddingExchange(EndlessExchange):
-    """Takes offers as well, and remembers of each request only how many there were: its memory does not grow.
+    """Exchange that also accepts offers. It keeps only their number for each request, so its memory does not grow.
 
     Args:
-        most: The highest index that will be offered on.
+        most: The highest index of a request that receives an offer.
 
     Attributes:
-        offers: How many offers came, by the request's index.
+        offers: Number of offers received, by the request's index.
     """
 
     def __init__(
@@ -153,11 +153,11 @@ class Cost:
     """Cost of the deliveries.
 
     Attributes:
-        seconds: By the wall, from the end of the first scan to the last delivery's end.
-        processor: Seconds of the processor, of all threads, without what the exchange itself took.
-        file: Bytes of the store's file, once closed.
-        commits: Transactions that wrote; `reads`, statements outside of these. 0 unless counted.
-        offers: By how many offers a request got, how many requests.
+        seconds: Wall time, from the end of the first scan to the end of the last delivery.
+        processor: CPU seconds of all threads, without those of the exchange.
+        file: Bytes of the store's file after it was closed.
+        commits: Number of transactions that wrote; 0 unless counted. `reads` is the number of statements outside these.
+        offers: Number of requests, by the number of their offers.
     """
 
     deliveries: int
@@ -170,7 +170,7 @@ class Cost:
 
 
 class _CountingStore(SQLiteStore):
-    """Counts what is asked of its file."""
+    """Store that counts the transactions and statements on its file."""
 
     commits = reads = 0
     _writing = False
@@ -216,14 +216,14 @@ def cost(
     latency: float = 0.0,
     backend: str = "asyncio",
 ) -> Cost:
-    """Make so many deliveries.
+    """Make a number of deliveries, and return their cost.
 
     Args:
-        way: How.
-        deliveries: How many.
-        folder: Where the store's file lies.
+        way: The way to make them.
+        deliveries: Their number.
+        folder: Folder of the store's file.
         counted: Whether the store's transactions are counted, which takes time of its own.
-        profile: Runs meanwhile.
+        profile: Profiler that runs meanwhile.
         latency: Seconds that each reply of the exchange takes.
         backend: `asyncio` or `trio`.
     """
@@ -265,7 +265,7 @@ async def _cost(
 
 
 def _removed(path: Path) -> int:
-    """The bytes of a store's file, which goes."""
+    """Return the size of a store's file in bytes, and remove the file."""
     size = path.stat().st_size if path.exists() else 0
     for part in path.parent.glob(f"{path.name}*"):
         part.unlink()
@@ -281,7 +281,7 @@ _Work = Callable[[Any, Any], Awaitable[None]]
 
 @asynccontextmanager
 async def _by_bot(exchange: FreightExchange, store: Any, work: _Work, deliveries: int) -> AsyncIterator[Any]:
-    # A new store waits before it offers: that is no cost of the offers.
+    # A new store waits before it offers; this wait does not count as a cost of the offers.
     bot = Bot(exchange, store=store, start="backfill", settle=timedelta(0))
     last = anyio.Event()
     done = 0
@@ -340,13 +340,13 @@ async def _by_batches(exchange: FreightExchange, store: Any, work: _Work, delive
 
 
 def _alone(*arguments: Any, **options: Any) -> Cost:
-    """In a process of its own, so that no way warms up another."""
+    """Measure in a new process, so that one way does not warm up another."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(cost, arguments, options)
 
 
 def _a_commit(folder: Path, times: int = 300) -> float:
-    """Seconds that a transaction of one row takes here."""
+    """Return the seconds of a transaction of one row on this machine."""
     path = folder / "commit.db"
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")

@@ -1,9 +1,9 @@
-"""A bot killed again and again while it makes offers, and what the exchange saw of it, as a table.
+"""Kill a bot again and again while it makes offers, and count the offers that the exchange received, as a table.
 
 `python tools/bot_kills.py --kills 240 --seed 0` makes runs of 30 kills, at every named point and at any moment, on
 asyncio and trio in turn. `--without-ledger` does the same to a bot that offers directly, `--short-pages` to one that
-takes a short page for the end of a listing. Exits with 1 if anything was missed, offered twice or for the wrong amount,
-or is not at its end.
+takes a short page for the end of a listing. Exits with 1 if a request was missed, received two offers or the wrong
+amount, or is not settled at the end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -31,7 +31,7 @@ _IN_ONE = len(FAILPOINTS) + _MORE + _AT_RANDOM
 
 
 def plans(kills: int, seed: int) -> Iterator[tuple[int, list[Kill]]]:
-    """The seeds and plans of the runs; the last one is as long as it takes."""
+    """Yield the seeds and plans of the runs; the last run has the remaining kills."""
     while kills > 0:
         yield seed, draw(Random(seed), FAILPOINTS, more=_MORE, at_random=_AT_RANDOM)[:kills]
         kills -= _IN_ONE

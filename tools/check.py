@@ -1,7 +1,7 @@
 """Run the project's checks: all of them (`make test`), the quick ones (`--fast`), or those that are named.
 
-The tests run in three workers and show their progress. Beside them run the checks that read or build the code; their
-output follows at the end.
+The tests run in three workers and show their progress. The checks that read or build the code run at the same time;
+their output follows at the end.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
-# Folders that come later are judged as soon as they are there.
+# A folder that does not exist yet is checked as soon as it does.
 TYPED = [name for name in ("src", "tests", "tools", "examples", "benchmarks") if (ROOT / name).is_dir()]
-# Where the type checkers read the blocks of the pages, as they are written there.
+# Folder with the code blocks of the pages, for the type checkers.
 SNIPPETS = "build/snippets"
 
 # A third of a worker's time is waits for processes and sockets: three workers keep two cores busy.

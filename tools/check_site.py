@@ -1,8 +1,7 @@
-"""Look over the built site: links and anchors lead somewhere, nothing is fetched from elsewhere, no name is missing.
+"""Check the built site: its links and anchors exist, it fetches nothing from other sites, and no name is missing.
 
-`python tools/check_site.py site`, which `make docs` does after building. The sources are checked by
-`tests/unit/test_site.py`; what only the built pages show is checked here: the anchors that the reference makes, and
-what the theme asks a browser to fetch.
+`make docs` runs `python tools/check_site.py site` after the build. `tests/unit/test_site.py` checks the sources. This
+program checks what only the built pages have: the anchors of the reference, and the files that the theme fetches.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ IN_STYLES = re.compile(r"@import\s+['\"]?https?:|url\(\s*['\"]?(?:https?:)?//")
 
 
 class Page(HTMLParser):
-    """One page: where it links to, what can be linked to on it, and what a browser fetches for it."""
+    """One page: its links, its anchors, and the files that a browser fetches for it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -55,7 +54,7 @@ def problems(site: Path) -> list[str]:
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     found: list[str] = [] if pages else [f"there is no page in {site}"]
     for path, page in pages.items():
-        # The page for what is not found has absolute links: it is shown at any depth.
+        # The page of status 404 has absolute links, because it is shown at any depth.
         links = [] if path.name == "404.html" else [*page.links, *page.fetched]
         for link in links:
             if problem := _wrong(path, link, pages):

@@ -1,7 +1,7 @@
 """Run the contract tests and print what they prove, as Markdown: operations by proofs, and knobs by replies.
 
 python tools/contract_table.py            # run tests/contract, then print
-python tools/contract_table.py --last     # print what the last run left
+python tools/contract_table.py --last     # print the result of the last run
 """
 
 from __future__ import annotations

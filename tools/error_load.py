@@ -1,6 +1,6 @@
 """Print how long the largest replies block the event loop: error replies, and a page of broken records.
 
-Run: `python -m tools.error_load`. The client's own work only, without a network.
+Run: `python -m tools.error_load`. It measures only the client's own work, without a network.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PAGES: Final[Mapping[str, list[object]]] = {
 
 
 async def _pause(call: Call, status: int, content: bytes) -> tuple[float, int]:
-    """Measure a call that gets this reply: milliseconds that the loop stood still, characters that the error keeps."""
+    """Measure a call with this reply: the milliseconds that it blocked the loop, and the characters in the error."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/login"):
@@ -93,7 +93,7 @@ async def _list(exchange: FreightExchange) -> None:
 async def _show(name: str, call: Call, content: bytes, *statuses: int) -> None:
     pauses, kept = [], 0
     for status in statuses:
-        # What else the machine does can only add.
+        # The minimum, as other work of the machine can only add time.
         measured = [await _pause(call, status, content) for _ in range(_TIMES)]
         pauses.append(f"{status}: {min(pause for pause, _ in measured):6.1f} ms")
         kept = max(kept, *(characters for _, characters in measured))

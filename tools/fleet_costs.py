@@ -1,4 +1,4 @@
-"""Costs of a fleet on PostgreSQL: fail-over, throughput beside procrastinate, latency, scaling, and the fence.
+"""Costs of a fleet on PostgreSQL: fail-over, throughput compared with procrastinate, latency, scaling, and the fence.
 
 `python tools/fleet_costs.py --part PART` starts a server of its own, with its defaults (fsync on), and prints a table;
 `--quick` is a first look. `--part throughput` needs procrastinate, which is in the environment of `make bench`:
@@ -24,7 +24,7 @@ from typing import Final
 
 import attrs
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -79,7 +79,7 @@ QUICK: Final = Size(
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that so large a share of the values does not exceed."""
+    """Return the percentile of the values: the smallest one that this share of them does not exceed."""
     return sorted(values)[math.ceil(share * len(values)) - 1]
 
 
@@ -93,7 +93,7 @@ def wait_for(condition: Callable[[], bool], timeout: float = _TIMEOUT) -> None:
 
 
 def rate(queue: Queue, replicas: int, seconds: float, *, warm_up: float = _WARM_UP) -> float:
-    """Return the deliveries a second of so many replicas, while the queue is topped up."""
+    """Return the deliveries a second of a number of replicas, while the queue is topped up."""
     processes = MeasuredProcesses(queue.program, replicas)
     added = 0
 
@@ -214,7 +214,7 @@ def wakeup(server: str, size: Size) -> bool:
 
 
 def failover(server: str, size: Size) -> bool:
-    """Measure how long no replica scans after the one that did is killed, or stopped."""
+    """Measure the time without a scan after the scanning replica is killed, or stopped."""
     is_good = True
     print("| Poller | Times | p50 s | p99 s | highest s | what |")
     print("|---|---|---|---|---|---|")
@@ -264,7 +264,7 @@ def main() -> int:
     parser.add_argument("--part", choices=[*PARTS], required=True)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    # A process that forks the others has the parent's path only by this.
+    # The process that forks the others takes the path from here.
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
     with running_server() as server:
         print(f"load before: {os.getloadavg()[0]:.1f}", file=sys.stderr)

@@ -1,12 +1,12 @@
-"""Random faults on three replicas of a bot, and what the exchange saw of it, as a table.
+"""Inject random faults into three replicas of a bot, and count the offers that the exchange received, as a table.
 
 `python tools/fleet_faults.py --faults 300 --seed 0` kills, freezes and cuts off replicas, restarts the database, and
 loses or delays offers and their replies, while requests are published. Some replicas are frozen at a moment of an offer
 until another one has made it. More than a third of the faults falls between `sending` and its end. `--without wait`,
-`limit` or `fences` removes a guard, to see what that lets through. `--beside REVISION` is a rolling deploy: replicas
-with the code of an earlier revision begin, and each start after a fault has that code or this one. Exits with 1 if
-anything was missed, offered twice or for the wrong amount, or is not at its end; of what was offered twice it prints
-the log.
+`limit` or `fences` removes a guard, to show the errors that it prevents. `--beside REVISION` is a rolling deploy:
+replicas with the code of an earlier revision begin, and each start after a fault has that code or this one. Exits with
+1 if a request was missed, received two offers or the wrong amount, or is not settled at the end. It prints the log of
+requests with two offers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -170,7 +170,7 @@ class Trial:
         self._record.count(DELAYED)
 
     def _pause(self, *, is_paused: bool) -> None:
-        """Have replicas make no faults of their own."""
+        """Stop the faults that replicas inject into themselves."""
         if is_paused:
             self._pause_file.touch()
         else:

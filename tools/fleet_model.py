@@ -1,4 +1,4 @@
-"""States that the protocol of a fleet can reach, and the shortest schedule to two offers without each guard.
+"""Count the states of the protocol of a fleet, and find the shortest schedule to two offers without each guard.
 
 `python tools/fleet_model.py` prints them; `--requests 2` takes minutes. Exits with 1 if a guard is missing from
 the protocol, or not needed by it.

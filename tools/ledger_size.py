@@ -1,7 +1,7 @@
-"""Bytes of disk that an offer takes in the ledger of a bot for ever, in a file and in a database, as a table.
+"""Bytes of disk that an offer occupies permanently in the ledger of a bot, in a file and in a database, as a table.
 
-`python tools/ledger_size.py` has a bot make an offer on a sandbox, without and with fees and terms, and writes its
-record again and again under other requests, in the three steps of an offer.
+With `python tools/ledger_size.py`, a bot makes an offer on a sandbox, without and with fees and terms. The program then
+writes copies of its record for other requests, in the three steps of an offer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -53,7 +53,7 @@ async def offer(options: dict[str, Any]) -> Effect:
 
 
 def write(feed: WorkStore, made: Effect, first: int, count: int) -> None:
-    """Write the record under other requests."""
+    """Write copies of the record for other requests."""
     for begin in range(first, first + count, _OFFERS_A_COMMIT):
         for before, state in ((None, "intent"), ("intent", "sending"), ("sending", "confirmed")):
             with feed.transaction():
@@ -79,7 +79,7 @@ def in_database(made: Effect) -> float:
         feed = store.open(_BINDING, lease=60.0)
         for first in range(_FIRST, _FIRST + _OFFERS, _OFFERS_A_VACUUM):
             write(feed, made, first, _OFFERS_A_VACUUM)
-            # The server's own comes once a thousand versions are dead, but not soon enough for such a pace.
+            # Autovacuum would come too late for so many updates.
             session.execute("VACUUM freight_exchange.effect")
         store.close()
         row = session.execute("SELECT pg_total_relation_size('freight_exchange.effect')").fetchone()

@@ -1,6 +1,6 @@
-"""Break the code on purpose, one rule at a time, and print which test notices.
+"""Break the code on purpose, one rule at a time, and print which test fails.
 
-Each mutation is made in a copy of the tree. The tests that must notice it run until one fails. Exits with 1 if a
+Each mutation is made in a copy of the tree. The tests that must catch it run until one fails. Exits with 1 if a
 mutation survives or if the text that it replaces is not in the source any more.
 
     python tools/mutations.py --part bot                 # all mutations of the bot
@@ -35,7 +35,7 @@ PARTS: Final = ("client", "watcher", "bot", "offers", "fleet")
 _TIMEOUT: Final = 3600.0
 _PYTEST: Final = (
     *(sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"),
-    # On a busy machine, a slow test would look like one that notices.
+    # On a busy machine, a test that times out would look like one that catches the mutation.
     *("-o", "faulthandler_timeout=900"),
 )
 _NO_SUCH_TEST: Final = 4

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Literal
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 

@@ -1,13 +1,12 @@
-"""Follow the tutorial to the letter, as a reader does: its commands are typed, its files saved, its keys pressed.
+"""Follow the tutorial step by step, as a reader does: type its commands, save its files, press its keys.
 
-`python tools/tutorial.py` begins in a folder that holds a clone of the project and nothing else, and prints how long it
-takes from there to the bot's first offer. What the page shows has to appear; the exit status is 1 if something else
-does.
+`python tools/tutorial.py` begins in a folder with a clone of the project and nothing else, and prints the time from
+there to the bot's first offer. The exit status is 1 unless the output that the page shows appears.
 
-What there is to do, comments in the page say in front of its blocks: `terminal: NAME` types the lines and
-waits for each to end (`stays`: not for the last one; `again`: types that one until it shows what follows); `run: file`
-saves; `shows: NAME` waits for those lines, in which `…` stands for anything;
-`press: NAME, quit` or `stop` sends the signal that Ctrl-\\ or Ctrl-C sends.
+Comments before the blocks of the page name the steps: `terminal: NAME` types the lines and waits for the end of each
+(`stays`: not of the last one; `again`: repeats the last one until it shows the output that follows); `run: file` saves;
+`shows: NAME` waits for those lines, in which `…` stands for any text; `press: NAME, quit` or `stop` sends the signal of
+Ctrl-\\ or Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _STEP: Final = re.compile(
 
 
 class Step(NamedTuple):
-    """One thing to do: what, where and how, and the block that it is about."""
+    """One step: its kind, its terminal and options, and its block."""
 
     what: str
     words: tuple[str, ...]
@@ -54,7 +53,7 @@ class Step(NamedTuple):
 
 
 def steps_of(page: str) -> list[Step]:
-    """Return the steps that the page has its reader take, in order."""
+    """Return the steps of the page, in order."""
     return [
         Step(match["what"], tuple(match["words"].split(", ")), match["title"], match["text"] or "")
         for match in _STEP.finditer(page)
@@ -62,7 +61,7 @@ def steps_of(page: str) -> list[Step]:
 
 
 class Terminal:
-    """A shell, what is typed into it, and what it has shown."""
+    """Terminal with a shell: receives commands, and keeps the output."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.output = ""
@@ -126,7 +125,7 @@ class Terminal:
             self.type(command, wait=True, may_fail=True)
 
     def press(self, key: signal.Signals) -> None:
-        """The key goes to what runs in the shell, and the shell waits for its end."""
+        """Send a key to the program in the shell, and wait for the end of the program."""
         for child in _children(self._shell.pid):
             os.kill(child, key)
         self.until(lambda: f"[command {self._typed} ended: " in self.output, f"the end after {key.name}")
@@ -160,9 +159,9 @@ def follow(
     """Follow the page, and return the seconds from its beginning to the first offer.
 
     Args:
-        steps: What there is to do.
-        folder: Where the reader begins.
-        environment: Of his terminals.
+        steps: The steps of the page.
+        folder: Folder in which the reader begins.
+        environment: Environment of the terminals.
         on_step: Called with each step.
     """
     began, first = time.monotonic(), 0.0
@@ -197,7 +196,7 @@ def follow(
 
 
 def _tell(error: BaseException | None, terminals: Mapping[str, Terminal]) -> None:
-    """Say what each terminal has shown when something went wrong."""
+    """Print the output of each terminal after a failure."""
     for name, terminal in terminals.items() if error is not None else ():
         assert error is not None
         error.add_note(f"--- terminal {name}\n{terminal.output}")

@@ -1,4 +1,4 @@
-"""Losses of polling: the loops that people write, beside `exchange.watch()`, on the same market in virtual time.
+"""Updates that polling misses: common polling loops and `exchange.watch()` on the same market in virtual time.
 
 `python tools/watcher_table.py` measures two hours of 15 s polls at 0.2 updates a second, in four orders, with four
 seeds each, and prints the table; `--json FILE` keeps every single run.
@@ -26,7 +26,7 @@ import anyio
 import attrs
 import httpx
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
@@ -46,7 +46,7 @@ INTERVAL: Final = 15.0
 RATE: Final = 0.2
 LATENCY: Final = 0.2
 QUIET: Final = 600.0
-"""Seconds after the last update in which nothing fails: what is not seen by then is missed."""
+"""Seconds after the last update in which nothing fails. An update that is not seen by their end is missed."""
 
 _MINUTE: Final = 60.0
 _BURST: Final = 200
@@ -57,7 +57,7 @@ _WORTH: Final = ("unavailable", "reset_after_send", "truncated_length", "half_js
 
 @attrs.frozen
 class Setting:
-    """One market: everything that happens in it is drawn from these."""
+    """Parameters of a market, from which all of its events are drawn."""
 
     column: str
     order: str
@@ -70,12 +70,12 @@ class Tally:
     """Result of one algorithm on one market.
 
     Attributes:
-        requests: Requests of the exchange, that is, what it had to know the last state of.
-        missed: How many of these last states were never reported.
-        events: What was reported.
-        repeated: How much of it had been reported before.
-        calls: What that cost.
-        latencies: Seconds from each state's beginning to when it was reported.
+        requests: Number of requests at the exchange, each with a last state to report.
+        missed: Number of these last states that were never reported.
+        events: Number of reported states.
+        repeated: Number of states that were reported again.
+        calls: Number of calls.
+        latencies: Seconds from the begin of each state to its report.
     """
 
     requests: int
@@ -153,7 +153,7 @@ class _Market:
         self.last[index] = state
 
     async def lag(self) -> None:
-        """The replica that answers stands still for a while, and catches up at once."""
+        """Server with a replica that stops for a while, and then catches up at once."""
         lagging = Random(f"lagging {self._setting}")
         while self._setting.column == "late visibility":
             await anyio.sleep(lagging.uniform(4, 8) * _MINUTE)
@@ -162,7 +162,7 @@ class _Market:
             self._stands_since = None
 
     def _served(self) -> float:
-        """The time of a call. What a replica that stands still shows stands still, to the moment."""
+        """Return the time of a call. A replica that has stopped shows the state at its stop."""
         now = self.clocks.now()
         late = 0.0 if self._stands_since is None or self._over else now - self._stands_since
         if late != self.exchange.profile.late_visibility:
@@ -225,7 +225,7 @@ def run(setting: Setting, algorithm: str, backend: Literal["asyncio", "trio"] = 
 
 
 def markdown(tallies: Iterable[tuple[Setting, str, Tally]]) -> str:
-    """The table of final states missed, and that of what each algorithm costs and how fast it is."""
+    """Return the table of missed final states, and that of the cost and latency of each algorithm."""
     cells: dict[tuple[str, str], list[Tally]] = {}
     for setting, algorithm, tally in tallies:
         cells.setdefault((algorithm, setting.column), []).append(tally)
@@ -268,7 +268,7 @@ def _measure(task: tuple[Setting, str]) -> tuple[Setting, str, Tally]:
 
 
 def _kept(done: Iterable[tuple[Setting, str, Tally]]) -> str:
-    """Every run in a line of its own, with its latencies counted by tenths of a second."""
+    """Return one line for each run, with its latencies counted by tenths of a second."""
     lines = [
         json.dumps(
             {

@@ -1,7 +1,7 @@
-"""Requests an hour of a watcher, in health and in trouble, measured in virtual time.
+"""Requests an hour of a watcher, without and with failures of the service, measured in virtual time.
 
-`python tools/watcher_trouble.py` prints a table: one row for each trouble, one column for each interval, of a feed and
-of a bot with a handler of selections. Exits with 1 if more is sent in any trouble than in health.
+`python tools/watcher_trouble.py` prints a table for a feed and one for a bot with a handler of selections: one row for
+each failure, one column for each interval. Exits with 1 if a failure causes more requests.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
-# A script's own folder is on the path; the root of the tree and its sources, which what follows needs, are not.
+# Only the script's own folder is on the path; the imports below also need the root of the tree and its sources.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 

@@ -1,7 +1,7 @@
-"""Build the wheel and try it as a user gets it: in empty environments, at lowest and highest dependencies.
+"""Build the wheel and test it as a user gets it: in empty environments, with the lowest and highest dependencies.
 
-Each environment is checked to hold what it claims: at the lowest, each direct dependency is at the bound that
-the wheel names, or the bound is a promise that nothing keeps.
+In the environment with the lowest dependencies, each direct dependency must have the version of its lower bound in the
+wheel: another version would leave the bound untested.
 """
 
 from __future__ import annotations

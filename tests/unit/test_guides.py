@@ -29,8 +29,8 @@ DOCS = ROOT / "docs"
 
 def test_page_lists_the_causes_that_are_retried() -> None:
     causes = {
-        "No connection came about": Cause.UNSENT,
-        "The network failed after": Cause.INTERRUPTED,
+        "There was no connection": Cause.UNSENT,
+        "The network failed, and": Cause.INTERRUPTED,
         "Status 400, 403, 404": Cause.REFUSED,
         "Status 408": Cause.TIMED_OUT,
         "Status 429 with `Retry-After` of at most 120 s": Cause.THROTTLED,

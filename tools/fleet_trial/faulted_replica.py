@@ -87,7 +87,7 @@ class FaultedReplica:
 
     @property
     def is_well(self) -> bool:
-        """Return whether it runs, and no fault of it lasts."""
+        """Return whether it runs without a present fault."""
         return self._state not in ("", "Z", "T") and not self._database_flows_at and not self._service_flows_at
 
     async def attend(self, now: float, point_of: Callable[[int], str]) -> None:
@@ -134,7 +134,7 @@ class FaultedReplica:
         self._signal(signal.SIGCONT)
 
     def disturb_database(self, fault: Callable[[], None], now: float) -> None:
-        """Stall its connections to the database, or let them drip, for some seconds of its life."""
+        """Stall its connections to the database, or let them drip, for some seconds or until it dies."""
         fault()
         self._database_flows_at = now + self._random.uniform(*_DISTURBANCE)
 

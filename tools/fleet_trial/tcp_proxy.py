@@ -42,15 +42,15 @@ class TcpProxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def stall(self) -> None:
-        """Forward nothing from now on, in either direction; connections stay open."""
+        """Stop forwarding in both directions; connections stay open."""
         self._flows.clear()
 
     def drip(self) -> None:
-        """Forward only little at a time from now on."""
+        """Forward only a few bytes at a time from now on."""
         self._drips = True
 
     def resume(self) -> None:
-        """Forward again, first of all what arrived meanwhile; but nothing of a client that has left."""
+        """Forward again, first the bytes that arrived meanwhile, except those of a client that has left."""
         self._drips = False
         self._flows.set()
 

@@ -40,7 +40,7 @@ _STAGES: Final = (("Available", "as published"), ("Available", "as updated"), ("
 
 
 class LivelyExchange(BiddingExchange):
-    """Every tenth request is updated after two hours, and on every hundredth the offer is selected after six.
+    """Exchange that updates every tenth request after two hours, and selects every hundredth offer after six.
 
     Args:
         listed_for: Seconds for which a selected bid is listed.
@@ -56,7 +56,7 @@ class LivelyExchange(BiddingExchange):
         return range(self.selections(at) * every, oldest, -every)
 
     def selections(self, at: float) -> int:
-        """Return how many bids were ever selected by then."""
+        """Return the number of bids that were selected up to a time."""
         every, after = _SELECTED
         return self.published(at - after) // every if at > after else 0
 
@@ -71,7 +71,7 @@ class LivelyExchange(BiddingExchange):
         return f'{{"raterequests":{{{",".join(records)}}}}}'.encode()
 
     def _changes(self, now: float, window: float, stage: int) -> Iterator[tuple[float, int, int]]:
-        """The requests that came to this stage within the window and are there still, the last one first."""
+        """Return the requests that reached a stage within the window and are still in it, the last one first."""
         every, after = ((1, 0.0), _UPDATED, _SELECTED)[stage]
         newest = int((now - after) / self._period) // every * every if now >= after else 0
         oldest = max(0, math.ceil((now - after - window) / self._period) - 1)
@@ -90,8 +90,8 @@ class Day:
     Attributes:
         resident: Bytes of the process's memory.
         file: Bytes of the store's file, its log included.
-        rows: Rows of the store, by what they are.
-        objects: What the garbage collector watches, once it has collected.
+        rows: Number of rows of the store, by kind.
+        objects: Number of objects of the garbage collector, after a collection.
         descriptors: Open files, where the system lists them.
         tasks: Tasks of the loop.
     """
@@ -109,10 +109,10 @@ class BotMonth(Month):
     """Results of many days of a bot.
 
     Attributes:
-        days: What there was at the end of each.
-        offers: By how many offers a request got, how many requests.
-        handled: Deliveries by their event's kind.
-        selections: How many bids were selected.
+        days: State at the end of each day.
+        offers: Number of requests, by the number of their offers.
+        handled: Number of deliveries, by the kind of their event.
+        selections: Number of selected bids.
     """
 
     days: Sequence[Day]
@@ -124,10 +124,10 @@ class BotMonth(Month):
 def bot_month(
     days: int, period: float, path: Path, interval: float = 60.0, looks: float = 600.0, backend: Backend = "asyncio"
 ) -> BotMonth:
-    """Run a bot for so many days on a file, and offer on every request.
+    """Run a bot for a number of days on a file, and offer on every request.
 
     Args:
-        days: How many.
+        days: The number of days.
         period: Seconds from one publication to the next.
         path: The store's file.
         interval: Seconds from one scan to the next.

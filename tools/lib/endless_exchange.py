@@ -1,4 +1,4 @@
-"""An exchange that publishes at a steady pace for ever, and remembers nothing: a measurement sees its client alone."""
+"""Exchange that publishes at a steady pace for ever, and keeps no state: a measurement sees only the client's costs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class EndlessExchange(httpx.AsyncBaseTransport):
         most_rows: The most rows in a page that it gives.
 
     Attributes:
-        calls: How many pages it was asked for.
-        busy: Seconds of the processor that it has taken: they are not its client's.
+        calls: Number of requested pages.
+        busy: CPU seconds of the exchange itself.
     """
 
     url = _URL

@@ -1,4 +1,4 @@
-"""The polling loops that people write: what they ask, what they take for the end, and what they take for new."""
+"""The polling loops that people write, with their windows, their end of a listing and their test for new requests."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Queue(Protocol):
     """A queue in a database of its own.
 
     Attributes:
-        program: Handles what is in it.
+        program: Program that handles its deliveries.
     """
 
     program: Program
@@ -58,7 +58,7 @@ class Queue(Protocol):
         ...
 
     def settle(self) -> None:
-        """Vacuum and analyze, so that no measurement pays for what filled the queue."""
+        """Vacuum and analyze, so that the filling of the queue does not slow down a measurement."""
         ...
 
     def count_done(self) -> int:

@@ -32,7 +32,7 @@ _WINDOW: Final = 5 * _DAY
 
 
 class Machine:
-    """Clocks that began at that time, of a machine that has not been started anew since."""
+    """Clocks of a machine that started at a given time, and was not restarted since."""
 
     def __init__(self, began: float) -> None:
         self._began = began
@@ -60,7 +60,7 @@ def in_virtual_time(backend: Backend, what: Callable[..., Any], *arguments: Any)
 
 
 def memory(what: Literal["VmRSS", "VmHWM"]) -> int:
-    """Bytes of this process in memory, now or at the most; 0 where the system does not say."""
+    """Return the resident memory of this process in bytes, now or at its peak; 0 if the system does not report it."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(what))
@@ -74,8 +74,8 @@ class Idle:
     """Requests that an idle watcher makes.
 
     Attributes:
-        scans: By the depth of the window.
-        calls: What they took.
+        scans: Number of scans, by the depth of the window.
+        calls: Number of requests of these scans.
     """
 
     hours: float
@@ -89,7 +89,7 @@ class Idle:
 
 
 def idle(hours: float, period: float, backend: Backend = "asyncio") -> Idle:
-    """Watch for so long, while a request is published every `period` seconds."""
+    """Watch for a given time, while a request is published every `period` seconds."""
     done: Idle = in_virtual_time(backend, _idle, hours, period)
     return done
 
@@ -125,9 +125,9 @@ class Month:
     Attributes:
         resident: Bytes of the process's memory at the end of each day.
         file: Bytes of the store's file, its log included, at the end of each day.
-        events: How many were handed out.
-        live, tombstones, kept_events: What the store holds at the end.
-        seconds: How long the measurement took, by the wall.
+        events: Number of delivered events.
+        live, tombstones, kept_events: Number of rows in the store at the end.
+        seconds: Wall time of the measurement.
     """
 
     resident: Sequence[int]
@@ -150,7 +150,7 @@ class Month:
 
 
 def month(days: int, period: float, path: Path, interval: timedelta = _INTERVAL, backend: Backend = "asyncio") -> Month:
-    """Watch for so many days on a file, each event acknowledged by pulling the next."""
+    """Watch for a number of days on a file; pulling the next event acknowledges each one."""
     done: Month = in_virtual_time(backend, _month, days, period, path, interval)
     return done
 
@@ -220,7 +220,7 @@ class Start:
 
 
 def start(path: Path, day: float, requests: int, latency: float, backend: Backend = "asyncio") -> Start:
-    """Start on that day, among so many requests of the last five days, and stop once all that is there came."""
+    """Start among many requests of the last five days, and stop after all of them were delivered."""
     done: Start = in_virtual_time(backend, _start, path, day, requests, latency)
     return done
 

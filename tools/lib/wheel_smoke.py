@@ -59,7 +59,10 @@ def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def try_every_help() -> int:
-    """Each command explains itself; how many there are. In this process: each start would cost more than the rest."""
+    """Check the help of each command, and return the number of commands.
+
+    The commands run in this process: to start one for each would take longer than all other checks.
+    """
     from click import Context, Group
     from click.testing import CliRunner
 

@@ -14,7 +14,7 @@ __all__ = ["serve_proxy"]
 
 @asynccontextmanager
 async def serve_proxy() -> AsyncIterator[tuple[str, list[str]]]:
-    """Serve an HTTP proxy; its URL, and the targets that it was asked for."""
+    """Serve an HTTP proxy; yield its URL, and the list of requested targets."""
     targets: list[str] = []
 
     async def relay(source: ByteStream, sink: ByteStream) -> None:
