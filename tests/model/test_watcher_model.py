@@ -1,4 +1,4 @@
-"""Schedules of trouble in virtual time: the watcher misses nothing, repeats nothing, and claims nothing in vain."""
+"""Schedules of failures in virtual time: the watcher misses nothing, repeats nothing, and claims nothing false."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent / "watcher"
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """A watcher in trouble logs; a hundred thousand of them fill a disk."""
+    """Disable the log: a hundred thousand failing watchers would fill a disk."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -57,7 +57,7 @@ def test_a_hundred_thousand_schedules() -> None:
         for tally in pool.imap_unordered(_tally, chunks):
             total.add(tally)
     _judge(total)
-    # What never strikes proves nothing.
+    # A failure that never happens proves nothing.
     expected = {
         *(f"fault {name}" for name in FAULTY),
         "died statement",
@@ -104,5 +104,5 @@ def test_the_judge_does_not_depend_on_the_feed() -> None:
     foreign = {name for name in names if name.startswith("freight_exchange")}
     assert all(name.startswith("freight_exchange.sandbox") for name in foreign), foreign
     everything = set(_imported(_FOLDER / "program.py"))
-    # The same look at a file that does know: it can find something.
+    # The same check does find imports in a file that has some.
     assert any(name.startswith("freight_exchange.feed") for name in everything)

@@ -1,4 +1,4 @@
-"""Adversary of the bot: servers, operators and deploys of its own making, and a judge that knows the truth."""
+"""Adversary of the bot: simulated servers, operators and deploys, and a judge that knows what really happened."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ URL = "https://exchange.example/api"
 
 
 class Gone(BaseException):
-    """The process was killed while this handler ran; nothing of it is left."""
+    """End of a handler whose process was killed."""
 
 
 class Deploy:
@@ -47,7 +47,7 @@ class Deploy:
     Attributes:
         bot: The bot; its handlers are registered by the scenario before `start`.
         is_gone: Whether it was killed or has ended.
-        error: What ended the bot, if that was no drain.
+        error: The error that ended the bot; `None` after a drain.
     """
 
     def __init__(self, world: World, disk: Disk, *, password: str | None = None, **options: Any) -> None:
@@ -76,7 +76,7 @@ class Deploy:
         return self
 
     async def running(self, within: float = 600.0) -> bool:
-        """Wait until it hands over deliveries; whether it came to that."""
+        """Wait until the bot handles deliveries; return whether it did in time."""
         await self.world.until(lambda: self.is_gone or self.bot.status().state == "running", within)
         return not self.is_gone
 
@@ -87,7 +87,7 @@ class Deploy:
             await self.gone.wait()
 
     def kill(self) -> None:
-        """Send SIGKILL: its files stay as they are on the disk, and nothing of it goes on."""
+        """Simulate SIGKILL: the files stay as they are on the disk, and the process does nothing more."""
         if not self.is_gone:
             self.disk.snapshot()
             self.vanish()
@@ -199,7 +199,7 @@ class Deploy:
 
 
 def price_of(request: RateRequest, factor: Decimal = Decimal("1.25")) -> Decimal:
-    """A price that shows which request, at which quantity, it is meant for."""
+    """Return a price from which the request and its quantity can be derived."""
     assert request.quantity is not None
     return request.index * 1000 + Decimal(request.quantity) * factor
 

@@ -50,7 +50,7 @@ class Disk:
         _disks[str(self.path)] = self
 
     def snapshot(self) -> None:
-        """Leave the file as it lies on the disk to the next deploy: what goes on writing writes elsewhere."""
+        """Give the file as it is on the disk to the next deploy; the old process continues to write elsewhere."""
         old = self.path
         _disks.pop(str(old), None)
         self._move()
@@ -77,7 +77,7 @@ class Disk:
         self._move()
 
     def meet(self, statement: str) -> None:
-        """Count a statement, and let it fail where that was asked for."""
+        """Count a statement, and raise if it is to fail."""
         self.statements += 1
         self.writes += _writes(statement)
         if self.before is not None:

@@ -28,9 +28,9 @@ class Verdict:
 
     Attributes:
         doubts: Offers that were left to a person, and reported as such.
-        storms: Processes that sent more calls in ten minutes than any reason there was for.
-        beside: Offers of the bot on a request on which a person, or another machine, had offered, where no document
-            promises that the bot notices.
+        storms: Processes that sent too many calls in ten minutes.
+        beside: Offers of the bot on a request with an offer of a person or of another machine, in cases in which the
+            documentation does not promise that the bot notices.
     """
 
     scenario: str

@@ -1,4 +1,4 @@
-"""Requests and offers of the adversary's exchange: the truth that the judge goes by."""
+"""Requests and offers of the adversary's exchange, with which the judge compares the bot's work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Shipment:
     """A rate request.
 
     Attributes:
-        versions: When it took which notes and quantity; the last is the current one.
+        versions: Its notes and quantities, with the time of each; the last is the current one.
         absences: Spans in which it was withdrawn; the last may be open.
     """
 

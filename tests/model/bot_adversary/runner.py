@@ -37,7 +37,7 @@ def scenario_names() -> list[str]:
 
 @contextmanager
 def _drawn_from(seed: int) -> Iterator[None]:
-    """Have all that is drawn by the bot, the feed, the client and the event loop come from the seed."""
+    """Derive all random draws of the bot, the feed, the client and the event loop from the seed."""
     source = Random(f"bot {seed}")
     random.seed(source.random())
     with ExitStack() as patches:

@@ -47,11 +47,11 @@ class Scenario:
         self.flaws: list[str] = []
 
     async def play(self) -> None:
-        """Let it happen."""
+        """Play the scenario."""
         raise NotImplementedError
 
     def deploy(self, disk: Disk, **options: Any) -> Deploy:
-        """A process that is not yet started and has no handlers."""
+        """Create a process that is not started and has no handlers."""
         arguments = {
             "start": "backfill",
             "interval": timedelta(seconds=self.interval),
@@ -81,7 +81,7 @@ class Scenario:
                 deploy = start()
 
     async def finish(self, disk: Disk, start: Callable[[], Deploy] | None = None) -> Deploy:
-        """Let a healthy process on a healthy exchange end what is left, and look at what it reports."""
+        """Finish the open work with a process and an exchange that do not fail, and record the reports of the bot."""
         self.world.heal()
         disk.mend()
         running = next((each for each in self.world.deploys if each.disk is disk and not each.is_gone), None)

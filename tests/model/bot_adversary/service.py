@@ -44,7 +44,7 @@ class Quirks:
 
     Attributes:
         bid_lag: Seconds until a new offer is listed, drawn for each.
-        bids_cached, requests_cached: For how long a listing is served from a cache.
+        bids_cached, requests_cached: Seconds for which a listing is served from a cache.
         bids_frozen: Serve the listing of bids as it was at this time.
         twice: Share of the rows that are listed twice in one reply.
         as_text: Write identifiers as text.
@@ -75,9 +75,9 @@ class Service:
     """Answers calls from the state of a market.
 
     Attributes:
-        offers_sent: Each offer that has reached the exchange, whether taken or not.
-        reported: When each bid was first listed to each client.
-        calls: When each client called.
+        offers_sent: Each offer that has reached the exchange, taken or refused.
+        reported: Time at which each bid was first listed to each client.
+        calls: Times of the calls of each client.
     """
 
     market: Market

@@ -36,7 +36,7 @@ class OfferCall:
     """One `ctx.offer` of a handler, and its result.
 
     Attributes:
-        ending: `bid`, `already`, `rejected`, `doubt`, or the name of what it raised; empty while it has not answered.
+        ending: `bid`, `already`, `rejected`, `doubt`, or the name of the raised error; empty while the call runs.
     """
 
     at: float
@@ -55,7 +55,7 @@ class OfferCall:
 
 @attrs.define
 class Handled:
-    """One call of a handler that came to its end."""
+    """One completed call of a handler."""
 
     at: float
     kind: str
@@ -67,14 +67,14 @@ class Handled:
 
 @attrs.define(kw_only=True)
 class Trouble:
-    """Rule for calls that go wrong.
+    """Rule for failing calls.
 
     Attributes:
-        when: Whether it strikes a call.
+        when: Returns whether the rule applies to a call.
         how: `refused` (it never arrives), `lost` (the answer is lost), `silent` (the answer never comes), or a status.
         body: The body with that status.
-        takes: Whether the exchange handles the call all the same.
-        times: How many calls it strikes.
+        takes: Whether the exchange handles the call nevertheless.
+        times: Number of calls to which it applies.
         delay: Seconds until the exchange handles the call.
     """
 
@@ -89,11 +89,11 @@ class Trouble:
 
 @attrs.define
 class World:
-    """Everything that a scenario plays with.
+    """Exchange, clocks, stores and deploys of one scenario.
 
     Attributes:
-        wall_step: How far the bot's wall clock is off.
-        service_step: How far the exchange's clock is off; it shows in no reply.
+        wall_step: Error of the bot's wall clock, in seconds.
+        service_step: Error of the exchange's clock, in seconds; no reply shows it.
     """
 
     rng: Random
@@ -125,18 +125,18 @@ class World:
         return BEGAN + anyio.current_time()
 
     def _offered_before(self) -> None:
-        """Give the account a history of offers on requests that are gone."""
+        """Give the account earlier offers on requests that are no longer listed."""
         for ago in (9 * 86400.0, 7 * 86400.0):
             old = self.market.publish(BEGAN - ago, 10)
             old.absences.append((BEGAN - ago + 3600.0, float("inf")))
             self.market.take(BEGAN - ago + 60.0, old.index, Decimal(old.index), 23, author="an earlier bot")
 
     async def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Sleep for virtual time."""
         await anyio.sleep(seconds)
 
     def disk(self, name: str = "a") -> Disk:
-        """A place for a bot's store."""
+        """Create a folder for a bot's store."""
         return Disk(self.folder, name)
 
     def publish(self, many: int = 1) -> list[Shipment]:
@@ -149,18 +149,18 @@ class World:
         self.market.take(self.now, request, Decimal(amount), currency, author="a person", lag=lag)
 
     def trouble(self, **rule: Any) -> Trouble:
-        """Have calls go wrong."""
+        """Add a rule for failing calls."""
         trouble = Trouble(**rule)
         self.troubles.append(trouble)
         return trouble
 
     def heal(self) -> None:
-        """End every trouble."""
+        """Remove all rules for failing calls."""
         self.troubles.clear()
         self.before_call = self.after_call = None
 
     async def until(self, condition: Callable[[], bool], within: float = 3600.0, step: float = 0.5) -> bool:
-        """Wait until a condition holds; whether it came to that in time."""
+        """Wait until a condition holds; return whether it did in time."""
         end = anyio.current_time() + within
         while not condition():
             if anyio.current_time() >= end:
@@ -201,7 +201,7 @@ class _Box:
 
 
 class Line(httpx.AsyncBaseTransport):
-    """Network between one deploy and the exchange; what was sent arrives though its sender is gone."""
+    """Network between one deploy and the exchange; it delivers sent data even after the sender has died."""
 
     def __init__(self, world: World, deploy: Deploy) -> None:
         self._world = world
@@ -263,7 +263,7 @@ class Line(httpx.AsyncBaseTransport):
 
 @asynccontextmanager
 async def world_of(seed: int, folder: Path) -> AsyncIterator[World]:
-    """A world of its own, whose deploys are gone at the end."""
+    """Create a world, and end its deploys at the end of the block."""
     async with anyio.create_task_group() as tasks:
         world = World(Random(seed), folder, tasks)
         try:

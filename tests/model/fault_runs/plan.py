@@ -37,7 +37,7 @@ KNOBS = tuple(knob for knob in Profile.knobs() if knob.name not in _BLIND | _APA
 
 @attrs.frozen(kw_only=True)
 class Strike:
-    """A fault, where it strikes, whether the call takes effect first, and how often (`None`: from now on)."""
+    """A fault, its calls, whether a call takes effect first, and its number of occurrences (`None`: unlimited)."""
 
     name: str
     place: Literal["write", "login", "reading"]
@@ -62,8 +62,8 @@ class Plan:
         earlier: Whether an own bid with another amount or currency stands before.
         intervention: When somebody else's offer is selected, or somebody else changes the route.
         deadline, settle: Of the call, in seconds, and of the reconciliation.
-        cancelled_after: How many turns of the event loop the caller waits before it leaves.
-        pickled: Whether the error travels before it is reconciled.
+        cancelled_after: Number of turns of the event loop before the caller cancels the call.
+        pickled: Whether the error is pickled and unpickled before it is reconciled.
     """
 
     seed: int

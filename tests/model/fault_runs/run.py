@@ -1,4 +1,4 @@
-"""One run: a write, the result of the client, and the same write by a client that just tries again."""
+"""One run: a write, the result of the client, and the same write by a client that simply repeats it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def _run(plan: Plan) -> Run:
 
 
 async def _write(world: World, exchange: FreightExchange) -> tuple[str, int]:
-    """The client's word on the write, and the number of the last call before it looked for it."""
+    """Return the client's result of the write, and the number of the last call before it looked for the write."""
     plan = world.plan
     send, baseline = await _prepare(world, exchange)
     world.meddle("before")
@@ -113,7 +113,7 @@ async def _write(world: World, exchange: FreightExchange) -> tuple[str, int]:
 
 
 async def _leaving(send: Callable[[], Awaitable[object]], turns: int | None) -> bool:
-    """Send, unless the caller leaves first; whether it stayed to the end."""
+    """Send, unless the caller cancels first; return whether it waited until the end."""
     if turns is None:
         await send()
         return True

@@ -20,15 +20,17 @@ class Tally:
     """Counts of runs; tallies add up.
 
     Attributes:
-        runs: How many.
-        wrong: The seeds of the runs that went wrong, by what was wrong.
-        undecided: The seeds of those left in doubt though the outcome could be seen in time.
-        looked, visible, decided: Runs that were reconciled; where the outcome could be seen; and was decided.
-        hidden: Reconciled runs whose outcome could not be seen, by why.
-        naive: Writes that the client that tries again had carried out more than once.
-        fired: By fault and whether the write was carried out first, how often it struck.
-        outcomes: By fault and outcome, how many runs.
-        kinds: By kind of write and outcome, how many runs.
+        runs: Number of runs.
+        wrong: Seeds of the flawed runs, by flaw.
+        undecided: Seeds of the runs that stayed in doubt, although the outcome was visible in time.
+        looked: Number of reconciled runs.
+        visible: Number of reconciled runs with a visible outcome.
+        decided: Number of visible outcomes that were decided.
+        hidden: Number of reconciled runs without a visible outcome, by reason.
+        naive: Writes of the repeating client that were carried out more than once.
+        fired: Number of occurrences, by fault and whether the write was carried out first.
+        outcomes: Number of runs, by fault and outcome.
+        kinds: Number of runs, by kind of write and outcome.
     """
 
     runs: int = 0

@@ -1,4 +1,4 @@
-"""The exchange that a run meets: what stands in it before, who meddles, and what really happened."""
+"""Exchange of a run: its records before the write, changes by others, and the record of what happened."""
 
 from __future__ import annotations
 
@@ -173,12 +173,12 @@ class World:
     # The truth
 
     def calls(self) -> list[CallRecord]:
-        """The calls of the run's own client to the address of its write, in order."""
+        """Return the calls of the run's client to the address of its write, in order."""
         calls = self.sandbox.audit_log.calls_to(self.method, self.path)
         return [call for call in calls if call.number not in self._meddling]
 
     def done(self) -> list[CallRecord]:
-        """Those that were carried out."""
+        """Return the calls that were carried out."""
         return [call for call in self.calls() if call.processed]
 
     def overridden(self) -> bool:

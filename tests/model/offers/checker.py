@@ -1,4 +1,4 @@
-"""Checker: what a reader received about offers, held against the truth. Imports nothing of the package."""
+"""Checker: compares the offers that a reader received with the true ones. Imports nothing of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Market that follows a schedule: the truth about offers, and the pages and look-ups of a service with its troubles."""
+"""Market that follows a schedule: the true offers, and the pages and look-ups of a service with failures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Request:
     moved: int = 0
 
     def listed(self) -> dict[int, Quote]:
-        """The offers that the service lists: once one is approved, that one alone."""
+        """Return the offers that the service lists: all of them, or only the approved one."""
         return self.offers if self.selected is None else {self.selected: self.offers[self.selected]}
 
 

@@ -1,4 +1,4 @@
-"""Schedules: what happens before each scan and between its pages, drawn from a seed. Imports nothing of the package."""
+"""Schedules: operations before each scan and between its pages, drawn from a seed. Imports nothing of the package."""
 
 from __future__ import annotations
 

@@ -37,9 +37,9 @@ class Judgement:
     """Judgement on a run.
 
     Attributes:
-        wrong: What is wrong, if anything.
-        excused: Why rows may be missing or the write may stay in doubt; `None` where nothing excuses it.
-        lost: Rows that stood and are missing, excused or not.
+        wrong: The flaw, if there is one.
+        excused: Reason for which rows may be missing or the write may stay in doubt; `None` without an excuse.
+        lost: Rows that were on the server and are missing, excused or not.
     """
 
     wrong: Wrong | None
@@ -98,7 +98,7 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
 
 
 def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
-    """The reason why no client could have seen all of it."""
+    """Return the reason for which no client could have seen the whole listing."""
     replies = server.served[begun:]
     dropped = plan.dropped and plan.noun != "requests"
     if (plan.offset_ignored or dropped) and any(reply.cut and len(set(reply.visible)) <= 1 for reply in replies):

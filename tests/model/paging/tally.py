@@ -20,11 +20,11 @@ class Tally:
     """Counts of runs; tallies add up.
 
     Attributes:
-        runs, pages: How many runs, and page requests in them.
-        wrong: Seeds of the runs that went wrong, by what was wrong.
+        runs, pages: Number of runs, and of their page requests.
+        wrong: Seeds of the flawed runs, by flaw.
         lost: Rows lost without an excuse.
-        outcomes: By reading and outcome, how many runs.
-        excused: By reading and excuse, how many runs.
+        outcomes: Number of runs, by reading and outcome.
+        excused: Number of runs, by reading and excuse.
         visible, decided: Writes whose outcome the server shows, and those of them that got a verdict.
         undecided: Seeds of the others.
     """

@@ -21,7 +21,7 @@ __all__ = ["Host"]
 
 @attrs.define
 class Host:
-    """Answers calls by the service, and strikes those that an armed fault is for.
+    """Answers calls by the service, and applies the armed faults to their calls.
 
     Attributes:
         fired: How often each fault struck, by its name and whether a write was committed first.

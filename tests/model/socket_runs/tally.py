@@ -1,4 +1,4 @@
-"""Counts of many runs, and what they say."""
+"""Counts of many runs, and their report."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Tally:
     """Counts of runs; tallies add up.
 
     Attributes:
-        wrong: Seeds by what was wrong, and with what.
-        outcomes: By call and outcome, how many.
-        verdicts: By what `reconcile()` found.
-        fired: By fault and whether a write was committed first, how often it struck.
+        wrong: Seeds of the flawed runs, by flaw and subject.
+        outcomes: Number of calls, by call and outcome.
+        verdicts: Number of results of `reconcile()`, by result.
+        fired: Number of occurrences, by fault and whether a write was committed first.
         logged: Lines of the SDK's log that show a secret.
         latest: Seconds by which a call outlived its deadline, at most.
     """

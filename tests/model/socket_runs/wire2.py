@@ -80,7 +80,7 @@ class Frames:
         return RstStreamFrame(self.number, error_code=code).serialize()
 
     def goaway(self, last: int, code: int = 0, debug_data: str = "") -> bytes:
-        """Give the connection up: claim no answered stream, and answer none any more."""
+        """Send GOAWAY without an answered stream, and answer no stream from now on."""
         last = self.link.last = max(last, self.link.latest)
         return GoAwayFrame(0, last_stream_id=last, error_code=code, additional_data=debug_data.encode()).serialize()
 

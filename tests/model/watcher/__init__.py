@@ -1,4 +1,4 @@
-"""The watcher's model: random schedules of trouble in virtual time, a judge, and naive loops beside it."""
+"""The watcher's model: random schedules of failures in virtual time, a judge, and naive loops for comparison."""
 
 from __future__ import annotations
 

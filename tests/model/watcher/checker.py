@@ -1,6 +1,6 @@
 """The judge of a run: what was missed, repeated, reported in the wrong order or claimed without proof.
 
-It knows the service's own record and what the consumer was handed, and nothing of how a feed works.
+It knows the service's own record and the events that the consumer received, and does not depend on how a feed works.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Court:
         return any(later.turn > delivery.turn for later in reversed(self._history.deliveries))
 
     def _sequence(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
-        """Each delivery is of a later state than the one before."""
+        """Check that each delivery has a later state than the one before."""
         spans, place, before = self._spans[index], -1, None
         news = 0
         for delivery in reported:
@@ -115,7 +115,7 @@ class _Court:
             yield Flaw("duplicate", f"request {index} was new {news} times")
 
     def _stood_before(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
-        """A start from now on hands out nothing that was there before and was not updated since."""
+        """Check that a start from now on delivers no older request that was not updated since."""
         history = self._history
         if history.start != "now" or index in history.holes or index in history.lies:
             return
@@ -128,7 +128,7 @@ class _Court:
                 yield Flaw("stood", f"request {index} was new at {delivery.time:.3f}, and was there before the feed")
 
     def _last_word(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
-        """The last that was reported is how it is."""
+        """Check that the last reported state of a request is its final state."""
         final = self._spans[index][-1]
         last = reported[-1] if reported else None
         if final.content is None:

@@ -23,12 +23,12 @@ UNREADABLE = 900_000_000
 
 @attrs.define(kw_only=True)
 class Delivery:
-    """An event that the consumer was handed.
+    """An event that the consumer received.
 
     Attributes:
-        turn: Counts the times that it began to read anew; what it had not acknowledged then comes again.
-        content: Content of the request; `None` if the event is about none.
-        acked: Whether the acknowledgement was written down.
+        turn: Number of the consumer's restarts before it; unacknowledged events come again after a restart.
+        content: Content of the request; `None` if the event has no request.
+        acked: Whether the acknowledgement was committed.
     """
 
     time: float
@@ -61,15 +61,15 @@ class Gap:
 
 @attrs.define(kw_only=True)
 class History:
-    """A run as it was.
+    """Record of a run.
 
     Attributes:
         audit_log: The service's own record.
-        shown_at: When a change that was made at a time showed.
-        start: What was to be handed out of that which was there at first; a number is seconds.
-        entered: When the feed was entered for the first time, or `None`.
-        deliveries: What was handed out, in order.
-        notes: What was written down, in order.
+        shown_at: Returns the time at which a change became visible, by the time of the change.
+        start: The feed's `start`; a number is seconds.
+        entered: Time at which the feed was first entered, or `None`.
+        deliveries: Delivered events, in order.
+        notes: Committed events and watermarks, in order.
         gaps: Reported times without a watcher.
         lies: When a sound record was shown in an unreadable form, by request.
         holes: Requests that listings left out for a while.

@@ -98,7 +98,7 @@ class Program:
                 self.store.die_at = op.which
 
     def calm(self) -> None:
-        """No more trouble: what has not struck by now never does."""
+        """End all failures, including those that have not happened yet."""
         self.store.die_at = self.store.fail_at = self.store.die_at_statement = None
         self._until_cancelled = self._until_killed = None
         self._pause = 0.0
@@ -210,7 +210,7 @@ class Program:
                     self._acking = None
 
     def _step(self) -> None:
-        """The program is about to wait for something."""
+        """Run before the program waits."""
         if self._until_cancelled is not None:
             self._until_cancelled -= 1
             if self._until_cancelled < 0:

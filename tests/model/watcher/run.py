@@ -1,4 +1,4 @@
-"""One run: a plan, a service, a program that watches it, and the judge's word on both."""
+"""One run: a plan, a service, a program that watches it, and the verdict of the judge."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TO_THE_PROGRAM = frozenset({"stop", "cancel", "disk", "slow", "break", "batches
 
 @attrs.frozen(kw_only=True)
 class Ran:
-    """A run that was made.
+    """Result of a run.
 
     Attributes:
-        flaws: What is wrong with it.
-        happened: What happened, and how often.
-        calls: How many requests were sent to the service.
+        flaws: Flaws of the run.
+        happened: Number of occurrences, by kind of event.
+        calls: Number of requests to the service.
     """
 
     plan: Plan
@@ -109,7 +109,7 @@ async def _naively_watched(plan: Plan, name: str) -> int:
 
 
 async def _play(world: World, program: Program | Naive) -> None:
-    """Let everything happen at its time, and then nothing for a while."""
+    """Apply each operation at its time, then wait for the quiet end."""
     clocks, plan = world.clocks, world.plan
     for op in sorted(plan.ops, key=lambda op: op.at):
         await anyio.sleep(max(0.0, op.at - clocks.loop()))

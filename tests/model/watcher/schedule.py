@@ -50,7 +50,7 @@ BETWEEN = ("publish", "update", "touch", "withdraw", "reorder", "burst")
 
 @attrs.frozen(kw_only=True)
 class Op:
-    """One thing that happens.
+    """One operation of a schedule.
 
     Attributes:
         at: Seconds of the loop's clock since the run began.
@@ -73,14 +73,14 @@ class Op:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """A run, before it is made.
+    """Plan of a run.
 
     Attributes:
         boot: Whether the machine's boot time is reported and goes on (`steady`), is another after each restart of the
             program (`reboots`), or is not reported (`unreported`).
         ages: Of the requests that are there at the beginning, in seconds, the oldest first.
-        quiet: When the last trouble is over.
-        end: When the run is.
+        quiet: Time at which the last failure is over.
+        end: Time at which the run ends.
         reported: Whether every withdrawal must have been reported by then.
     """
 

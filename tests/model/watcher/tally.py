@@ -23,11 +23,11 @@ class Tally:
     """Tally of many runs.
 
     Attributes:
-        schedules, events, calls: How many there were.
-        naive: By the name of a naive loop: the schedules that it was run on, those on which it lost, and the requests
-            that it missed. Each schedule is run with one of them, in turn.
-        flaws: How many, by kind.
-        happened: What happened, and how often.
+        schedules, events, calls: Number of each.
+        naive: For each naive loop, the number of its schedules, of those with a loss, and of the requests that it
+            missed. Each schedule is run with one of the loops, in turn.
+        flaws: Number of flaws, by kind.
+        happened: Number of occurrences, by kind of event.
         failed: The seeds of the runs with a flaw, and the first of each.
     """
 

@@ -1,4 +1,4 @@
-"""A store that dies, fails and remembers: around a real one, which does the work."""
+"""Store wrapper that simulates kills and disk failures, and records the committed events."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Died(BaseException):
 
 
 class Tap:
-    """A store whose every call is a moment at which the process may be killed, or the disk may fail.
+    """Store with points in every call at which the process may be killed, or the disk may fail.
 
     Args:
         sqlite: Whether the real one is SQLite's.
@@ -93,7 +93,7 @@ class Tap:
         self._inner.close()
 
     def die(self) -> None:
-        """The process is gone: it writes nothing more, and gives nothing back."""
+        """Simulate the death of the process: it writes nothing more, and releases nothing."""
         if self._lease is not None:
             self._lease.alive = False
             self._lease = None
@@ -104,7 +104,7 @@ class Tap:
         self.die_at = self.fail_at = self.die_at_statement = None
 
     def moment(self, name: str, *, failing: bool = True) -> None:
-        """One at which the process may be killed, or the disk be full."""
+        """Pass a point at which the process may be killed, or the disk may be full."""
         if self.die_at is not None:
             self.die_at -= 1
             if self.die_at < 0:
@@ -230,7 +230,7 @@ class _TappedFeed:
             raise
 
     def _settle(self) -> None:
-        """Find out what the run before wrote down: killed between two statements, it could not say."""
+        """Read the events that the run before committed: a run killed between two statements could not record them."""
         pending = self._inner.pending(limit=100_000)
         self._events()
         if self._inner.state is not None:

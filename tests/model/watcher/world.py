@@ -1,4 +1,4 @@
-"""The service that a run meets: its requests, its quirks, what strikes it, and what it has shown to whom."""
+"""Service of a run: its requests, quirks and failures, and a record of its replies."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ class World:
     # What happens
 
     def happen(self, op: Op) -> None:
-        """Let it happen: now, or between two pages."""
+        """Apply an operation now, or between two pages."""
         if op.page is not None:
             self._between.append(op)
         else:
             self._do(op, self.clocks.now())
 
     def calm(self) -> None:
-        """The end of all trouble: from here on the service is well, and nothing changes."""
+        """End all failures: from now on the service works, and no request changes."""
         self.exchange.faults.clear()
         self._between.clear()
         self._lies.clear()
@@ -164,7 +164,7 @@ class World:
         self._cargoes[index] = [cargo]
 
     def _cargo(self, before: Cargo | None = None) -> Cargo:
-        """One that never was before."""
+        """Publish a new request."""
         self._number += 1
         number = self._number
         if before is None:
@@ -258,7 +258,7 @@ class World:
     # What is shown
 
     def before(self, page: int | None, now: float) -> None:
-        """Right before a listing or a look-up is answered; `page` is `None` for a look-up."""
+        """Run right before the reply to a listing or a look-up; `page` is `None` for a look-up."""
         if page is not None:
             due = [op for op in self._between if op.page is not None and op.page <= page]
             for op in due:

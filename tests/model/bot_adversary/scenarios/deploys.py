@@ -16,7 +16,7 @@ _WEST = {"Hamburg", "Callao"}
 
 
 class HandlersRenamed(Scenario, name="handlers renamed, reordered and split between deploys"):
-    """Each deploy has other handlers for the same requests; the last one has all names there ever were."""
+    """Each deploy has other handlers for the same requests; the last one has all names of earlier deploys."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -81,7 +81,7 @@ class TwoMachines(Scenario, name="two machines with two stores on one account"):
 
 
 class ClonedMachine(Scenario, name="a machine cloned with its store"):
-    """Two machines go on from one copy of the store."""
+    """Two machines continue from one copy of the store."""
 
     async def play(self) -> None:
         world = self.world
@@ -101,7 +101,7 @@ class ClonedMachine(Scenario, name="a machine cloned with its store"):
 
 
 class PriceRaisesAfterRestart(Scenario, name="the price function raises after a restart"):
-    """Offers are in doubt when the deploy comes whose tariff is broken or another one; it is mended later."""
+    """Offers are in doubt during a deploy with a broken or changed tariff; a later deploy corrects the tariff."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

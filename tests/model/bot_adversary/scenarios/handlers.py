@@ -54,7 +54,7 @@ _left_running: set[asyncio.Task[None]] = set()
 
 
 class Blocking(Scenario, name="handlers that block the loop"):
-    """They block for seconds or hours, before and after the offer, while answers come and timers pass."""
+    """Handlers block for seconds or hours, before and after the offer, while answers come and timers expire."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -93,7 +93,7 @@ class Blocking(Scenario, name="handlers that block the loop"):
 
 
 class Leaking(Scenario, name="handlers that leak tasks"):
-    """Tasks offer after their handler has returned, or beside it, with prices of their own."""
+    """Tasks make offers with their own prices, after their handler has returned or while it runs."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -135,7 +135,7 @@ class Poison(BaseException):
 
 
 class Raising(Scenario, name="handlers that raise base exceptions and groups"):
-    """Before the offer, after it, and in place of the error that they should let pass."""
+    """Handlers raise it before the offer, after it, and instead of an error that they should not catch."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -182,7 +182,7 @@ class Raising(Scenario, name="handlers that raise base exceptions and groups"):
 
 
 class Swallowing(Scenario, name="handlers that swallow errors and cancellation, or run out of time"):
-    """They swallow what `ctx.offer` raises, return as if nothing was, and cut their offers off."""
+    """Handlers catch the errors of `ctx.offer`, return normally, and cancel their offers."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -218,7 +218,7 @@ class Swallowing(Scenario, name="handlers that swallow errors and cancellation, 
 
 
 class SeveralHandlers(Scenario, name="several handlers offer on one request"):
-    """Each has its own price and pace, in several events of the request, and revisions of their own."""
+    """Several handlers offer on a request, each with its own price, pace and revisions, at several events."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

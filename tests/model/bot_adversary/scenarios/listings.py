@@ -39,7 +39,7 @@ class BidsListedLate(Scenario, name="own bids are not listed for ten minutes"):
 
 
 class BidsFrozen(Scenario, name="the listing of bids is frozen or cached"):
-    """Offers whose answers are lost are looked for in a listing that is minutes old."""
+    """The answers to offers are lost, and the listing in which the bot looks for them is minutes old."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -81,7 +81,7 @@ class SameRequestTwice(Scenario, name="the same request handed out twice"):
 
 
 class WithdrawnAndReturned(Scenario, name="a request withdrawn and returned"):
-    """It is delivered again, as the service lists it, and gets no second offer."""
+    """A request that is listed again is delivered again, and gets no second offer."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

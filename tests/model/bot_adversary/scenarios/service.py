@@ -6,7 +6,7 @@ from tests.model.bot_adversary.scenario import Scenario, is_offer
 
 
 class SlowExchange(Scenario, name="the exchange takes offers after the client gave up"):
-    """An offer is handled many seconds after it was sent, when its caller has given up."""
+    """The exchange handles an offer many seconds after it was sent, when its caller has given up."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -26,7 +26,7 @@ class SlowExchange(Scenario, name="the exchange takes offers after the client ga
 
 
 class LoginRevoked(Scenario, name="the login is revoked in the middle"):
-    """Tokens end at any time, and the password is another one for a while."""
+    """Tokens expire at any time, and the password is changed for a while."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -58,14 +58,14 @@ class LoginRevoked(Scenario, name="the login is revoked in the middle"):
 
 
 class GatewayPages(Scenario, name="a gateway answers in the exchange's place"):
-    """Statuses and bodies that say nothing of what became of the offer."""
+    """Statuses and bodies that do not show whether the offer was taken."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
         for _ in range(self.rng.randrange(1, 6)):
             how = self.any_of("lost", "silent", 500, 502, 503, 504, 429, 400, 200, 302)
             body = self.any_of([], {}, {"error": "bad gateway"}, {"bid": []}, {"bids": {}}, {"message": "try again"})
-            # A refusal in JSON is the exchange's own; what is none comes from elsewhere.
+            # A refusal in JSON comes from the exchange; any other reply comes from a gateway.
             rule = world.trouble(when=is_offer, how=how, times=self.any_of(1, 2))
             rule.body = [] if how == 400 else body
             rule.takes = how not in (400, 429) and self.rng.random() < 0.5
@@ -78,7 +78,7 @@ class GatewayPages(Scenario, name="a gateway answers in the exchange's place"):
 
 
 class ClockJumps(Scenario, name="clocks jump"):
-    """The wall clock is set, the machine sleeps, within a run and between two."""
+    """The wall clock is set and the machine is suspended, during a run and between two runs."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

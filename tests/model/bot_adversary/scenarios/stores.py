@@ -1,4 +1,4 @@
-"""Store files that are lost, old, or two where one should be."""
+"""Store files that are lost, outdated or duplicated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.model.bot_adversary.scenario import Scenario, is_offer
 
 
 class StoreFromYesterday(Scenario, name="a store restored from yesterday"):
-    """A copy does not know the latest offers; the own bids do."""
+    """A copy lacks the latest offers; the bot finds them among its own bids."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -29,9 +29,9 @@ class StoreFromYesterday(Scenario, name="a store restored from yesterday"):
 
 
 class StoreLost(Scenario, name="the store is lost"):
-    """A new file on an account that has offered before offers nowhere a second time.
+    """With a new file, an account that has offered before makes no second offer.
 
-    A bid of the account is listed by then: the page about the file asks to wait for the very first ones.
+    A bid of the account is listed by then: the documentation asks to wait for the very first ones.
     """
 
     async def play(self) -> None:
@@ -57,7 +57,7 @@ class StoreLost(Scenario, name="the store is lost"):
 
 
 class DiskFull(Scenario, name="the disk is full in the middle"):
-    """Writes of the store fail from any one on, or once, or after they have taken effect; room is made later."""
+    """Writes of the store fail once, or from one of them on, or after they took effect; later they succeed again."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
