@@ -315,14 +315,14 @@ MUTATIONS: Final = (
     one(
         "database: a statement runs on after it was given up",
         "store/postgres/session.py",
-        """{**_DEFAULTS, "statement_timeout": f"{(patience + _MARGIN) * 1000:.0f}"}""",
+        """{**_DEFAULTS, "statement_timeout": f"{(reply_timeout + _MARGIN) * 1000:.0f}"}""",
         """{**_DEFAULTS, "statement_timeout": "0"}""",
         _CONNECTION,
     ),
     one(
         "database: a reply that comes in parts counts as late",
         "store/postgres/connection.py",
-        "until = now + connection.patience",
+        "until = now + connection.reply_timeout",
         "pass",
         _CONNECTION,
     ),
@@ -357,7 +357,7 @@ MUTATIONS: Final = (
     one(
         "frozen: a transaction may last for ever",
         "store/postgres/session.py",
-        "if is_limited and server_version >= _LIMITS_TRANSACTIONS:",
+        "if is_limited and server_version >= _HAS_TRANSACTION_TIMEOUT:",
         "if False:",
         f"{_CONNECTION}::test_transaction_ends_though_its_client_is_not_idle",
     ),

@@ -1,7 +1,7 @@
-"""The durable state of feeds and of the bots on them.
+"""Durable state of feeds and bots.
 
-`protocol` is the interface for feeds, `work` and `seat` are that for bots. `memory`, `sqlite` and
-`postgres` are the stores; `store_lock` keeps a store's file to one process at a time.
+`protocol` has the interface for feeds, `work` and `seat` the interface for bots. `memory`, `sqlite` and `postgres` are
+the stores. `store_lock` lets only one process at a time use a store's file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "Store"]
 
 if not TYPE_CHECKING:
-    # Hidden from type checkers, to which a module with `__getattr__` has every name.
+    # Type checkers must not see `__getattr__`: they would accept every name of the module.
     def __getattr__(name: str) -> object:
         """Import a store on first use: most programs need no `sqlite3`."""
         if name == "MemoryStore":

@@ -1,4 +1,4 @@
-"""Stores from what a user passes: a path, the URL of a database, a store, or nothing."""
+"""Conversion of the user's `store` argument to a store: a path, the URL of a database, a store, or `None`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ __all__ = ["check_store", "make_store", "shared_store"]
 
 
 def check_store(store: object) -> None:
-    """Check that this is a store, or that one can be made of it."""
+    """Check that `make_store` accepts this argument.
+
+    Raises:
+        ConfigurationError: It does not.
+    """
     if store is None or isinstance(store, str | os.PathLike):
         return
     if not all(hasattr(store, name) for name in ("open", "close", "inline")):
@@ -26,7 +30,7 @@ def check_store(store: object) -> None:
 
 
 def make_store(store: Store | str | os.PathLike[str] | None) -> tuple[Store, bool]:
-    """Return the store, and whether it was made here, and is to be closed by its user."""
+    """Return the store, and whether this call made it. If so, the caller closes it."""
     if is_database(store):
         from freight_exchange.store import PostgresStore
 
@@ -40,8 +44,9 @@ def make_store(store: Store | str | os.PathLike[str] | None) -> tuple[Store, boo
 
 
 def shared_store(given: Store | str | os.PathLike[str] | None) -> Store | str | os.PathLike[str]:
-    """Return a store for one session after another, such as a database's, which remembers what it has seen of it.
+    """Return a store that several sessions in a row share, or the path of a file.
 
-    A path stays one: each session opens the file, and leaves it to other processes in between.
+    The store of a database remembers the history of the database between sessions. A file is opened by each session
+    itself, so that other processes can use it in between.
     """
     return make_store(given)[0] if given is None or is_database(given) else given

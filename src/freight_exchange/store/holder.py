@@ -26,7 +26,7 @@ class Holder:
         host: The host's name; each container has its own.
         pid: The process.
         since: When it took the lease.
-        boot, machine: Identify the kernel's start and the machine; empty on systems without these.
+        boot, machine: IDs of the boot and of the machine; empty on systems without them.
         lock: The inode of the lock file that it locked; 0 if unknown.
     """
 
@@ -79,7 +79,7 @@ class Holder:
         return self.host == other.host
 
     def is_gone(self, current: Holder) -> bool:
-        """Return whether it is known to have ended; unknown for other machines and containers."""
+        """Return whether this process is known to have ended. For other machines and containers that is unknown."""
         if self.host != current.host or not current.shares_locks_with(self):
             return False
         has_rebooted = bool(self.boot and current.boot) and self.boot != current.boot

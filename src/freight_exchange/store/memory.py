@@ -8,7 +8,7 @@ __all__ = ["MemoryStore"]
 
 
 class MemoryStore(SQLiteStore):
-    """A store in memory, called in the event loop itself: a feed opened on it again continues where it was."""
+    """A store in memory, whose calls run in the event loop. A feed opened on it again continues where it was."""
 
     def __init__(self) -> None:
         super().__init__(":memory:", inline=True)

@@ -21,11 +21,11 @@ __all__ = [
 
 
 class ConflictError(StoreError):
-    """A write met one of another replica. Nothing was written, and it may be repeated at once."""
+    """A write conflicted with a write of another replica. Nothing was written; the call may be repeated at once."""
 
 
 class HeldHereError(HeldError):
-    """The feed is held by this very process, so that waiting for it may never end."""
+    """This process itself holds the feed: waiting for it might never end."""
 
     @classmethod
     def for_feed(cls, feed: str) -> Self:
@@ -40,8 +40,8 @@ class HeldHereError(HeldError):
 class Binding:
     """The service, account and name to which the state of a feed belongs.
 
-    A store refuses to open a feed under another binding: events that are new there would look known. Until something
-    is recorded, it takes the new binding.
+    A store refuses to open a feed for another service or account: new requests there would look known. A feed that has
+    recorded nothing takes the new binding.
 
     Attributes:
         base_url: The service's API root.
@@ -60,9 +60,10 @@ class TrackedRequest:
 
     Attributes:
         index: The request's identifier.
-        digest: The digest of its last state, or of each state that a page showed; empty once it was withdrawn.
-        record: The last state itself, or `None` in a tombstone. `prune` sets the numbers of a tombstone from
-            `last_seen` on to 0.
+        digest: The digest of its last state, or the digests of all states if one page listed several; empty once it was
+            withdrawn.
+        record: The last state itself, or `None` in a tombstone. In a tombstone, `last_seen` and the attributes after it
+            are 0.
         version: How many states of it were seen, from 1.
         first_seen: When it was first seen.
         last_seen: When it was last seen.
@@ -136,10 +137,10 @@ class AbsenceQuery:
 
 @attrs.frozen
 class ReadSet:
-    """The rows on which a commit is decided.
+    """The rows that `FeedStore.commit` has read, for its `decide`.
 
     Attributes:
-        requests: The requested ones that are known, by index.
+        requests: The known requests among `indexes`, by index.
         absent: The result of the `AbsenceQuery`, if there was one.
     """
 
@@ -152,9 +153,9 @@ class Commit:
     """The rows that a commit writes, all or none.
 
     Attributes:
-        requests: Replace what was known of these requests.
-        events: Are added in this order, except those whose key exists.
-        state: Replaces the feed's state, unless `None`.
+        requests: New states of requests.
+        events: Events to add in this order, except those whose key exists.
+        state: New state of the feed; `None` keeps the old one.
         at: The time on the feed's clock. Events whose key exists count as proposed again at that time.
     """
 
@@ -220,12 +221,12 @@ class FeedStore(Protocol):
     def prune(self, *, before: float) -> bool | None:
         """Drop old data: make tombstones of requests last seen before that time, and delete finished events.
 
-        A tombstone keeps its index, digest, version and `first_seen` for ever. An event is deleted, with its
-        deliveries, if it was neither proposed nor acknowledged nor settled since that time and all deliveries are done.
-        One call may do only a part of the work.
+        A tombstone keeps its index, digest, version and `first_seen` for ever. An event and its deliveries are deleted
+        if all deliveries are done, and it was neither proposed nor acknowledged nor settled since that time. One call
+        may do only a part of the work.
 
         Returns:
-            `True` where more work is due and the next call should follow soon.
+            `True` if more work is due and the next call should follow soon.
         """
         ...
 
@@ -235,7 +236,7 @@ class FeedStore(Protocol):
 
 
 class Store(Protocol):
-    """A keeper of feed states."""
+    """Storage of the states of feeds."""
 
     @property
     def inline(self) -> bool:

@@ -1,4 +1,4 @@
-"""Records of rows, whose columns the queries of each database name in the same order."""
+"""Conversion of rows to records. The queries of both kinds of database select the columns in the same order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from freight_exchange.store.protocol import TrackedRequest
 from freight_exchange.store.work import Delivery, Effect
 
-__all__ = ["place", "read_delivery", "read_effect", "read_request"]
+__all__ = ["live_sort_key", "read_delivery", "read_effect", "read_request"]
 
 
 def read_request(row: tuple[Any, ...]) -> TrackedRequest:
@@ -26,8 +26,8 @@ def read_request(row: tuple[Any, ...]) -> TrackedRequest:
     )
 
 
-def place(request: TrackedRequest | None) -> tuple[float, int]:
-    """Return the place of a request among the live ones; that before all of them for `None`."""
+def live_sort_key(request: TrackedRequest | None) -> tuple[float, int]:
+    """Return the sort key of a request in `live_requests`; for `None` a key that precedes all others."""
     return (float("-inf"), -(2**63)) if request is None else (request.updated_after, request.index)
 
 

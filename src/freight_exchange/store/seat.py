@@ -1,6 +1,7 @@
 """Protocols of a bot's store, which serves a fleet: replicas of one bot, each with a `Seat`.
 
-One of them at a time has the term, under which events are written; all of them claim deliveries and write effects.
+One replica at a time has the term: the right to scan and to write events. All replicas claim deliveries and write
+effects.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ class Adoption:
     Attributes:
         deliveries: Deliveries that are claimed.
         effects: Effects in `OPEN_STATES`.
-        wait: Seconds for which the effects may still begin or arrive: absence is no proof before. They count from the
-            adoption, by the clock of the adopting replica.
+        wait: Seconds after the adoption, on the clock of the adopting replica, in which an effect may still be sent or
+            arrive. Until then, a search of the service that does not find it proves nothing.
     """
 
     deliveries: Sequence[Delivery] = ()
@@ -46,35 +47,38 @@ class Seat(Protocol):
 
     @property
     def lease(self) -> float | None:
-        """Seconds for which `beat` renews the lease, or `None` where a lock holds it, which needs no renewal."""
+        """Seconds for which `beat` renews the lease; `None` if a file lock replaces the lease."""
         ...
 
     @property
     def holder(self) -> str:
-        """The replica that last had the term, in words."""
+        """Description of the replica that last had the term."""
         ...
 
     @property
     def is_restored(self) -> bool:
-        """Loss of commits by the database since a process has seen it, such as by a restored backup, until `trust`."""
+        """`True` if the database may have lost commits, for example by a restored backup, until `trust` is called."""
         ...
 
     def trust(self) -> None:
-        """Record that the offers that the database may have forgotten were looked for."""
+        """Record that the bot has looked for the offers that the database may have lost."""
         ...
 
     def state(self) -> str | None:
-        """Return the feed's state as it was last committed, by any replica."""
+        """Return the state of the feed that any replica has committed last."""
         ...
 
     def take_term(self) -> WorkStore | None:
-        """Take the term if no living replica has it or is newer. Its `release` gives it back, and keeps the seat."""
+        """Take the term; return `None` if a living replica has it or is newer.
+
+        `release` of the result gives the term back, and keeps the seat.
+        """
         ...
 
     def has_newer(self) -> bool:
-        """Return whether a replica of a newer version of the bot lives, which the term is for.
+        """Return whether a replica of a newer version of the bot lives: the term is left to it.
 
-        A version is newer, or the handlers are, if its first replica joined later.
+        A version is newer if its first replica joined later. Other handlers make another version.
         """
         ...
 
@@ -83,7 +87,7 @@ class Seat(Protocol):
         ...
 
     def acknowledge(self, kind: str, *, at: float) -> int:
-        """Acknowledge all events of a kind, also beside the replica that has the term, and return their number."""
+        """Acknowledge all events of a kind, and return their number. This needs no term."""
         ...
 
     def adopt(self) -> Adoption:
@@ -94,7 +98,7 @@ class Seat(Protocol):
         """Renew the lease.
 
         Returns:
-            Whether another replica has ended without leaving, so that there is work to adopt.
+            Whether another replica has ended and left work to adopt.
         """
         ...
 
@@ -108,7 +112,7 @@ class Seat(Protocol):
 
 
 class BotStore(Store, Protocol):
-    """A keeper of feed states, deliveries and effects, which serves a fleet of bots."""
+    """Storage of the feed, the deliveries and the effects of bots, for fleets of replicas."""
 
     def open(self, binding: Binding, *, lease: float) -> WorkStore:
         """Take the lease of a feed, as `Store.open` does."""
@@ -121,7 +125,7 @@ class BotStore(Store, Protocol):
             binding: The service, account and name of the bot.
             handlers: The ids of its handlers.
             version: The version of the replica.
-            lease: The seconds of a lease, where the store itself has no setting for them.
+            lease: Seconds of a lease, for a store without a setting of its own.
 
         Raises:
             HeldError: The store serves one process at a time, and another one has it.

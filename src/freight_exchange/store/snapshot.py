@@ -1,4 +1,4 @@
-"""Protocol of a snapshot: what a store holds of one feed or bot, read while others write."""
+"""Protocol of a snapshot: the stored state of one feed or bot, read while others write."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Snapshot(Protocol):
 
     @property
     def holder(self) -> str | None:
-        """The process that scans, in words, as far as known; `None` if there is none."""
+        """Description of the process that scans, as far as known; `None` if there is none."""
         ...
 
     @property
     def replicas(self) -> Sequence[str]:
-        """The living processes that have a seat, in words; empty in a file, whose only one is the holder."""
+        """Descriptions of the living processes that have a seat; empty for a file, where `holder` is the only one."""
         ...
 
     @property
     def is_restored(self) -> bool:
-        """Loss of commits by the database, for which the bot has not made up yet."""
+        """`True` if the database may have lost commits, and the bot has not looked for the lost offers yet."""
         ...
 
     def count_unacknowledged(self) -> int:
@@ -68,7 +68,7 @@ class Snapshot(Protocol):
         ...
 
     def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
-        """Return what is known of one request, and its events."""
+        """Return the stored state of one request, and its events."""
         ...
 
     def deliveries_of(self, index: int) -> Sequence[tuple[str, str, DeliveryState, str | None]]:

@@ -1,4 +1,4 @@
-"""Lock that keeps a store's file to one process at a time."""
+"""Lock that lets only one process at a time use a store's file."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ class StoreLock:
         return path.exists() and _pid_by_inode.get(path.stat().st_ino) == os.getpid()
 
     def release(self) -> None:
-        """Release the lock. The file stays: removing it could remove one that another process has just locked."""
+        """Release the lock. The lock file stays: another process may lock it just before it would be removed."""
         _pid_by_inode.pop(self.inode, None)
         self._lock.release()

@@ -1,7 +1,7 @@
 """Protocol of a bot's work in a store: deliveries of events to handlers, and effects that happen at most once.
 
-Deliveries lie in the feed's own store, so that acknowledging an event and creating its deliveries is one transaction.
-The rules of `protocol` apply here too.
+The feed's own store has the deliveries, so that one transaction acknowledges an event and creates its deliveries. The
+rules of `protocol` apply here too.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ OPEN_STATES: Final = ("sending", "unknown")
 """States of an effect whose outcome is open. The replica that wrote such a state must resolve it."""
 
 SEND_WINDOW: Final = 10.0
-"""Seconds from before an effect is recorded as `sending` to the last moment at which it may begin."""
+"""Time limit for the start of an effect, in seconds: it counts from just before the effect is recorded as `sending`."""
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
-"""To be claimed; in flight; handled; or a dead letter, kept for inspection and replay."""
+"""In this order: to be claimed; in flight; handled; a dead letter, kept for inspection and replay."""
 
 
 @attrs.frozen(kw_only=True)
@@ -59,12 +59,12 @@ class Delivery:
 
 @attrs.frozen(kw_only=True)
 class Effect:
-    """The record of something that is done to the outside world at most once.
+    """The record of a write to the service that must happen at most once.
 
     Attributes:
         key: Its identity.
-        state: Its progress, in a word of the bot's.
-        payload: Its details, in the bot's JSON.
+        state: Its progress, as a word that the bot defines.
+        payload: Its details, as JSON that the bot defines.
         at: The time of the last change, on the feed's clock.
     """
 
@@ -81,15 +81,15 @@ class Work(Protocol):
         """Claim up to `limit` ready deliveries that are due, and count the attempt.
 
         The order is: due time, then request (deliveries about no request first), then event, then handler name. At most
-        one delivery of a request is claimed at a time, for any handler. A handler receives the events of a request
-        in order: none before each earlier one is done or dead, and none is due before an earlier one is. Deliveries
+        one delivery of a request is claimed at a time, for any handler. A handler receives the events of a request in
+        order: each one waits until all earlier ones are done or dead, and is due no earlier than they are. Deliveries
         about no request have none of these limits.
 
         Args:
             now: The time on the feed's clock.
             limit: The most deliveries to claim.
-            handlers: Claim for these handlers only. Deliveries for handlers that no longer exist would else fill every
-                batch.
+            handlers: Claim for these handlers only. Otherwise deliveries for handlers that no longer exist would fill
+                every batch.
         """
         ...
 
@@ -105,37 +105,37 @@ class Work(Protocol):
         also_done: Sequence[int] = (),
         at: float,
     ) -> bool:
-        """Record the result of a delivery that this replica has claimed. Any other stays as it is.
+        """Record the result of a delivery. It changes nothing unless this replica has claimed the delivery.
 
         Args:
             event, handler: The delivery.
             state: Its new state.
             not_before: The earliest time of the next attempt, on the feed's clock. Later ready deliveries of the same
-                handler and request are put off with it: otherwise each claim would look at them in vain.
+                handler and request are postponed to it as well, so that claims need not examine them.
             error: The error of the attempt.
             refund_attempt: Do not count the attempt, and keep the earlier error if there is no new one.
             also_done: Later events that the attempt handled too: this handler's ready deliveries of them become done.
             at: The time on the feed's clock.
 
         Returns:
-            Whether it was this replica's.
+            Whether this replica had claimed the delivery.
         """
         ...
 
     def next_due(self, *, handlers: Collection[str] | None = None) -> float | None:
         """Return the earliest time, perhaps past, at which `claim` can return something if nothing changes.
 
-        Deliveries that wait for an earlier or a claimed one of their request do not count: a bot that slept until their
-        time would spin. `None` if no delivery can become claimable by waiting.
+        `None` if there is no such time. A delivery does not count while an earlier or a claimed one of its request
+        blocks it: a bot that slept until its due time would then claim again and again in vain.
         """
         ...
 
     def count_overdue(
         self, *, now: float, limit: int = NO_LIMIT, handlers: Collection[str] | None = None
     ) -> tuple[int, float | None]:
-        """Return how many ready deliveries are due, but no more than `limit`, and the due time of the first.
+        """Return the number of ready deliveries that are due, at most `limit`, and the earliest due time.
 
-        A delivery behind an earlier one of its handler and request that is not due does not count.
+        A delivery does not count while an earlier one of its handler and request is not due.
         """
         ...
 
@@ -154,7 +154,7 @@ class Work(Protocol):
     def later_deliveries(self, event: int, handler: str) -> Sequence[Delivery]:
         """Return the ready deliveries to this handler of later events of the same request, by event.
 
-        Empty where that delivery does not exist or its event is about no request.
+        Empty if the given delivery does not exist or its event is about no request.
         """
         ...
 
@@ -180,8 +180,8 @@ class Work(Protocol):
         Args:
             effect: The effect.
             expected_state: State of the stored effect; `None` expects that there is none.
-            expected_at: Its time; `None` for any. An effect can come back to a state that it had before: one that was
-                read and may have changed since is expected by its time too.
+            expected_at: Time of the stored effect; `None` for any. Pass it if the effect may have changed since it was
+                read: it can return to an earlier state, which the state alone would not show.
 
         Returns:
             Whether it was written.
@@ -189,13 +189,13 @@ class Work(Protocol):
         ...
 
     def amend_effect(self, effect: Effect, *, replaces: Callable[[Effect], bool]) -> bool:
-        """Write what became of an effect that this replica began, even after its work was taken over.
+        """Write the outcome of an effect that this replica began, even after another one has taken over its work.
 
-        It is a fact, not a decision, and needs no lease.
+        The outcome is a fact and no decision, so the write needs no lease.
 
         Args:
-            effect: The effect.
-            replaces: Decides by the stored effect, which stays locked meanwhile.
+            effect: The effect, with its outcome.
+            replaces: Receives the stored effect, which stays locked meanwhile, and returns whether to replace it.
 
         Returns:
             Whether it was written.
@@ -211,9 +211,9 @@ class Work(Protocol):
         ...
 
     def used_prefixes(self, prefixes: Collection[str], *, states: Collection[str]) -> Collection[str]:
-        """Return which of these texts the key of an effect in one of these states begins with.
+        """Return those of the prefixes with which the key of an effect in one of these states begins.
 
-        Its cost is that of a look-up for each text, however many effects there are.
+        The cost is one look-up for each prefix, and does not depend on the number of effects.
         """
         ...
 
@@ -222,15 +222,19 @@ class WorkStore(FeedStore, Work, Protocol):
     """The state of one feed with its deliveries and effects, under one lease."""
 
     def enqueue(self, handlers: Mapping[int, Sequence[str]], *, at: float) -> None:
-        """Acknowledge events, given by number, and make a ready delivery for each handler, due from `at`.
+        """Acknowledge events and make a ready delivery for each of their handlers, due from `at`.
 
         The payload of an event with handlers is kept until its last delivery is done; without handlers it is dropped at
         once. Unknown and acknowledged events are ignored.
+
+        Args:
+            handlers: The ids of the handlers, by the number of the event.
+            at: The time on the feed's clock.
         """
         ...
 
     def live_requests(self, *, after: TrackedRequest | None = None, limit: int) -> Sequence[TrackedRequest]:
-        """Return the first `limit` requests after this one, or of all, by `updated_after` and then by `index`.
+        """Return the first `limit` requests after `after`, or of all, by `updated_after` and then by `index`.
 
         Tombstones and withdrawn requests are left out.
         """
@@ -240,6 +244,6 @@ class WorkStore(FeedStore, Work, Protocol):
         """Add an event that no scan produced.
 
         Returns:
-            Whether it was added. If its key exists it is not, and counts as proposed again.
+            Whether it was added. If its key exists, the stored event counts as proposed again instead.
         """
         ...

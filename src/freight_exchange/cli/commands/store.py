@@ -59,7 +59,7 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
     from freight_exchange.store.postgres.connection import DatabaseConnection
 
     require_confirmation(yes=yes, action="changed")
-    connection = DatabaseConnection(database, patience=_PATIENCE)
+    connection = DatabaseConnection(database, reply_timeout=_PATIENCE)
     try:
         before = schema.read_version(connection)
         if before < schema.VERSION:

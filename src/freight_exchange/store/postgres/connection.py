@@ -18,25 +18,25 @@ from freight_exchange.store.postgres.errors import connect_error, translate_erro
 __all__ = ["DatabaseConnection", "describe_address"]
 
 Parameters = Sequence[object] | Mapping[str, object] | None
-"""Values of the placeholders of a statement; without any, the statement has no placeholders."""
+"""Values of the placeholders of a statement; `None` if it has no placeholders."""
 
 _OLDEST_SERVER: Final = 13
 _ENCODING: Final = "UTF8"
-"""Another one cannot hold every text, such as the error of a handler."""
+"""Other encodings cannot store every text, for example the error of a handler."""
 _CONNECT_TIMEOUT: Final = 5
 _REPLY_TIMEOUT: Final = 10.0
-"""Seconds without a reply after which the connection is cut. TCP itself notices a stalled proxy late or never."""
-_PARTS: Final = 6
-"""Waits that a whole reply may take. The server ends its statement after little more than one: the rest has left it
-before. A reply that comes byte by byte would never end."""
+"""Seconds without a reply after which the connection is closed. TCP itself notices a stalled proxy late or never."""
+_WHOLE_REPLY: Final = 6
+"""Limit of a whole reply, in reply timeouts: a reply that comes byte by byte would never end. The server ends the
+statement after little more than one timeout, so the other ones are for the transfer."""
 _IDLE: Final = 1.0
-"""Seconds after which a connection may have been cut since its last use."""
+"""Seconds without use after which a connection is tested before its next use, because it may have been cut."""
 _KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-"""The kernel asks after 10 seconds of silence whether the server is there, so that no router forgets the connection.
-After an outage it knows as soon as the server that the connection is lost."""
+"""The kernel probes the server after 10 seconds of silence, so that no router forgets the connection. After an outage
+it detects the loss of the connection as soon as the server does."""
 _STARTED: Final = "SELECT pg_postmaster_start_time()::text"
-_NO_NAME: Final = re.compile("@|=|://")
-"""Parts of an address, which no name of a database has."""
+_ADDRESS_SIGN: Final = re.compile("@|=|://")
+"""Text of an address that is never in the name of a database."""
 
 
 class DatabaseConnection:
@@ -44,16 +44,16 @@ class DatabaseConnection:
 
     Args:
         address: The database, as a connection string of libpq.
-        patience: Seconds to wait for a reply; default 10, for the short statements of a replica.
+        reply_timeout: Seconds to wait for a reply; default 10, for the short statements of a replica.
 
     Attributes:
-        address: Description of it for messages, without the password.
+        address: Description of the database for messages, without the password.
         count: Number of connections that were opened so far.
     """
 
-    def __init__(self, address: str, *, patience: float | None = None) -> None:
+    def __init__(self, address: str, *, reply_timeout: float | None = None) -> None:
         self._conninfo = address
-        self._patience = _REPLY_TIMEOUT if patience is None else patience
+        self._reply_timeout = _REPLY_TIMEOUT if reply_timeout is None else reply_timeout
         self.address: Final = describe_address(address)
         self._keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in (_parts(address) or ())}
         self._connection: _Connection | None = None
@@ -65,8 +65,8 @@ class DatabaseConnection:
     def execute(self, query: str, parameters: Parameters = None) -> psycopg.Cursor[Any]:
         """Run a statement, in the open transaction or in one of its own."""
         connection = self._open()
-        # To the server, a client that stops in the middle of a first message is idle, and is ended. In the middle of a
-        # further one it is not, and the values of a statement that is not prepared are such a one.
+        # A client may freeze in the middle of a message. In the first message of a statement, the server takes it for
+        # idle and ends its transaction; in a later message it does not. Without `prepare`, values come in a later one.
         prepare = True if self._depth and parameters else None
         with translate_errors(self.address):
             # Composed of constants alone, which the type checker does not see.
@@ -82,15 +82,15 @@ class DatabaseConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """Presence of an open transaction."""
+        """`True` while a transaction is open."""
         return self._depth > 0
 
     @contextmanager
     def transaction(self, *, is_limited: bool = True) -> Iterator[None]:
-        """Commit what is written inside, or none of it if anything raises. Inner ones join the outer one.
+        """Commit what is written inside, or none of it if anything raises. Nested transactions join the outer one.
 
         Args:
-            is_limited: Whether the server undoes it if this process is silent for seconds, or takes minutes.
+            is_limited: Whether the server rolls it back if this process is silent for seconds or it takes minutes.
         """
         if self._depth:
             yield
@@ -114,8 +114,8 @@ class DatabaseConnection:
             self._depth -= 1
 
     def notifications(self, seconds: float) -> list[psycopg.Notify]:
-        """Wait for notifications, at most so long, and return those that came."""
-        # A check would take those that are there already, and the wait does not see them.
+        """Wait up to this many seconds for a notification, and return those that have come."""
+        # The test of the connection would consume notifications that are there already, and the wait would miss them.
         connection = self._open(may_replace=False)
         with translate_errors(self.address):
             return [*connection.notifies(timeout=seconds, stop_after=1)]
@@ -128,7 +128,7 @@ class DatabaseConnection:
 
     @property
     def is_open(self) -> bool:
-        """Possession of a connection that works, as far as known."""
+        """`True` if there is a connection that is not known to be lost."""
         return self._connection is not None and not self._connection.closed
 
     def _open(self, *, may_replace: bool = True) -> _Connection:
@@ -144,7 +144,7 @@ class DatabaseConnection:
             try:
                 self._check_server(opened)
                 with translate_errors(self.address):
-                    session.set_defaults(opened, patience=self._patience)
+                    session.set_defaults(opened, reply_timeout=self._reply_timeout)
                 self._check_start(opened, is_cut=is_cut)
             except StoreError:
                 opened.close()
@@ -155,11 +155,11 @@ class DatabaseConnection:
         return self._connection
 
     def _was_cut(self) -> bool:
-        """Return whether the connection was cut while it was idle, as by a proxy: nothing is lost with it."""
+        """Return whether the connection was cut while it was idle, for example by a proxy. Nothing is lost by that."""
         if self._connection is None or self._connection.closed:
             return False
         try:
-            # The first call may read a farewell, and the second the end.
+            # The first call may read a last message of the server, and the second one the end of the stream.
             for _ in range(2):
                 self._connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -167,19 +167,20 @@ class DatabaseConnection:
         return self._connection.closed
 
     def _check_start(self, connection: _Connection, *, is_cut: bool) -> None:
-        """Note when the server started. One that has started since may have lost commits: those who join look for that.
+        """Record the start time of the server: after a restart it may lack commits.
 
         Raises:
-            StoreAwayError: It has, and the connection takes the place of one that was cut.
+            StoreAwayError: The server has restarted, and this connection replaces one that was cut. The replica must
+                join again, which checks for lost commits.
         """
         with translate_errors(self.address):
             (started,) = connection.execute(_STARTED).fetchone() or ("",)
         before, self._started = self._started, str(started)
         if is_cut and self._started != before:
-            raise StoreAwayError(f"{self.address} was away: it has started anew")
+            raise StoreAwayError(f"{self.address} was away: it has restarted")
 
     def _connect(self) -> _Connection | StoreError:
-        """Return a new connection, or the error. That of the library holds the password, so nothing leads to it."""
+        """Return a new connection or the error. The library's error has the password, so it must not be chained."""
         try:
             opened = _Connection.connect(
                 self._conninfo,
@@ -191,7 +192,7 @@ class DatabaseConnection:
             )
         except psycopg.Error as error:
             return connect_error(error, self.address)
-        opened.patience = self._patience
+        opened.reply_timeout = self._reply_timeout
         return opened
 
     def _check_server(self, connection: _Connection) -> None:
@@ -208,20 +209,22 @@ class DatabaseConnection:
 
 
 class _Connection(psycopg.Connection[Any]):
-    """A connection on which no wait for a part of a reply is longer than its patience in seconds.
+    """A connection that limits the wait for each part of a reply, and for a whole reply.
 
-    A whole reply takes six times as long at most.
+    Attributes:
+        reply_timeout: Seconds for a part. A whole reply may take six times as long.
     """
 
-    patience = _REPLY_TIMEOUT
+    reply_timeout = _REPLY_TIMEOUT
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         return super().wait(_limited(gen, self), *args, **options)
 
 
 def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generator[Any, Any, Any]:
+    """Run psycopg's generator of waits within the limits of the connection; close it beyond them."""
     began = time.monotonic()
-    until, longest = began + connection.patience, _PARTS * connection.patience
+    until, longest = began + connection.reply_timeout, _WHOLE_REPLY * connection.reply_timeout
     try:
         wanted = next(gen)
         while True:
@@ -231,10 +234,10 @@ def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generato
                 connection.pgconn.finish()
                 raise psycopg.OperationalError(f"no complete reply within {longest:g} s")
             if ready:
-                until = now + connection.patience
+                until = now + connection.reply_timeout
             elif now > until:
                 connection.pgconn.finish()
-                raise psycopg.OperationalError(f"no reply for {connection.patience:g} s")
+                raise psycopg.OperationalError(f"no reply for {connection.reply_timeout:g} s")
             wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value
@@ -248,14 +251,14 @@ def describe_address(address: str) -> str:
     """
     parts = _parts(address)
     if parts is None:
-        # No part of it is shown, nor the message of the library, which has parts of it.
+        # Any part of the address may be the password, so this shows none, nor the library's message, which has some.
         raise ConfigurationError(
             "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
             " characters percent-encoded"
         )
     hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
     ports = str(parts.get("port", "")).split(",")
-    # One port may be that of several hosts.
+    # Several hosts may share one port.
     places = zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False)
     place = ",".join(f"{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}" for host, port in places)
     user = f"{parts['user']}@" if "user" in parts else ""
@@ -268,9 +271,9 @@ def _parts(address: str) -> dict[str, Any] | None:
         parts = conninfo.conninfo_to_dict(address)
     except (psycopg.Error, UnicodeError):
         return None
-    # A password with characters that are not encoded ends up in the host, the port or the name of the database. So does
-    # a whole address that was given as the name. One whose colon is encoded ends up in the user.
+    # A password with unencoded characters ends up in the host, the port or the name of the database; so does a whole
+    # address in the place of the name. A password whose colon is encoded ends up in the user.
     ports = str(parts.get("port", "")).split(",")
     is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
     is_sound = is_sound and ":" not in str(parts.get("user", ""))
-    return parts if is_sound and not _NO_NAME.search(str(parts.get("dbname", ""))) else None
+    return parts if is_sound and not _ADDRESS_SIGN.search(str(parts.get("dbname", ""))) else None

@@ -20,8 +20,8 @@ from freight_exchange.store.sqlite.copy_mark import BegunCopy, mark_absent, mark
 __all__ = ["copy_file"]
 
 _BATCH: Final = 1000
-_PATIENCE: Final = 3600.0
-"""Seconds for a statement: it reads and sorts a whole table, to compare it."""
+_REPLY_TIMEOUT: Final = 3600.0
+"""Seconds for a statement: it may read and sort a whole table for the comparison."""
 
 _READ: Final = {
     "seen": 'SELECT "index", digest, record, version, first, last, scan, updated_after, missing FROM seen'
@@ -50,47 +50,47 @@ _COLUMNS: Final = {
 """Columns of the rows that are read, with their types."""
 _ORDER: Final = {"seen": '"index"', "event": "id", "delivery": "event, handler", "effect": "key"}
 _BOOLEANS: Final = {"event": (5, 6, 7)}
-# Offers and their deliveries refer to events by number. A replica has read what the copy would write.
+# Copied rows refer to events by number, so no event may exist. A living replica has read the state that a copy writes.
 _IS_USED: Final = """
     SELECT EXISTS (SELECT FROM freight_exchange.event) OR EXISTS (SELECT FROM freight_exchange.seen)
         OR EXISTS (SELECT FROM freight_exchange.effect)
         OR EXISTS (SELECT FROM freight_exchange.replica WHERE NOT has_left AND lease_until > clock_timestamp())
 """
-# The first replica of its version, which is never forgotten: by it a second call recognises the copy.
+# A second call recognises the copy by this row. It is the first replica of its version, so it is never deleted.
 _ADD_REPLICA: Final = """
     INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until, has_left)
     VALUES (%s, 'the file', 'copy ' || %s, '{}', clock_timestamp(), true) RETURNING id
 """
 _HAS_COPY: Final = "SELECT EXISTS (SELECT FROM freight_exchange.replica WHERE version = 'copy ' || %s)"
-# Neither changes when a standby is promoted.
+# Identifies the database. Neither part changes when a standby is promoted.
 _DATABASE: Final = """
     SELECT (SELECT system_identifier FROM pg_control_system())::text || '/' || oid::text
     FROM pg_database WHERE datname = current_database()
 """
 _OWNED: Final = ("delivery", "effect")
-"""Tables whose rows belong to a replica. A row in the middle of its work belongs to one that has left."""
+"""Tables whose rows have an owner. Copied rows belong to a replica that has left, so that a bot adopts open work."""
 
 
 def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
     """Copy a file's feeds and bots into a database, and mark the file as moved.
 
-    The file is held meanwhile. The copy is one transaction, which is verified before it is committed. Before that the
-    file is marked: if the reply is lost, or this process ends, no bot begins with the file, and a second call finishes
-    what the first has begun.
+    The file is locked meanwhile. The copy is one transaction, which is verified and then committed. Just before the
+    commit the file is marked. If then the reply is lost or this process ends, no bot can start with the file, and a
+    second call completes the copy.
 
     Returns:
         The number of rows of each kind.
 
     Raises:
         HeldError: A process holds the file: stop that one first.
-        StoreError: One of them cannot be used, the file was moved, the database is in use already, the copy differs, or
-            another one was begun into another database.
+        StoreError: The file or the database cannot be used, the file was copied before, the database is in use, the
+            copy differs, or a copy into another database was begun.
     """
-    file = FileConnection(os.path.realpath(path), may_be_copied=True)
+    file = FileConnection(os.path.realpath(path), accepts_begun_copy=True)
     assert file.path != MEMORY
     if not Path(file.path).exists():
         raise StoreError(f"there is no store {file.path}: a bot, or a watch with a store, makes it")
-    database = DatabaseConnection(address, patience=_PATIENCE)
+    database = DatabaseConnection(address, reply_timeout=_REPLY_TIMEOUT)
     try:
         with file.access:
             source = file.connect()
@@ -100,7 +100,7 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
             except StoreAwayError as error:
                 if read_begun(source) is None:
                     raise
-                raise StoreAwayError(f"{error}; the copy may be there all the same: run this command again") from error
+                raise StoreAwayError(f"{error}; the copy may be complete even so: run this command again") from error
             mark_moved(source, file.path)
             return {name: source.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("feed", *_READ)}
     finally:
@@ -110,7 +110,7 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
 
 def _commit_copy(source: sqlite3.Connection, path: str, database: DatabaseConnection) -> None:
     """Copy the file, unless the database has the copy that an earlier call has begun."""
-    # Between its statements a large file is read and compared.
+    # Not limited: between its statements a large file is read and compared.
     with database.transaction(is_limited=False):
         # A commit whose reply was lost may still be under way: this waits for it.
         database.execute("LOCK TABLE freight_exchange.binding, freight_exchange.event IN EXCLUSIVE MODE")
@@ -119,12 +119,12 @@ def _commit_copy(source: sqlite3.Connection, path: str, database: DatabaseConnec
         if begun is not None:
             if begun.database != identity:
                 raise StoreError(
-                    f"a copy of {path} into {begun.address} was begun, and may be there: run this command again with"
-                    " that one"
+                    f"a copy of {path} into {begun.address} was begun, and may be complete: run this command again with"
+                    " that database"
                 )
             if database.row(_HAS_COPY, (begun.id,))[0]:
                 return
-            # Its transaction had the lock, so it has ended without a commit.
+            # The transaction of that copy held the lock, so it has ended, and without a commit.
             mark_absent(source, path)
         copy = BegunCopy(id=uuid.uuid4().hex, database=identity, address=database.address)
         _copy(source, database, copy.id)
@@ -141,10 +141,10 @@ def _copy(source: sqlite3.Connection, database: DatabaseConnection, id: str) -> 
             " ON CONFLICT (base_url, account, name) DO UPDATE SET state = excluded.state RETURNING id",
             (base_url, account, name, state),
         )
-        (left,) = database.row(_ADD_REPLICA, (binding, id))
+        (owner,) = database.row(_ADD_REPLICA, (binding, id))
         for table, query in _READ.items():
             rows = [_converted(table, row) for row in source.execute(query, (feed,))]
-            _insert(database, table, binding, left, rows)
+            _insert(database, table, binding, owner, rows)
             _verify(database, table, binding, rows)
     database.execute(
         "SELECT setval(pg_get_serial_sequence('freight_exchange.event', 'id'), coalesce(max(id), 0) + 1, false)"
@@ -152,11 +152,13 @@ def _copy(source: sqlite3.Connection, database: DatabaseConnection, id: str) -> 
     )
 
 
-def _insert(database: DatabaseConnection, table: str, binding: int, left: int, rows: Sequence[tuple[Any, ...]]) -> None:
-    owner, values = (", owner", (left,)) if table in _OWNED else ("", ())
+def _insert(
+    database: DatabaseConnection, table: str, binding: int, owner: int, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    owner_column, values = (", owner", (owner,)) if table in _OWNED else ("", ())
     query = (
-        f"INSERT INTO freight_exchange.{table} ({', '.join(_COLUMNS[table])}, binding{owner})"
-        f"{' OVERRIDING SYSTEM VALUE' if table == 'event' else ''} SELECT new.*, %s{', %s' if owner else ''}"
+        f"INSERT INTO freight_exchange.{table} ({', '.join(_COLUMNS[table])}, binding{owner_column})"
+        f"{' OVERRIDING SYSTEM VALUE' if table == 'event' else ''} SELECT new.*, %s{', %s' if owner_column else ''}"
         f" FROM unnest({', '.join(f'%s::{type}[]' for type in _COLUMNS[table].values())}) AS new"
     )
     for start in range(0, len(rows), _BATCH):

@@ -19,7 +19,7 @@ _CONFLICTS: Final = (
     errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable,
 )  # fmt: skip
 _CUT_OFF: Final = ("25P03", "25P04")
-"""States of a session that the server has ended: its transaction was idle, or took too long."""
+"""Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
 _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
@@ -42,7 +42,7 @@ def connect_error(error: psycopg.Error, address: str) -> StoreError:
             return StoreError(f"{address} {found.expand(advice)}")
     # libpq adds a question, on a line of its own.
     reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
-    # Most other refusals pass, such as those for want of connections, and those of a pooler without its server.
+    # Most other refusals are temporary: no connection is free, or a pooler has no server.
     if "FATAL" in text:
         return StoreAwayError(f"{address} refused the connection: {reason}")
     return StoreAwayError(f"{address} cannot be reached: {reason}; check that the server runs, and its host and port")
@@ -55,7 +55,7 @@ def translate_errors(address: str) -> Iterator[None]:
         yield
     except (errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege) as error:
         if isinstance(error, errors.ReadOnlySqlTransaction):
-            # During a fail-over the address may lead to the new primary before it is one.
+            # During a fail-over the address may already lead to the next primary while it is still a standby.
             raise StoreAwayError(
                 f"{address} is read-only: give the address of the primary, or set default_transaction_read_only to off"
             ) from error
@@ -64,7 +64,7 @@ def translate_errors(address: str) -> Iterator[None]:
             " all rights on the schema freight_exchange and its tables"
         ) from error
     except _CONFLICTS as error:
-        raise ConflictError(f"{address}: a write met another one: {_first_line(error)}") from error
+        raise ConflictError(f"{address}: a write conflicts with another one: {_first_line(error)}") from error
     except (psycopg.DataError, errors.ProgramLimitExceeded, UnicodeEncodeError) as error:
         raise StoreError(f"{address} cannot store a value: {_first_line(error)}") from error
     except psycopg.Error as error:

@@ -26,7 +26,7 @@ LIVE: Final = f"""
         AND (updated_after, "index") > (%(after)s::float8, %(index)s::bigint)
     ORDER BY updated_after, "index" LIMIT %(limit)s
 """
-# One statement for many rows, not a pipeline of one each: the server would wait for the rest of that without a limit.
+# One statement writes many rows: for the rest of a pipeline of statements, the server would wait without a limit.
 PUT_REQUESTS: Final = f"""
     INSERT INTO freight_exchange.seen (binding, {_REQUEST})
     SELECT %(binding)s, new.* FROM unnest(
@@ -36,7 +36,7 @@ PUT_REQUESTS: Final = f"""
     ON CONFLICT (binding, "index") DO UPDATE SET
         {", ".join(f'"{column}" = excluded."{column}"' for column in _COLUMNS if column != "index")}
 """
-# In the order of the arrays: the numbers of events follow it.
+# Inserts in the order of the arrays, so that the numbers of events follow it.
 ADD_EVENTS: Final = """
     INSERT INTO freight_exchange.event (binding, key, "index", kind, payload, at)
     SELECT %(binding)s, key, "index", kind, payload, %(at)s
@@ -64,7 +64,7 @@ ACKNOWLEDGE_KIND: Final = """
     UPDATE freight_exchange.event SET is_acknowledged = true, payload = '', at = greatest(at, %(at)s)
     WHERE binding = %(binding)s AND kind = %(kind)s AND NOT is_acknowledged
 """
-BURY_REQUESTS: Final = """
+MAKE_TOMBSTONES: Final = """
     UPDATE freight_exchange.seen SET record = NULL, last = 0, scan = 0, updated_after = 0, missing = 0
     WHERE binding = %(binding)s AND "index" IN (
         SELECT "index" FROM freight_exchange.seen

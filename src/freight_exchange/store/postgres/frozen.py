@@ -1,7 +1,7 @@
-"""End of the sessions of processes that are frozen, or whose network is lost, in the middle of a message.
+"""End of database sessions whose process was frozen, or lost its network, in the middle of a message.
 
-The server waits for the rest for as long as it takes, and the session keeps its locks: no other replica takes the term
-meanwhile, nor the work of the replica.
+The server waits for the rest of the message without limit, and the session keeps its locks. Until it ends, no other
+replica can take over the term or the work of that replica.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["end_frozen"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _SILENCE: Final = 15.0
-"""Seconds for which no living process leaves the server waiting inside a transaction: a statement ends after twelve."""
-# Each transaction of a replica locks or writes rows. A command that reads does not. A copy of a file into a database,
-# which takes longer, locks whole tables.
+"""Seconds of silence inside a transaction that prove a frozen process: the statements of others end after twelve."""
+# Ends only transactions of replicas, which lock or write rows. A command that only reads does neither. A copy of a file
+# into a database, which takes longer, locks whole tables.
 _END: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND starts_with(application_name, %(application)s)
@@ -36,7 +36,7 @@ _END: Final = """
 
 
 def end_frozen(connection: DatabaseConnection) -> None:
-    """End the sessions of this user that keep locks of rows, and whose process has long been silent."""
+    """End the sessions of this user that hold locks of rows, and whose process has been silent for `_SILENCE`."""
     ended = connection.rows(_END, {"application": APPLICATION, "silence": _SILENCE})
     if ended:
         _logger.warning(

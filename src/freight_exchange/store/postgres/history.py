@@ -1,4 +1,4 @@
-"""History of a database as a process has seen it, by which one that has lost commits is recognised."""
+"""Recognition of a database that has lost commits, by comparison with its state that a process has seen before."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 __all__ = ["FILE", "FLUSHED", "History", "trust"]
 
 FLUSHED: Final = "pg_current_wal_flush_lsn()"
-"""The end of what survives a crash."""
+"""SQL: the position in the write-ahead log up to which commits survive a crash."""
 FILE: Final = "pg_relation_filenode(tableoid)"
-"""The file of the table of a row. A table that was made anew or emptied has another one: so has each that a dump was
-restored into, of the data alone too. `VACUUM FULL` also writes another one."""
-# Another cluster has another identifier; one that was promoted, or recovered to an earlier time, another timeline, with
-# which the names of its files begin.
+"""SQL: the file of a row's table. A table that was made anew or emptied has another file, so every restored dump gives
+it another one, even a dump of the data alone. `VACUUM FULL` does so, too."""
+# Another cluster has another identifier. A cluster that was promoted, or recovered to an earlier time, has another
+# timeline: the first digits of the names of its log files.
 _CLUSTER: Final = (
     "(SELECT system_identifier FROM pg_control_system())::text || '/'"
     " || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
@@ -35,10 +35,10 @@ _TRUST: Final = "UPDATE freight_exchange.binding SET is_restored = false WHERE i
 
 
 class History:
-    """Knowledge of a database that this process has seen.
+    """The state of a database that this process has last seen.
 
     Attributes:
-        flushed: The end of what survives a crash, when it was last read.
+        flushed: Position in its write-ahead log up to which commits survived a crash; `None` if unknown.
     """
 
     def __init__(self) -> None:
@@ -46,22 +46,23 @@ class History:
         self._cluster: str | None = None
 
     def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
-        """Return whether the database may have lost commits since this process, or any other, has seen it.
+        """Return whether the database may have lost commits since this or another process has seen it.
 
-        It stays so until `trust`. A copy of its files that was made earlier is recognised only by a process that runs.
+        The answer stays `True` until `trust`. If an earlier copy of the database's files is put back, only processes
+        that ran before can recognise it.
 
         Returns:
-            That, and the present cluster, for `restart`.
+            Whether commits may be lost, and the present cluster, for `restart`.
         """
         values = {"binding": binding, "cluster": self._cluster, "flushed": self.flushed}
         is_restored, cluster = connection.row(_CHECK, values)
         return bool(is_restored), str(cluster)
 
     def restart(self, cluster: str) -> None:
-        """Begin anew with the present database, once the result of a check is committed there."""
+        """Forget the earlier database and record this cluster, after the result of `check` is committed."""
         self._cluster, self.flushed = cluster, None
 
 
 def trust(connection: DatabaseConnection, binding: int) -> None:
-    """Record that what the database has lost was looked for."""
+    """Record that the bot has looked for the offers that the database may have lost."""
     connection.execute(_TRUST, {"binding": binding})

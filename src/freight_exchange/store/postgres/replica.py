@@ -1,4 +1,4 @@
-"""The row of a replica: its lease, the fence of its writes, and the take-over of those that have ended."""
+"""The row of a replica: its lease, the fence of its writes, its term, and the end of replicas with lapsed leases."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CHANNEL: Final = "freight_exchange"
 
 
 class Replica:
-    """A replica. Its id is new for each process and each time that it joins; its epoch begins at 0 and ends it.
+    """A replica. Each join makes a new row with a new id. Its epoch is 0; a higher epoch means that it has ended.
 
     Attributes:
-        binding: What it belongs to.
-        id, binding_id: Rows.
+        binding: The service, account and name of its bot.
+        id, binding_id: Ids of its row and of the binding's row.
         lease: Seconds for which a heartbeat renews its lease.
-        is_restored: Whether the database may have lost commits, which nothing has made up for yet.
-        relation: The file of its row's table, which is another one after a dump was restored.
+        is_restored: Whether the database may have lost commits, and the bot has not looked for the lost offers yet.
+        relation: The file of its row's table. A restored dump gives the table another one.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Replica:
         version: str,
         lease: float,
     ) -> Self:
-        """Add a replica of a process that has seen this history of the database."""
+        """Add the row of a new replica, and check by `history` whether the database has lost commits."""
         with connection.transaction():
             values = {**attrs.asdict(binding), "holder": str(Holder.current()), "version": version, "lease": lease}
             id, binding_id, relation = connection.row(replica_sql.JOIN, {**values, "handlers": sorted(handlers)})
@@ -75,7 +75,7 @@ class Replica:
         return cls(binding, id, binding_id, lease, history, is_restored=is_restored, relation=relation)
 
     def fence(self, connection: DatabaseConnection) -> None:
-        """Lock the row until the end of the transaction, so that nothing is taken over before.
+        """Lock the row until the end of the transaction, so that the work is not taken over before.
 
         Raises:
             FencedError: The work was taken over.
@@ -84,10 +84,10 @@ class Replica:
             raise self._fenced(connection)
 
     def check(self, connection: DatabaseConnection) -> None:
-        """Look whether the work was taken over, without a lock.
+        """Check, without a lock, that the work was not taken over.
 
         Raises:
-            FencedError: It was.
+            FencedError: It was taken over.
         """
         if connection.row(replica_sql.CHECK, self._values) is None:
             raise self._fenced(connection)
@@ -104,7 +104,7 @@ class Replica:
         (self._history.flushed,) = row
 
     def beat(self, connection: DatabaseConnection) -> bool:
-        """Renew the lease, and return whether other replicas have left work behind; raise as `renew` does."""
+        """Renew the lease, and return whether other replicas have left work to adopt. Raises as `renew`."""
         self.renew(connection)
         return bool(connection.row(replica_sql.HAS_LEFTOVERS, self._values)[0])
 
@@ -113,13 +113,13 @@ class Replica:
         connection.execute(replica_sql.END_LAPSED, self._values)
 
     def leave(self, connection: DatabaseConnection) -> None:
-        """End this replica; what it has left unfinished is adopted by another one."""
+        """End this replica. Another one adopts its unfinished work."""
         with connection.transaction():
             connection.execute(replica_sql.LEAVE, self._values)
             self.notify(connection)
 
     def withdraw(self, connection: DatabaseConnection) -> None:
-        """Delete this replica, which has written nothing: a standby tries each second."""
+        """Delete this replica, which has written nothing. A standby joins each second, and must not leave rows."""
         connection.execute(replica_sql.WITHDRAW, self._values)
 
     def notify(self, connection: DatabaseConnection) -> None:
@@ -136,13 +136,14 @@ class Replica:
                 if has_dropped and row is None:
                     self.notify(connection)
         except ConflictError:
-            # The replica with the term is late, but inside a transaction, which ends soon unless its process is frozen.
+            # The lease of the replica with the term has lapsed, but it is inside a transaction. That ends soon, unless
+            # its process is frozen.
             end_frozen(connection)
             return None
         return None if row is None else (row[0], row[1])
 
     def has_newer(self, connection: DatabaseConnection) -> bool:
-        """Return whether a replica of a newer version of the bot lives, which the term is for."""
+        """Return whether a replica of a newer version of the bot lives: the term is left to it."""
         return bool(connection.row(f"SELECT {replica_sql.HAS_NEWER}", self._values)[0])
 
     def has_twin(self, connection: DatabaseConnection) -> bool:
@@ -150,7 +151,7 @@ class Replica:
         return bool(connection.row(replica_sql.HAS_TWIN, self._values)[0])
 
     def fence_term(self, connection: DatabaseConnection, epoch: int) -> None:
-        """Lock the term until the end of the transaction: events are then numbered in the order of their commits.
+        """Lock the term until the end of the transaction, so that events are numbered in the order of commits.
 
         Raises:
             FencedError: Another replica has it.
@@ -182,6 +183,6 @@ class Replica:
 
     def _fenced(self, connection: DatabaseConnection) -> FencedError:
         return FencedError(
-            f"the lease of this process in {connection.address} was over, and another one has taken over its work, or a"
-            " backup was restored: it writes nothing more under this lease"
+            f"the lease of this process in {connection.address} is over: another one has taken over its work, or a"
+            " backup was restored; this process writes nothing more under this lease"
         )

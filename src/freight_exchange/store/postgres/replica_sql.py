@@ -11,14 +11,14 @@ __all__ = [
     "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "RESIGN", "TAKE_TERM", "WITHDRAW",
 ]  # fmt: skip
 
-# A restored dump may have the row of a replica that still runs, and its number is given again.
+# The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id.
 _OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s"
 
 CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"
-"""Query that finds a replica only if it was not taken over."""
+"""Query that finds a replica only if its work was not taken over."""
 
 FENCE_LOCK: Final = "FOR KEY SHARE"
-"""The lock at its end by which nothing takes the replica over before the end of the transaction."""
+"""Lock to append to `CHECK`: the replica's work cannot be taken over before the end of the transaction."""
 
 JOIN: Final = f"""
     WITH bound AS (
@@ -30,14 +30,14 @@ JOIN: Final = f"""
     SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
     RETURNING id, binding, {FILE}
 """
-# Not a key column: the heartbeat waits for no transaction of this replica.
+# `lease_until` is no key column, so a heartbeat waits for no transaction of this replica.
 BEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
     WHERE {_OWN} AND epoch = 0 AND NOT has_left
     RETURNING {FLUSHED}::text
 """
 FENCE: Final = f"{CHECK} {FENCE_LOCK}"
-# A replica that is inside a transaction is left for the next time: its lock ends with the transaction.
+# Skips a replica that is inside a transaction until the next time: its lock ends with the transaction.
 END_LAPSED: Final = """
     UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
     WHERE id IN (
@@ -60,8 +60,8 @@ HAS_LEFTOVERS: Final = """
         WHERE effect.binding = %(binding)s AND effect.state IN ('sending', 'unknown') AND replica.has_left
     )
 """
-# A living replica of another version, or with other handlers, of a kind that joined first after this one's kind did. An
-# older replica that is started again during a deploy is of its old kind.
+# Whether a replica of a newer version lives. A version here is the pair of version and handlers, and is newer if its
+# first replica joined later: an old version stays old even if one of its replicas is restarted during a deploy.
 HAS_NEWER: Final = """
     EXISTS (
         SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
@@ -94,13 +94,13 @@ TAKE_TERM: Final = f"""
     RETURNING term_epoch, state
 """
 _FREE_TERM: Final = "UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s"
-# A term of this replica that it could not give back, for its connection was cut.
+# Frees a term that this replica could not give back because its connection was cut.
 DROP_TERM: Final = f"{_FREE_TERM} AND term_replica = %(replica)s"
 FENCE_TERM: Final = """
     SELECT FROM freight_exchange.binding WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE
 """
 RESIGN: Final = f"{_FREE_TERM} AND term_epoch = %(epoch)s"
-# The first one of its version and handlers shows which version is newer. One that owns nothing has nothing to adopt.
+# Keeps the first replica of each version, which shows which version is newer, and owners of work to adopt.
 FORGET: Final = """
     DELETE FROM freight_exchange.replica AS gone
     WHERE binding = %(binding)s AND has_left AND lease_until < clock_timestamp() - interval '1 day'

@@ -1,7 +1,7 @@
 """Schema of a database: numbered migrations, and recognition of newer or foreign schemas.
 
-A migration leaves what the version before it reads and writes: it adds columns with defaults, tables and indexes. So
-replicas of two neighbouring versions work on one database during a rolling deploy.
+A migration keeps all that the version before it reads and writes: it only adds columns with defaults, tables and
+indexes. So replicas of two neighbouring versions can share a database during a rolling deploy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ __all__ = ["VERSION", "pending", "prepare", "read_version"]
 _LOCK: Final = 0x46_58_53_54
 """The advisory lock under which migrations run: FXST, as in the files of SQLite."""
 
-# Queues change in place: room on each page keeps the new versions of their rows near, and vacuum comes by count.
+# The rows of queues change often: free space on each page takes their new versions, and vacuum runs after a fixed
+# number of changes, not after a share of the table.
 _QUEUE: Final = """
     WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_cost_delay = 0)
@@ -134,8 +135,9 @@ _HISTORY: Final = (
 
 _RELATION: Final = ("ALTER TABLE freight_exchange.binding ADD COLUMN relation oid",)
 
-# Replicas of the version before read `delivery_due`, which a later version drops. Two columns are expressions: other
-# look-ups compare these columns, and without statistics the planner would take this index for them, and read all of it.
+# Replicas of the version before still read `delivery_due`; a later version may drop it. Two columns of the new index
+# are expressions. Otherwise the planner would, without statistics, use it for other look-ups that compare these
+# columns, and read the whole index.
 _QUEUES: Final = (
     """CREATE INDEX delivery_waiting
         ON freight_exchange.delivery (binding, (handler || ''), not_before, ("index" + 0) NULLS FIRST, event)
@@ -145,8 +147,8 @@ _QUEUES: Final = (
 _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_TABLES, _HISTORY, _RELATION, _QUEUES)
 """The statements that make each version from the one before it, the first from an empty schema."""
 
-_AHEAD: Final = 1
-"""Versions for which the schema may be ahead: newer replicas may have joined during a rolling deploy."""
+_VERSIONS_AHEAD: Final = 1
+"""Number of versions by which the schema may be newer than this program, as during a rolling deploy."""
 
 _TABLE_NAMES: Final = """
     SELECT pg_class.relname FROM pg_catalog.pg_class JOIN pg_catalog.pg_namespace ON pg_namespace.oid = relnamespace
@@ -162,7 +164,7 @@ def read_version(connection: DatabaseConnection) -> int:
     Raises:
         StoreError: The schema belongs to another program, or to a newer version.
     """
-    # Read from the catalog's own tables: functions may see only what existed at the start of the transaction.
+    # Read from the tables of the catalog: its functions may see only the state at the start of the transaction.
     names = {name for (name,) in connection.rows(_TABLE_NAMES)}
     if "migration" not in names:
         if names:
@@ -171,10 +173,10 @@ def read_version(connection: DatabaseConnection) -> int:
             )
         return 0
     (version,) = connection.row("SELECT coalesce(max(version), 0) FROM freight_exchange.migration")
-    if version > VERSION + _AHEAD:
+    if version > VERSION + _VERSIONS_AHEAD:
         raise StoreError(
             f"{connection.address} was migrated by a newer version of this package (schema {version}, this one reads"
-            f" up to {VERSION + _AHEAD}): upgrade the package, or give another database"
+            f" up to {VERSION + _VERSIONS_AHEAD}): upgrade the package, or give another database"
         )
     return int(version)
 

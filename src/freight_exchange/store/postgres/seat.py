@@ -1,4 +1,4 @@
-"""The seat of a replica in a database: three connections, a thread each."""
+"""The seat of a replica in a database, with three connections for three threads."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ from freight_exchange.transport.http.backend import SEND_TIMEOUT
 __all__ = ["PostgresSeat"]
 
 _ADOPTION_WAIT: Final = 1.01 * (SEND_WINDOW + SEND_TIMEOUT)
-"""Seconds for which a replica that was taken over may begin to send, and its kernel continue; clocks differ by less
-than a hundredth."""
+"""Seconds after an adoption for which the former owner may begin to send, and its kernel may continue to. The factor
+allows for clocks whose speeds differ by up to a hundredth."""
 
 
 class PostgresSeat:
     """The seat of a replica.
 
-    `work`, the term, and `beat` with `wait` have a connection each, so that no heartbeat waits for a claim.
+    It has three connections: one for `work`, one for the term, and one for `beat` and `wait`. So no heartbeat waits for
+    a claim.
 
     Args:
         connect: Makes a connection.
@@ -113,7 +114,7 @@ class PostgresSeat:
         return any(one.payload == str(self.replica.binding_id) for one in connection.notifications(seconds))
 
     def leave(self) -> None:
-        # The first call may be the one that finds a connection cut. The server may have none left for another one.
+        # The first call may find that its connection was cut, and the second one that the server has none free.
         for connection in (self._work_connection, self._work_connection, self._term_connection):
             with suppress(StoreError):
                 self.replica.leave(connection)

@@ -1,4 +1,4 @@
-"""The settings of a session, and the limits within which its transactions hold locks."""
+"""Settings of a database session, and time limits for the locks of its transactions."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ APPLICATION: Final = "freight-exchange"
 
 _ISOLATION: Final = "read committed"
 _IDLE: Final = "5s"
-"""Silence of a client after which its transaction is undone: it may be frozen, and must not keep its locks."""
+"""Silence of a client after which the server rolls its transaction back: a frozen client must not keep locks."""
 _MARGIN: Final = 2.0
-"""Seconds after a client has given up its wait at which the server ends the statement: it would run on for a reply that
-nothing reads."""
+"""Seconds from the client's reply timeout until the server ends the statement, whose reply nothing reads any more."""
 _LOCK_WAIT: Final = "5s"
 _LONGEST: Final = "5min"
 """Limit of a whole transaction. The longest ones report thousands of selected offers to a new handler."""
-_LIMITS_TRANSACTIONS: Final = 170_000
-"""Oldest version of a server that limits whole transactions."""
+_HAS_TRANSACTION_TIMEOUT: Final = 170_000
+"""Oldest version of a server that can limit whole transactions."""
 
 _DEFAULTS: Final = {
-    # The fences rely on this level: a statement sees what was committed before it, and waits for a lock.
+    # The fences rely on this level: a statement sees all that was committed before it, and waits for locks.
     "default_transaction_isolation": _ISOLATION,
-    # Between two scans a connection is idle. Older servers lack some of these limits.
+    # A connection is idle between two scans.
     "idle_session_timeout": "0",
-    # A statement that waits for a lock stays in the server when its connection is cut.
+    # While a statement waits for a lock, the server does not notice that its connection was cut.
     "lock_timeout": "5000",
     "transaction_timeout": "0",
     # The session of a machine that is lost ends within 25 seconds, and its locks with it; by default it takes hours.
@@ -37,22 +36,23 @@ _DEFAULTS: Final = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "25000",
-    # Values would be written or read in another form: bytes with doubled backslashes, times without their last digits.
+    # Other settings change values: backslashes of bytes are doubled, times lose their last digits.
     "standard_conforming_strings": "on",
     "array_nulls": "on",
     "extra_float_digits": "1",
 }
-"""Settings on which the statements rely. A role or a database may have others as its defaults."""
+"""Settings on which the statements rely. The defaults of a role or a database may differ. Old servers lack some."""
 _READ_DEFAULTS: Final = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
 
 
-def set_defaults(connection: psycopg.Connection[Any], *, patience: float) -> None:
-    """Change the settings that differ from those on which the statements rely.
+def set_defaults(connection: psycopg.Connection[Any], *, reply_timeout: float) -> None:
+    """Change the settings of the session that differ from `_DEFAULTS`.
 
     Args:
-        patience: Seconds for which the client waits for a reply.
+        connection: The session.
+        reply_timeout: Seconds for which the client waits for a reply.
     """
-    defaults = {**_DEFAULTS, "statement_timeout": f"{(patience + _MARGIN) * 1000:.0f}"}
+    defaults = {**_DEFAULTS, "statement_timeout": f"{(reply_timeout + _MARGIN) * 1000:.0f}"}
     found = connection.execute(_READ_DEFAULTS, [[*defaults]]).fetchall()
     changes = [f"SET {name} = '{defaults[name]}'" for name, setting in found if setting != defaults[name]]
     if changes:
@@ -65,7 +65,7 @@ def begin(server_version: int, *, is_limited: bool) -> str:
 
     Args:
         server_version: The version of the server, as a number of libpq.
-        is_limited: Whether the transaction ends when its client is silent, or when it takes too long.
+        is_limited: Whether the server rolls the transaction back if its client is silent or it takes too long.
     """
     statements = [
         f"BEGIN ISOLATION LEVEL {_ISOLATION}",
@@ -74,6 +74,6 @@ def begin(server_version: int, *, is_limited: bool) -> str:
         # What is committed must survive a crash of the server, even where its administrator has chosen otherwise.
         "SET LOCAL synchronous_commit = on",
     ]
-    if is_limited and server_version >= _LIMITS_TRANSACTIONS:
+    if is_limited and server_version >= _HAS_TRANSACTION_TIMEOUT:
         statements.append(f"SET LOCAL transaction_timeout = '{_LONGEST}'")
     return "; ".join(statements)

@@ -16,8 +16,8 @@ from freight_exchange.store.work import DeliveryState
 
 __all__ = ["PostgresSnapshot", "snapshots"]
 
-_PATIENCE: Final = 60.0
-"""Seconds for a statement: it may count a million offers, and a person waits for it."""
+_REPLY_TIMEOUT: Final = 60.0
+"""Seconds for a statement: it may count a million offers while a person waits."""
 
 _BINDINGS: Final = """
     SELECT binding.id, base_url, account, name, state, is_restored, (
@@ -40,16 +40,16 @@ _DELIVERIES_OF: Final = """
 
 @contextlib.contextmanager
 def snapshots(address: str) -> Iterator[Sequence[PostgresSnapshot]]:
-    """Read the bots and feeds of a database at one moment.
+    """Open a snapshot of each bot or feed in a database, all of the same moment.
 
     Raises:
         StoreError: No schema of this version is there, or it cannot be read.
     """
-    connection = DatabaseConnection(address, patience=_PATIENCE)
+    connection = DatabaseConnection(address, reply_timeout=_REPLY_TIMEOUT)
     try:
         with connection.transaction(is_limited=False):
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # It locks nothing, and decodes what it has read between its statements.
+            # Longer than for a replica: this transaction locks nothing, and is idle while this process decodes rows.
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = '60s'")
             version = schema.read_version(connection)
             if version == 0:

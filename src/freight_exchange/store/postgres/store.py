@@ -35,9 +35,9 @@ _LONGEST_LEASE: Final = timedelta(hours=1)
 class PostgresStore:
     """Feed states in a PostgreSQL database, in its schema `freight_exchange`; needs the extra `postgres`.
 
-    A bot may run on many machines with one database: each process is a replica, which delivers, and one of them scans.
-    The others take over the work of a replica whose lease is over. The password may come as libpq takes it, from
-    `PGPASSWORD`, `.pgpass` or a service file; no message has it. The first use creates or migrates the schema.
+    A bot can run on many machines with one database. Each process is a replica, which runs handlers; one of them scans.
+    When the lease of a replica is over, the others take over its work. As in libpq, the password may also come from
+    `PGPASSWORD`, `.pgpass` or a service file; no message shows it. The first use creates or migrates the schema.
     """
 
     def __init__(self, address: str, *, lease: timedelta = timedelta(seconds=15)) -> None:
@@ -62,7 +62,7 @@ class PostgresStore:
         self._is_closed = self._has_warned = False
 
     def __repr__(self) -> str:
-        # A traceback with locals shows one whose address could not be read, too.
+        # A traceback with locals also shows a store whose constructor has failed.
         return f"<PostgresStore of {getattr(self, 'address', 'no database')}>"
 
     def open(self, binding: Binding, *, lease: float) -> PostgresTerm:
@@ -120,7 +120,7 @@ class PostgresStore:
         if self._is_closed:
             raise StoreError(f"the store {self.address} is closed: make another object for it")
         connection = self._connect()
-        # One of each bot: each of them makes up for what the database has lost.
+        # Each bot has its own history, because each one looks for its lost offers.
         history = self._histories.setdefault(binding, History())
 
         def join() -> Replica:
@@ -128,7 +128,7 @@ class PostgresStore:
             return Replica.join(connection, binding, history, handlers=handlers, version=version, lease=lease)
 
         try:
-            replica = _repeated(join, connection)
+            replica = _retry_conflicts(join, connection)
             self._check_clock(connection)
         except BaseException:
             connection.close()
@@ -153,8 +153,8 @@ class PostgresStore:
             self._seats.pop(seat.replica.id, None)
 
 
-def _repeated(join: Callable[[], Replica], connection: DatabaseConnection) -> Replica:
-    """Join, again if that meets a lock, such as that of a long commit or of a migration."""
+def _retry_conflicts(join: Callable[[], Replica], connection: DatabaseConnection) -> Replica:
+    """Call `join`, and repeat it if another process holds a lock, for example in a long commit or a migration."""
     for _ in range(_CONFLICT_RETRIES):
         with suppress(ConflictError):
             return join()

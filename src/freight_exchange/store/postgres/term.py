@@ -10,7 +10,7 @@ from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import feed_sql, work_sql
 from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.store.protocol import Commit, ReadSet, StoredEvent, TrackedRequest
-from freight_exchange.store.rows import place, read_request
+from freight_exchange.store.rows import live_sort_key, read_request
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -30,10 +30,10 @@ class PostgresTerm(PostgresWork):
     """The state of one feed, its deliveries and effects. Each write locks the term.
 
     Args:
-        connection: The connection, of one thread.
+        connection: The connection, used by one thread.
         replica: The replica that has the term.
         epoch: The epoch of the term.
-        state: The feed's state at its beginning.
+        state: The feed's state when the term began.
         on_release: Called when the term is given back.
     """
 
@@ -97,11 +97,11 @@ class PostgresTerm(PostgresWork):
     def prune(self, *, before: float) -> bool:
         values = self._values(before=before, limit=feed_sql.PRUNE_BATCH)
         with self._write() as connection:
-            connection.execute(feed_sql.BURY_REQUESTS, values)
+            connection.execute(feed_sql.MAKE_TOMBSTONES, values)
             connection.execute(feed_sql.DELETE_EVENTS, values)
             is_more_due = bool(connection.row(feed_sql.CAN_PRUNE, values)[0])
             if not is_more_due:
-                # Once, and not with each batch.
+                # Only after the last batch.
                 self._replica.forget_ended(connection)
         return is_more_due
 
@@ -116,8 +116,8 @@ class PostgresTerm(PostgresWork):
                 self._replica.notify(connection)
 
     def live_requests(self, *, after: TrackedRequest | None = None, limit: int) -> Sequence[TrackedRequest]:
-        moment, index = place(after)
-        values = self._values(after=moment, index=index, limit=limit)
+        updated_after, index = live_sort_key(after)
+        values = self._values(after=updated_after, index=index, limit=limit)
         return [read_request(row) for row in self._read().rows(feed_sql.LIVE, values)]
 
     def add_event(self, event: NewEvent, *, at: float) -> bool:
@@ -158,7 +158,7 @@ class PostgresTerm(PostgresWork):
         return ReadSet(requests, [read_request(row) for row in connection.rows(feed_sql.ABSENT, values)])
 
     def _put(self, connection: DatabaseConnection, commit: Commit) -> int:
-        # A statement may write a row only once: of a request that a page lists twice, the last state counts.
+        # A statement may write a row only once. If a page lists a request twice, the last state counts.
         requests = {request.index: request for request in commit.requests}.values()
         for part in _parts(requests, lambda request: len(request.digest) + len(request.record or b"")):
             values = self._values(

@@ -22,7 +22,7 @@ class PostgresWork:
     """Deliveries and effects. Each write locks the replica's row, so that none is committed after a take-over.
 
     Args:
-        connection: The connection, of one thread.
+        connection: The connection, used by one thread.
         replica: The replica that writes.
     """
 
@@ -41,7 +41,7 @@ class PostgresWork:
         if not rows:
             self._replica.check(connection)
         claimed = [read_delivery(row) for row in rows]
-        return sorted(claimed, key=_order)
+        return sorted(claimed, key=_claim_order)
 
     def settle(
         self,
@@ -182,8 +182,8 @@ class PostgresWork:
         return {"binding": self._replica.binding_id, **values}
 
 
-def _order(delivery: Delivery) -> tuple[Any, ...]:
-    """Return the place of a delivery among those that are claimed together."""
+def _claim_order(delivery: Delivery) -> tuple[Any, ...]:
+    """Return the sort key of a delivery in the result of `claim`."""
     return delivery.not_before, delivery.index is not None, delivery.index or 0, delivery.event, delivery.handler
 
 

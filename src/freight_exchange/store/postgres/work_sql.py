@@ -34,8 +34,8 @@ LATER: Final = f"""
     ORDER BY delivery.event
 """
 
-# As the index `delivery_waiting` has it. There the deliveries of each handler are looked up by themselves, so that a
-# million of one that the bot has no more are not read.
+# The expression in the index `delivery_waiting`. By it, the deliveries of each handler are looked up on their own, so
+# that no query reads the million deliveries of a handler that the bot no longer has.
 _NAME: Final = "(handler || '')"
 _READY_HANDLERS: Final = f"""
     WITH RECURSIVE found AS (
@@ -54,9 +54,9 @@ _WANTED: Final = f"""
     unnest(coalesce(%(handlers)s::text[], ARRAY({_READY_HANDLERS})) COLLATE "C") AS wanted (handler)
 """
 _IS_WANTED: Final = "(%(handlers)s::text[] IS NULL OR {table}.handler || '' = ANY(%(handlers)s))"
-# No earlier delivery of its request and handler is ready. `OFFSET 0` keeps a subquery from being joined: without
-# statistics, as after the first scan of a long listing, the planner expects one row and ignores the index, which takes
-# minutes. The order, here and below, is that of `delivery_queue`: else the planner may take an index by time as well.
+# No earlier delivery of its request and handler is ready. `OFFSET 0` keeps the planner from making the subquery a join:
+# without statistics, as after the first scan of a long listing, it expects one row and ignores the index, which takes
+# minutes. The order, here and below, is that of `delivery_queue`: otherwise the planner may use an index by time.
 _IS_FIRST_OF_HANDLER: Final = """
     NOT EXISTS (
         SELECT FROM freight_exchange.delivery AS earlier
@@ -65,7 +65,7 @@ _IS_FIRST_OF_HANDLER: Final = """
         ORDER BY earlier.event OFFSET 0
     )
 """
-# Read once, and not for each delivery: until the next vacuum the index has all that were claimed before, too.
+# Read once, and not for each delivery: until the next vacuum the index also has all deliveries claimed before.
 _CLAIMED: Final = """
     SELECT "index" FROM freight_exchange.delivery
     WHERE binding = %(binding)s AND state = 'claimed' AND "index" IS NOT NULL
@@ -74,12 +74,12 @@ _IS_CLAIMABLE: Final = f"""
     (delivery."index" IS NULL OR delivery."index" NOT IN ({_CLAIMED}))
     AND {_IS_FIRST_OF_HANDLER.format(table="delivery")}
 """
-# Of each request only the first due delivery: two replicas then meet at the same row, and one of them skips it. `+ 0`
-# keeps its search from the index of due times, which has all requests. What is locked for a handler beyond the limit is
-# claimed next time.
+# Claims only the first due delivery of each request: two replicas then try to lock the same row, and one of them skips
+# it. `+ 0` keeps the search for it from using the index of due times, which has all requests. Rows that are locked for
+# a handler beyond the limit are claimed next time.
 #
-# It has the fence of `Replica.fence`, so that it needs no transaction around it: a replica that finds nothing writes
-# nothing.
+# The statement has the fence of `Replica.fence` in it, so it needs no transaction around it: a replica that finds
+# nothing to claim writes nothing.
 CLAIM: Final = f"""
     WITH due AS (
         SELECT due.event, due.handler FROM {_WANTED} CROSS JOIN LATERAL (
@@ -117,7 +117,7 @@ NEXT_DUE: Final = f"""
         ORDER BY not_before LIMIT 1
     ) AS first
 """
-# `+ 0` keeps each search from the index of due times, which has all that are postponed.
+# `+ 0` keeps each search from using the index of due times, which has all postponed deliveries.
 _OVERDUE: Final = f"""
     {_WANTED} CROSS JOIN LATERAL (
         SELECT not_before FROM freight_exchange.delivery
@@ -168,10 +168,10 @@ REPLAY: Final = """
     WHERE binding = %(binding)s AND event = %(event)s AND handler = %(handler)s AND state = 'dead'
     RETURNING "index"
 """
-# Two handlers of an event about no request may settle at the same time, and the later one must see the earlier one.
+# Two handlers of an event about no request may settle at the same time, and the second must see what the first did.
 LOCK_EVENT: Final = "SELECT FROM freight_exchange.event WHERE id = %(event)s FOR NO KEY UPDATE"
 TOUCH: Final = "UPDATE freight_exchange.event SET at = greatest(at, %(at)s) WHERE id = ANY(%(events)s)"
-# In a statement of its own, after the delivery is settled: a statement does not see what it writes itself.
+# A separate statement, after that of the delivery: a statement does not see its own writes.
 SETTLE_EVENTS: Final = """
     UPDATE freight_exchange.event
     SET at = greatest(at, %(at)s), is_owed = settled.is_owed,
@@ -207,7 +207,7 @@ ENQUEUE: Final = """
 
 EFFECT: Final = "SELECT key, state, payload, at FROM freight_exchange.effect WHERE binding = %(binding)s"
 IS_UNDER: Final = "key >= %(prefix)s AND key < %(prefix)s || chr(1114111)"
-# Sorted, so that each look-up goes by the primary key, which ends at the first one found, and never by the state.
+# `ORDER BY` makes each look-up use the primary key, and end at the first match, instead of the index by state.
 USED_PREFIXES: Final = """
     SELECT prefix FROM unnest(%(prefixes)s::text[]) AS prefix
     WHERE EXISTS (

@@ -51,19 +51,19 @@ class DatabaseConnection:
 
     Args:
         path: The file, or `MEMORY`.
-        may_be_copied: Whether a copy of the file may have been begun, which is no store for a bot any more.
+        accepts_begun_copy: Whether to open a file whose copy into a database was begun. A bot must not use such a file.
 
     Attributes:
         path: The file, or `MEMORY`.
-        access: Must be held for every method but `using`, `release` and `close`, which take it.
+        access: A lock. `using`, `release` and `close` take it; the callers of all other methods must hold it.
         leases: The leases held, by feed name.
-        lock_inode: The lock file of the open connection; 0 in memory.
+        lock_inode: The inode of the lock file while the connection is open; 0 in memory.
         is_closed: `close` was called.
     """
 
-    def __init__(self, path: str, *, may_be_copied: bool = False) -> None:
+    def __init__(self, path: str, *, accepts_begun_copy: bool = False) -> None:
         self.path: Final = path
-        self._may_be_copied = may_be_copied
+        self._accepts_begun_copy = accepts_begun_copy
         self.access: Final = threading.Lock()
         self.leases: Final[dict[str, Lease]] = {}
         self.lock_inode = 0
@@ -91,12 +91,12 @@ class DatabaseConnection:
                     # Read-only: a connection that can write merges the log into the file when it closes, even a torn
                     # log or one of another database.
                     with read_only(file) as reader:
-                        verify(reader, self.path, may_be_copied=self._may_be_copied)
+                        verify(reader, self.path, accepts_begun_copy=self._accepts_begun_copy)
             connection = sqlite3.connect(
                 self.path, timeout=_BUSY_TIMEOUT, isolation_level=None, check_same_thread=False
             )
             cleanup.callback(_close_quietly, connection)
-            prepare(connection, self.path, may_be_copied=self._may_be_copied)
+            prepare(connection, self.path, accepts_begun_copy=self._accepts_begun_copy)
             # A store that is garbage-collected without `close` must not keep the lock.
             dispose = weakref.finalize(self, cleanup.pop_all().close)
             dispose.atexit = False
@@ -105,7 +105,7 @@ class DatabaseConnection:
         return connection
 
     def note_wal(self) -> None:
-        """Record which log the file has; call it after a write, since the first one makes the log."""
+        """Record the identity of the file's log. Call it after a write: the first write creates the log."""
         if self._file is not None and self._wal is None:
             self._wal = wal_path(Path(self.path)).stat()
 
@@ -118,7 +118,7 @@ class DatabaseConnection:
 
     @contextlib.contextmanager
     def using(self, lease: Lease) -> Iterator[sqlite3.Connection]:
-        """Lend the connection to the holder of a lease.
+        """Yield the connection to the holder of a lease, and hold `access` meanwhile.
 
         Raises:
             StoreError: The lease was released, the process is a fork, or the file or its log was removed.

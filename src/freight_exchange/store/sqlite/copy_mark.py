@@ -1,7 +1,7 @@
-"""Mark of a file that is copied into a database: before the copy is committed, and after that.
+"""Marks of a file that is copied into a database: "begun" before the copy is committed, and "moved" after that.
 
-A bot refuses a file with either mark. The reply to a commit may be lost, so that only another try finds out whether the
-copy is there: the file names it until then.
+A bot refuses a file with either mark. If the reply to the commit is lost, only a second run can find out whether the
+database has the copy. Until then, the file identifies the copy.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["BegunCopy", "mark_absent", "mark_begun", "mark_moved", "read_begun"]
 
 @attrs.frozen(kw_only=True)
 class BegunCopy:
-    """A copy that was begun, and that the database has or not.
+    """A copy that was begun. The database may or may not have it.
 
     Attributes:
-        id: Its identity, which the database has with it.
+        id: Its identity, which the database stores with the copy.
         database: Identity of the database.
         address: Description of the database for messages, without the password.
     """
@@ -49,7 +49,7 @@ def mark_begun(connection: sqlite3.Connection, path: str, copy: BegunCopy) -> No
 
 
 def mark_absent(connection: sqlite3.Connection, path: str) -> None:
-    """Remove the mark: no database has a copy of the file, and the one that was begun can come no more."""
+    """Remove the mark "begun". Call it only if no database has the copy, and its transaction has ended."""
     with transaction(connection, path):
         connection.execute("DROP TABLE copy")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

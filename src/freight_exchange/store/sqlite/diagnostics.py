@@ -18,9 +18,9 @@ from freight_exchange.store.sqlite.wal_check import find_damage, leftover_wal, w
 
 __all__ = ["check_path", "check_wal", "translate_errors"]
 
-_FULL: Final = "has no room left: make room on its disk; what was being written is not in it, all else is"
+_FULL: Final = "has no room left: make room on its disk; the write that failed is not in it, everything else is"
 _FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
-_FAILING: Final = "could not be read or written, its disk is full or failing: check the disk, then start again"
+_FAILING: Final = "could not be read or written because its disk is full or failing: check the disk, then start again"
 _BUSY: Final = "is locked by another program that has it open: close that one"
 _NOT_A_DATABASE: Final = "is no database: give another path, or move the file away"
 
@@ -68,7 +68,7 @@ def translate_errors(path: str) -> Iterator[None]:
 
 
 def _subject(error: OSError, path: str) -> str:
-    """Name the file that the error is about: the store's own, or another such as its lock."""
+    """Name the file that the error is about: the store's own file, or another one such as its lock."""
     name = None if error.filename is None else os.fsdecode(error.filename)
     return f"the store {path}" if name in (None, path) else f"{name}, which the store {path} needs,"
 
@@ -93,7 +93,7 @@ def check_path(path: Path) -> bool:
     """Refuse a path at which no store can be, before anything is created.
 
     Returns:
-        Whether a log is left, without which the file may be incomplete.
+        Whether a log is left. Without its log the file may be incomplete.
 
     Raises:
         StoreError: No store can be there.
@@ -108,7 +108,7 @@ def check_path(path: Path) -> bool:
         raise StoreError(f"the store {path} cannot be made: there is no directory {path.parent}, make it first")
     _refuse_aliases(path, 0 if status is None else status.st_nlink)
     wal = wal_path(path)
-    # In this order: another program may be creating all three, and a log is begun after the file has a page.
+    # The sizes are read in this order because another program may be creating the files: the log comes after the file.
     wal_size, journal_size, size = _size(wal), _size(path.with_name(f"{path.name}-journal")), _size(path)
     if wal_size and size < _HEADER_SIZE:
         # SQLite would make a new database of such a file, and drop the log with the last commits.
@@ -140,16 +140,16 @@ def check_wal(path: Path) -> None:
         offset = find_damage(file)
     if offset is not None:
         raise StoreError(
-            f"the store {path} is damaged (its log {wal} is broken at byte {offset}, and more was committed behind "
+            f"the store {path} is damaged (its log {wal} is broken at byte {offset}, and more was committed after "
             "that): move both away, then put a copy back, or start with an empty store"
         )
 
 
 def _refuse_aliases(path: Path, link_count: int) -> None:
-    """Refuse a file with several names: opened by another name, it is locked twice and lacks its log."""
+    """Refuse a file with several names: under another name it has another lock file, and lacks its log."""
     if link_count > 1:
         raise StoreError(
-            f"the store {path} is one file by {link_count} names (hard links): keep the one beside its log and its "
+            f"the store {path} is one file with {link_count} names (hard links): keep the name beside its log and its "
             "lock, and remove the others, or make copies of them"
         )
     if _is_mounted(path):
@@ -171,7 +171,7 @@ def _is_mounted(path: Path) -> bool:
 
 
 def _check_size(path: Path, size: int) -> None:
-    """Refuse what SQLite accepts silently: a one-byte file as empty, and a page that is cut short."""
+    """Refuse files that SQLite accepts silently: one of a single byte, as empty, and one whose last page is cut off."""
     with path.open("rb") as file:
         head = file.read(len(_MAGIC) + 2)
     if not head.startswith(_MAGIC):

@@ -14,7 +14,7 @@ __all__ = ["count_effects", "effect", "effects", "effects_under", "put_effect", 
 _EFFECTS: Final = "SELECT key, state, payload, at FROM effect WHERE feed = ?"
 _EFFECT: Final = f"{_EFFECTS} AND key = ?"
 _EFFECTS_IN: Final = "SELECT key, state, payload, at FROM effect INDEXED BY effect_state WHERE feed = ? AND state = ?"
-# The character after any other ends the range: keys are compared byte by byte.
+# The highest character ends the range: keys are compared byte by byte.
 _IS_UNDER: Final = "key >= ? AND key < ? || '\U0010ffff'"
 _EFFECTS_UNDER: Final = f"{_EFFECTS} AND {_IS_UNDER} ORDER BY key"
 _IS_USED: Final = f"SELECT 1 FROM effect WHERE feed = ? AND {_IS_UNDER} AND state IN ({{places}}) LIMIT 1"
@@ -67,7 +67,7 @@ def effects_under(connection: sqlite3.Connection, feed: int, prefix: str) -> lis
 def used_prefixes(
     connection: sqlite3.Connection, feed: int, prefixes: Collection[str], states: Collection[str]
 ) -> set[str]:
-    """Look which of these texts the key of an effect in one of these states begins with."""
+    """Return those of the prefixes with which the key of an effect in one of these states begins."""
     query = _IS_USED.format(places=", ".join("?" * len(states)))
     return {
         prefix

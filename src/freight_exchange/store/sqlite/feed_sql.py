@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from freight_exchange.store.protocol import AbsenceQuery, Commit, StoredEvent, TrackedRequest
-from freight_exchange.store.rows import place, read_request
+from freight_exchange.store.rows import live_sort_key, read_request
 
 __all__ = [
     "absent", "acknowledge", "can_prune", "events_of_request", "live_requests", "pending", "pending_of_kind", "prune",
@@ -97,8 +97,8 @@ def absent(connection: sqlite3.Connection, feed: int, query: AbsenceQuery) -> li
 def live_requests(
     connection: sqlite3.Connection, feed: int, after: TrackedRequest | None, limit: int
 ) -> list[TrackedRequest]:
-    """Read the first requests after one that are neither tombstones nor withdrawn."""
-    return [read_request(row) for row in connection.execute(_LIVE, (feed, *place(after), limit))]
+    """Read up to `limit` requests after `after`, without tombstones and withdrawn ones."""
+    return [read_request(row) for row in connection.execute(_LIVE, (feed, *live_sort_key(after), limit))]
 
 
 def write(connection: sqlite3.Connection, feed: int, commit: Commit) -> int:
@@ -162,7 +162,7 @@ def can_prune(connection: sqlite3.Connection, feed: int, before: float) -> bool:
 
 def prune(connection: sqlite3.Connection, feed: int, before: float) -> None:
     """Make tombstones of old requests and delete finished events, one batch of each."""
-    # Deleted and inserted again in key order: rows that shrink in place keep their pages.
+    # Delete the rows and insert them again in key order: rows that shrink in place do not free their pages.
     old = sorted(connection.execute(_OLD_REQUESTS, (feed, before, _PRUNE_BATCH)))
     connection.executemany(_DELETE_REQUEST, [row[:2] for row in old])
     connection.executemany(_ADD_TOMBSTONE, old)

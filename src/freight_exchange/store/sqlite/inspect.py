@@ -28,8 +28,8 @@ class FeedRow:
     Attributes:
         id: Its row.
         binding: The service, account and name that it belongs to.
-        state: What it last committed, or `None` before its first commit.
-        holder: The process that holds it, as far as is known here, or `None`.
+        state: The state that it last committed, or `None` before its first commit.
+        holder: The process that holds it, as far as known; otherwise `None`.
     """
 
     id: int
@@ -67,7 +67,7 @@ def open_snapshot(path: str | os.PathLike[str]) -> Iterator[sqlite3.Connection]:
 
 
 def _check_wal_in_use(file: Path) -> None:
-    """Check a log that may be in use: one that is restarted during the check looks damaged once."""
+    """Check a log that may be in use, twice if necessary: a log that is restarted during a check looks damaged."""
     try:
         check_wal(file)
     except StoreError:

@@ -116,14 +116,14 @@ _MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (_FEEDS, _WORK)
 VERSION: Final = len(_MIGRATIONS)
 
 
-def prepare(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = False) -> None:
-    """Create or migrate the store. Files that are not a store's are left untouched. The arguments are `identify`'s.
+def prepare(connection: sqlite3.Connection, path: str, *, accepts_begun_copy: bool = False) -> None:
+    """Create or migrate the store; leave other programs' files untouched. Arguments as in `identify`.
 
     Raises:
         StoreError: The file is another program's, a newer version's, or damaged.
         sqlite3.Error: It cannot be read or written.
     """
-    version = verify(connection, path, may_be_copied=may_be_copied)
+    version = verify(connection, path, accepts_begun_copy=accepts_begun_copy)
     # Before anything is created: tables created only in the log would be lost with the log.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -133,7 +133,7 @@ def prepare(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = 
         _migrate(connection, version)
 
 
-def verify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = False) -> int:
+def verify(connection: sqlite3.Connection, path: str, *, accepts_begun_copy: bool = False) -> int:
     """Read the version, as `identify` does, and check the whole file for damage.
 
     A damaged file must not be written to: growing it would overwrite what could still be saved.
@@ -141,7 +141,7 @@ def verify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = F
     Raises:
         StoreError: The file is another program's, a newer version's, or damaged.
     """
-    version = identify(connection, path, may_be_copied=may_be_copied)
+    version = identify(connection, path, accepts_begun_copy=accepts_begun_copy)
     if version:
         (result,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if result != "ok":
@@ -149,16 +149,16 @@ def verify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = F
     return version
 
 
-def identify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool = False) -> int:
+def identify(connection: sqlite3.Connection, path: str, *, accepts_begun_copy: bool = False) -> int:
     """Read the version of the store; 0 for an empty database.
 
     Args:
         connection: The file.
         path: Its path.
-        may_be_copied: Whether a copy of it may have been begun.
+        accepts_begun_copy: Whether to accept a file whose copy into a database was begun.
 
     Raises:
-        StoreError: The file is another program's, or a newer version's.
+        StoreError: The file is another program's or a newer version's, or was copied into a database.
     """
     application = _pragma(connection, "application_id")
     version = _pragma(connection, "user_version")
@@ -168,10 +168,10 @@ def identify(connection: sqlite3.Connection, path: str, *, may_be_copied: bool =
             f"the store {path} was copied into a database: start the bot with the URL of that one; with the file, a "
             "bot would repeat the offers made since"
         )
-    if application == COPYING_ID and not may_be_copied:
+    if application == COPYING_ID and not accepts_begun_copy:
         raise StoreError(
-            f"a copy of the store {path} into a database was begun, and may be there: run `freight-exchange store copy`"
-            " again with the same database; with the file, a bot would repeat the offers made since"
+            f"a copy of the store {path} into a database was begun, and may be complete: run `freight-exchange store"
+            " copy` again with the same database; with the file, a bot would repeat the offers made since"
         )
     if application in (APPLICATION_ID, COPYING_ID):
         if version > VERSION:

@@ -36,7 +36,7 @@ class SQLiteSeat:
         return self.work.read_state()
 
     def take_term(self) -> SQLiteFeed:
-        # An object of its own: the term and the work of a bot are written by two threads.
+        # A separate object, because the term and the work of a bot are used by two threads.
         return _Term(self._database, self.work.lease, self.work.read_state(), self.work.unacknowledged)
 
     def has_newer(self) -> bool:
@@ -51,7 +51,7 @@ class SQLiteSeat:
         return len(numbers)
 
     def adopt(self) -> Adoption:
-        """Return what the last process left: there is no other replica, so later calls find nothing."""
+        """Return the unfinished work of the process before. There is no other replica, so later calls find nothing."""
         if self._has_adopted:
             return Adoption()
         self._has_adopted = True
@@ -74,7 +74,7 @@ class SQLiteSeat:
 
 
 class _Term(SQLiteFeed):
-    """The feed's state, written under the lease of a seat, which the seat gives back."""
+    """The term. It uses the lease of the seat, which only the seat gives back."""
 
     def release(self) -> None:
         pass

@@ -23,7 +23,7 @@ _DELIVERIES_OF: str = """
 
 @contextlib.contextmanager
 def snapshots(path: str | os.PathLike[str]) -> Iterator[Sequence[SQLiteSnapshot]]:
-    """Read the feeds of a file at one moment.
+    """Open a snapshot of each feed of a file, all of the same moment.
 
     Raises:
         StoreError: No store of this version is there, or it cannot be read.

@@ -26,11 +26,11 @@ _IS_EMPTY: Final = "state IS NULL" + "".join(
 
 
 class SQLiteStore:
-    """Feed states in one SQLite file, which one process at a time holds; a lock file lies beside it.
+    """Feed states in one SQLite file. One process at a time holds it, by a lock on a file beside it.
 
-    Nothing is touched before the first `open`. The file is held from then until its last feed is released; a holder
-    that died on this host holds nothing. The file must be on a local disk: locks and shared memory are not reliable
-    over a network.
+    The store touches nothing before the first `open`, and holds the file from then until its last feed is released. A
+    process that has died on this host holds nothing. The file must be on a local disk: locks and shared memory are not
+    reliable over a network.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, inline: bool = False) -> None:
@@ -115,10 +115,10 @@ class SQLiteStore:
 
     @staticmethod
     def _is_gone(holder: Holder, current: Holder) -> bool:
-        """Return whether the lock of the file, which this process has, proves that the holder ended."""
+        """Return whether the holder has certainly ended, given that this process has the lock of the file."""
         if not current.shares_locks_with(holder):
             return False
         if holder.lock and holder.lock == current.lock:
             return True
-        # The holder locked another lock file, which was removed since: it may still run.
+        # The holder locked another lock file, which was removed afterwards: the holder may still run.
         return holder.is_gone(current) or (holder.host, holder.pid) == (current.host, current.pid)

@@ -1,8 +1,9 @@
 """Damage in the middle of SQLite's write-ahead log: https://sqlite.org/fileformat2.html#walformat
 
 SQLite reads the log up to the first invalid frame and drops the rest. That is right at the end of the log: a loss of
-power tears only the commit that was being synced. But a valid commit that starts from the checksum of another valid
-commit was written when that one was on the disk. If both come after an invalid frame, something else damaged the log.
+power tears only the commit that was being synced. But SQLite starts a commit only when the one before it, with all
+earlier frames, is on the disk. A commit starts from the checksum of the one before. If an invalid frame is followed by
+a valid commit, and that by the start of another one, the frame was on the disk, and something else damaged it.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ def leftover_wal(path: str) -> Path | None:
 
 
 def find_damage(wal: BinaryIO) -> int | None:
-    """Return the offset of the first invalid frame that commits follow, or `None`.
+    """Return the offset of the first invalid frame, if commits follow it; otherwise `None`.
 
-    Truncation, and damage in or right before the last commit, look like the effect of a loss of power: `None`.
+    Truncation, and damage in or right before the last commit, also give `None`: they look like a loss of power.
     """
     size = wal.seek(0, os.SEEK_END)
     wal.seek(0)

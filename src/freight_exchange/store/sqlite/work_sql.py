@@ -226,7 +226,7 @@ def later_deliveries(connection: sqlite3.Connection, feed: int, event: int, hand
 
 
 def next_due(connection: sqlite3.Connection, feed: int, handlers: Collection[str] | None) -> float | None:
-    """Read the due time of the first delivery that waits for nothing but its time."""
+    """Read the earliest due time of the deliveries that no other one blocks."""
     condition, parameters = _handler_filter(handlers)
     row = connection.execute(_NEXT_DUE.format(handler_filter=condition), {"feed": feed, **parameters}).fetchone()
     return None if row is None else row[0]

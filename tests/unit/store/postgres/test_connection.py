@@ -161,17 +161,19 @@ def test_connection_is_not_ended_for_being_idle() -> None:
     database.close()
 
 
-@pytest.mark.parametrize(("patience", "limit"), [(None, "12s"), (60.0, "62s")])
-def test_server_ends_a_statement_soon_after_it_was_given_up(patience: float | None, limit: str) -> None:
+@pytest.mark.parametrize(("reply_timeout", "limit"), [(None, "12s"), (60.0, "62s")])
+def test_server_ends_a_statement_soon_after_it_was_given_up(reply_timeout: float | None, limit: str) -> None:
     """Each one would run on beside those that follow it. The limit of a role may be shorter."""
-    database = DatabaseConnection(make_conninfo(database_url(), options="-c statement_timeout=5s"), patience=patience)
+    database = DatabaseConnection(
+        make_conninfo(database_url(), options="-c statement_timeout=5s"), reply_timeout=reply_timeout
+    )
     assert database.row("SHOW statement_timeout") == (limit,)
     database.close()
 
 
 def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long reply may take longer than the first part of it."""
-    database = DatabaseConnection(database_url(), patience=5.0)
+    database = DatabaseConnection(database_url(), reply_timeout=5.0)
     opened = database._open()
     moments = iter([0.0, 4.0, 8.0, 9.0, 13.9, 14.1])
     monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(moments)))
@@ -192,7 +194,7 @@ def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.Monkey
 
 def test_reply_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as one that comes byte by byte, through a proxy: its replica would do nothing for as long as it lasts."""
-    database = DatabaseConnection(database_url(), patience=5.0)
+    database = DatabaseConnection(database_url(), reply_timeout=5.0)
     opened = database._open()
     seconds = count(step=4.0)
     monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
@@ -273,7 +275,7 @@ class TestConnectionCutWhileIdle:
     ) -> None:
         self.cut(database)
         monkeypatch.setattr(connection, "_STARTED", "SELECT now()::text")
-        with pytest.raises(StoreAwayError, match="started anew"):
+        with pytest.raises(StoreAwayError, match="has restarted"):
             database.row("SELECT 1")
         assert database.row("SELECT 1") == (1,)
 

@@ -113,12 +113,12 @@ class TestInterruptedCopy:
 
         with monkeypatch.context() as patch:
             patch.setattr(psycopg.Connection, "execute", cut)
-            with pytest.raises(StoreAwayError, match="the copy may be there all the same: run this command again"):
+            with pytest.raises(StoreAwayError, match="the copy may be complete even so: run this command again"):
                 copy_file(path, database_url())
         return str(request.param)
 
     def test_leaves_a_file_that_no_bot_uses(self, path: Path, lost: str) -> None:
-        with pytest.raises(StoreError, match=r"a copy of the store .* was begun, and may be there: run"):
+        with pytest.raises(StoreError, match=r"a copy of the store .* was begun, and may be complete: run"):
             SQLiteStore(path).open(BINDING, lease=LEASE)
 
     def test_is_finished_by_another_call(self, path: Path, lost: str) -> None:
@@ -143,7 +143,7 @@ class TestInterruptedCopy:
     ) -> None:
         """The bots of both would make the same offers."""
         monkeypatch.setattr(copy, "_DATABASE", "SELECT 'another'")
-        with pytest.raises(StoreError, match=r"into the database postgresql://.* was begun, and may be there"):
+        with pytest.raises(StoreError, match=r"into the database postgresql://.* was begun, and may be complete"):
             copy_file(path, database_url())
         self.test_leaves_a_file_that_no_bot_uses(path, lost)
 

@@ -208,8 +208,8 @@ class TestPath:
         other = path.with_name("other.db")
         other.hardlink_to(path)
         for name in (path, other):
-            assert "is one file by 2 names" in refusal(name)
-            with pytest.raises(StoreError, match="by 2 names"), open_snapshot(name):
+            assert "is one file with 2 names" in refusal(name)
+            with pytest.raises(StoreError, match="with 2 names"), open_snapshot(name):
                 pass
         assert {file.name for file in path.parent.iterdir()} == {"bot.db", "other.db"}
         other.unlink()

@@ -144,6 +144,6 @@ def test_failure_during_migration_leaves_the_file_as_it_was(path: Path, tmp_path
 def test_migration_keeps_the_mark_of_a_copy_that_was_begun(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA application_id = {COPYING_ID}")
-        prepare(connection, str(path), may_be_copied=True)
+        prepare(connection, str(path), accepts_begun_copy=True)
         assert connection.execute("PRAGMA application_id").fetchone() == (COPYING_ID,)
     assert schema(path)[0] == VERSION
