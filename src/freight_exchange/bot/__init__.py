@@ -10,7 +10,7 @@
 - `ops`: status, probes and administration
 - `unit_of_work`: the durable steps, and `failpoints` around them
 - `metrics`: counters and histograms
-- `outcomes`, `write_outcome`: shared by all of them
+- `outcomes`, `write_outcome`, `versions`, `arrivals`: shared by several of them
 """
 
 from __future__ import annotations

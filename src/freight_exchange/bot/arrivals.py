@@ -1,4 +1,4 @@
-"""Arrivals: writes of processes that have ended, which may still reach the service."""
+"""Writes of processes that have ended, which may still reach the service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Arrivals:
         self._until: dict[str, float] = {}
 
     async def wait(self, record: _Record, seconds: float) -> None:
-        """Wait until a write cannot arrive any more, so many seconds from now."""
+        """Wait for the seconds in which a write may still arrive. Until then, `check` refuses it."""
         self._until[record.key] = anyio.current_time() + seconds
         await anyio.sleep(seconds)
         self._until.pop(record.key, None)
@@ -33,7 +33,7 @@ class Arrivals:
         """Check that a write cannot reach the service any more.
 
         Raises:
-            ValidationError: It may.
+            ValidationError: It may still arrive.
         """
         remaining = self._until.get(record.key, -math.inf) - anyio.current_time()
         if remaining > 0:

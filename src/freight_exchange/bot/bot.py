@@ -64,14 +64,14 @@ class Bot(Router):
             memory, which ends with the run.
         start: Requests that the first run delivers, as for `exchange.watch`.
         interval: Time between scans, as for `exchange.watch`.
-        concurrency: Limit of deliveries at their handlers at a time.
+        concurrency: Limit of deliveries in flight.
         drain: Time that handlers have to end when the bot is stopped.
         lifespan: Resources that handlers share: a function of the client, or of nothing, that returns an async context
             manager, or an async generator that yields once. It yields a mapping of names to resources, or a single
             resource. Handlers get a resource by a parameter of its name or type.
         port: Port of `/livez`, `/readyz` and `/metrics`; 0 for a free port, which `status()` has.
         host: Address of that port, default this machine only.
-        settle: Time that the service may take to list an offer: absence is proof only after that.
+        settle: Time that the service may take to list an offer. A missing offer counts as not taken only after that.
         selection_interval: Time between readings of the selected bids, at least a second.
         retention: Time for which the store keeps finished deliveries, and requests that the service no longer lists; at
             least and by default six days. Offers, answers and dead letters stay.
@@ -175,7 +175,7 @@ class Bot(Router):
         await self._begin_supervisor()(exchange or self._exchange, failpoints)
 
     def begin(self, on_failure: FailureCallback = ignore_failure, log_failure: FailureLog = log_failure) -> anyio.Event:
-        """Prepare the `serve()` that follows, so that `stop()` works from now on, and return the event that it sets.
+        """Prepare the next `serve()`, so that `stop()` works from now on. Return the event that `stop()` sets.
 
         Args:
             on_failure: Called as soon as an error ends the bot, or one session of it.
@@ -251,7 +251,7 @@ class Bot(Router):
             handler: Id of the handler.
 
         Raises:
-            ConfigurationError: The bot does not have its handler any more, and the letter stays; or it does not run.
+            ConfigurationError: The bot no longer has the handler, so the letter stays; or the bot does not run.
         """
         return await replay_dead_letter(self._components(), self._handlers, event, handler)
 
@@ -264,8 +264,8 @@ class Bot(Router):
 
         Args:
             request, revision: The own offer; or, with `offer`, the request of the offer that was answered.
-            taken: Whether the service has it. If not, its handler sends it again at its next call. After a doubt that
-                call follows, after a replay if its delivery is dead. After a refusal, `replay` its dead letter.
+            taken: Whether the service has it. If not, its handler sends it again when it is called next. After a doubt,
+                the bot calls it, and replays a dead delivery for that. After a refusal, `replay` the dead letter.
             offer: Identifier of the offer whose approval or decline is meant.
 
         Raises:

@@ -20,7 +20,7 @@ _MAX_DELAY: Final = timedelta(days=36525).total_seconds()
 
 
 def describe(value: object) -> str:
-    """Describe a value, and the type of an error, in text that any store can hold."""
+    """Return a value as text that any store can hold. The text of an error begins with its type."""
     try:
         text = str(value)
     except Exception:  # noqa: BLE001 - `__str__` of the user's own class

@@ -1,4 +1,4 @@
-"""Unit of work of a bot: its durable steps, each by its name."""
+"""Unit of work of a bot: reads, and durable steps with a name."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class StoreAccess(Protocol):
 
     @property
     def inline(self) -> bool:
-        """Mode of the store: its calls run in the event loop, not in a thread."""
+        """`True` if calls of the store run in the event loop, not in a thread."""
         ...
 
     def state(self) -> Any:
-        """Return the state that is held."""
+        """Return the feed's state or the bot's work, as the store has opened it."""
         ...
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -91,7 +91,7 @@ class UnitOfWork:
         self._waiting.append(step)
         try:
             async with self._commit_lock:
-                # A caller that was cancelled may have left this step in a running commit; this waits for it.
+                # A commit with this step may still run although its caller was cancelled: this call waits for it.
                 while not step.is_finished:
                     await self._access.run(self._commit_waiting)
         finally:
@@ -109,7 +109,7 @@ class UnitOfWork:
                 with store.transaction():
                     results = [step.work(store) for step in steps]
             except StoreAwayError as error:
-                # The commit may have succeeded: a second run would find its own writes, and take them for another's.
+                # The commit may have succeeded: a second run would take its own writes for those of another replica.
                 for step in steps:
                     step.fail(error)
                 return
@@ -151,7 +151,7 @@ class _Step(Generic[T]):
         self._result, self.is_finished = result, True
 
     def run_alone(self, store: WorkStore) -> None:
-        """Run in a commit of its own, again if it meets a write of another replica."""
+        """Run in a separate commit, and repeat it after a conflict with a write of another replica."""
         try:
             for _ in range(_CONFLICT_RETRIES):
                 with suppress(ConflictError):

@@ -2,7 +2,7 @@
 
 - `record`: an answer in the ledger
 - `repository`: answers in the bot's store
-- `checks`: an answer against the request as it is listed
-- `in_doubt`: whether answers without a reply were carried out
+- `checks`: comparison of an answer with the listed request
+- `in_doubt`: resolution of answers without a reply
 - `ledger`: at most one approval of a request, through crashes and lost replies
 """

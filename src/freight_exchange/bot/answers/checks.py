@@ -1,4 +1,4 @@
-"""Checks of an answer against the request as it is listed. Pure."""
+"""Comparison of an answer with the listed request, before the answer is sent. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_against(
             document, section 3).
 
     Raises:
-        AlreadyApprovedError: Another offer on the request is selected, or the one to decline.
+        AlreadyApprovedError: Another offer on the request is selected, or the offer to decline is selected itself.
         OfferChangedError: The offer is gone, was declined, or differs from the offer that the handler saw.
     """
     if listing.selected is not None:
@@ -39,9 +39,9 @@ def check_against(
         if draft.approved == (answer == "approved"):
             return True
         raise _changed(draft, f"was {answer} before")
-    if draft.approved and decline is not None and _stands(decline, offer):
+    if draft.approved and decline is not None and _declines(decline, offer):
         raise _changed(draft, "was declined before")
-    # Another word that is no answer is no change of what is agreed.
+    # A new status that is no answer does not change the terms.
     changed = [] if seen is None else [name for name in changed_fields(seen, offer) if name != "status"]
     if changed:
         raise _changed(draft, f"has changed since the handler saw it: {', '.join(changed)}")
@@ -56,8 +56,8 @@ def already_approved_error(draft: AnswerRecord, approved: int | None) -> Already
     )
 
 
-def _stands(decline: AnswerRecord, offer: Offer) -> bool:
-    """Return whether a decline is of the offer as it is now: at another price it is another offer."""
+def _declines(decline: AnswerRecord, offer: Offer) -> bool:
+    """Return whether the offer was declined at its present price. At another price it is another offer."""
     is_same_price = (decline.amount, decline.currency) == (offer.amount, offer.currency)
     return decline.state == "confirmed" and is_same_price
 

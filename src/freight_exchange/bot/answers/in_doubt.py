@@ -32,7 +32,8 @@ _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE: Final = 2.0
 _CHECK_FACTOR: Final = 4
 _LONGEST_SETTLE: Final = timedelta(hours=1)
-"""If the service shows answers later than `settle`, absence is no proof: each resend is checked four times as long."""
+"""Limit of the settle time. Each resend has four times that of the one before: the service may take longer than
+`settle` to show an answer, and then absence proves nothing."""
 
 
 class AnswerResolver:
@@ -69,10 +70,10 @@ class AnswerResolver:
         self.wake = _ignore
 
     async def settled(self, key: str) -> AnswerRecord | None:
-        """Return an answer that is not in doubt.
+        """Return the answer with this key, or `None`.
 
         Raises:
-            OfferInDoubtError: It is in doubt, here or at another replica.
+            OfferInDoubtError: The answer is in doubt, here or at another replica.
         """
         record = await self._repository.find(key)
         if record is not None and record.state in UNSETTLED:
@@ -87,7 +88,7 @@ class AnswerResolver:
         return _MAX_PAUSE if all(record.parked for record in found) else _RETRY_PAUSE
 
     async def resolve(self, record: AnswerRecord, wait: float = 0.0) -> None:
-        """Look, after a wait for what may still arrive, until the result is known, or somebody else has decided."""
+        """Check an answer until its result is known or decided elsewhere. It may still arrive for `wait` seconds."""
         await self._arrivals.wait(record, wait)
         pause = _FIRST_PAUSE
         while self._repository.is_current(record):
@@ -112,7 +113,7 @@ class AnswerResolver:
         settle = min(self._settle * _CHECK_FACTOR**record.resends, _LONGEST_SETTLE)
         result = await self._exchange.reconcile(record.write, settle=settle)
         if not self._repository.is_current(record):
-            # A person has decided meanwhile. A newer doubt may have begun since, which this look does not resolve.
+            # A person has decided meanwhile. This result says nothing about a newer doubt that has begun since.
             return record
         listing = _decided_listing(record, result)
         if listing is not None:
@@ -174,10 +175,10 @@ def answer_in_doubt_error(record: AnswerRecord) -> OfferInDoubtError:
 
 
 def _decided_listing(record: AnswerRecord, result: Reconciliation) -> Listing | None:
-    """Return the request that shows an answer; `None` if none does.
+    """Return the listed request that decides an answer, or `None`.
 
-    A decline is over once another offer is approved: the service may then list that one alone, and a later approval of
-    the declined one is refused.
+    It shows the answer, or the approval of another offer. The latter decides a decline: the service may then list the
+    approved offer alone, and refuses an approval of the declined one.
     """
     if isinstance(result, Applied) and isinstance(result.record, Listing):
         return result.record

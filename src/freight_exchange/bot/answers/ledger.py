@@ -2,9 +2,9 @@
 
     intent -> sending -> confirmed | rejected | unknown
 
-Each step is durable before the next one begins. `sending` belongs to the replica that sends; after its end, to the one
-that adopts it, which waits until nothing can arrive any more. A doubt is resolved by reading, before anything else is
-sent about it.
+Each step is durable before the next one begins. An answer in the state `sending` belongs to the replica that sends it.
+If that replica ends, another one adopts the answer, and waits until it cannot arrive any more. A doubt is resolved by
+reading before anything else is sent about the request.
 """
 
 from __future__ import annotations
@@ -87,14 +87,16 @@ class AnswerLedger:
         return self._repository.doubts()
 
     async def start(self, adoption: Adoption, memory: Memory) -> None:
-        """Resolve the answers that earlier runs left in doubt. If the store may have forgotten answers, give none
-        before the service shows them."""
+        """Resolve the answers that earlier runs left in doubt.
+
+        If the store may have lost answers, no answer is given before the service has had time to show them.
+        """
         if memory.is_restored:
             self._certain_at = anyio.current_time() + self._settle.total_seconds() + adoption.wait
         await self.adopt(adoption)
 
     async def adopt(self, adoption: Adoption) -> None:
-        """Resolve the answers that processes left in doubt at their end, after a wait for what may still arrive."""
+        """Resolve the answers that ended processes left in doubt, once those cannot arrive any more."""
         for record in map(AnswerRecord.from_effect, filter(is_answer, adoption.effects)):
             _logger.warning(
                 "%s may have been sent before the last run ended; checking", record, extra=log_fields(record)
@@ -117,8 +119,8 @@ class AnswerLedger:
             check: Called before the answer is recorded and before it is sent; raises if it may not be given.
 
         Raises:
-            AlreadyApprovedError, OfferChangedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not
-                known to be.
+            AlreadyApprovedError, OfferChangedError, OfferInDoubtError, OfferRejectedError: It was not sent, or that is
+                not known.
             RetryLater: The store was restored a short time ago.
             FreightExchangeError: It was not sent.
         """
@@ -156,7 +158,7 @@ class AnswerLedger:
                 invalid.
         """
         found = [await self._repository.find(key) for key in answer_keys(request, offer)]
-        # What is being sent is not in doubt yet.
+        # An answer that is being sent is not in doubt yet.
         records = [record for record in found if record is not None and record.state != "sending"]
         record, changes = manual_answer(records, offer, taken=taken)
         if not taken:
@@ -212,12 +214,12 @@ class AnswerLedger:
             await self._repository.put("confirmed", record, replaces=known)
             return listing
         record = await self._repository.put("intent", record, replaces=known)
-        # The write may have taken long. An intent that is left here was not sent, as after a crash.
+        # The write may have taken long. If this check fails, the intent stays unsent, as after a crash.
         check()
         return await self._send(record)
 
     async def _send(self, record: AnswerRecord) -> Listing | None:
-        # Before `sending` is recorded: a replica that takes this over waits from a later moment on.
+        # Begins before `sending` is recorded, so that it ends before the wait of a replica that adopts the answer.
         limit = SendLimit(clock.now(), SEND_WINDOW)
         record = await self._repository.advance(record, "sending")
         self._unit_of_work.reach("before send")

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 AnswerState = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
-"""Not sent; perhaps being sent; in doubt; carried out by the service; refused by it."""
+"""In this order: not sent; perhaps being sent; in doubt; carried out by the service; refused by it."""
 
 RESOLVED: Final[dict[str, Any]] = {"checks": 0, "unknown_since": None}
 """Fields of an answer that is not in doubt."""
@@ -83,7 +83,7 @@ class AnswerRecord:
 
     @property
     def parked(self) -> bool:
-        """Need of a person's decision: several checks have proven nothing. The bot goes on checking."""
+        """`True` if a person must decide, as several checks have proven nothing. The bot goes on checking."""
         return self.checks >= _CHECKS_BEFORE_PARKED
 
     @property
@@ -121,7 +121,7 @@ class AnswerRecord:
 
 
 def answer_prefix(request: int | None = None) -> str:
-    """Make the text with which the keys of answers begin, of those on a request if one is given."""
+    """Return the prefix of the keys of all answers, or of those on one request."""
     return _PREFIX if request is None else f"{_PREFIX}{request}:"
 
 
@@ -161,7 +161,7 @@ def manual_answer(records: list[AnswerRecord], offer: int, *, taken: bool) -> tu
     found = [record for record in records if record.offer == offer and record.state in (*UNSETTLED, "rejected")]
     if not found:
         raise ValidationError(f"no answer to offer {offer} is in doubt, nor was one refused", field="offer")
-    # A doubt first: a refused answer may stay as it is.
+    # An answer in doubt comes first: a refused one may stay as it is.
     record = min(found, key=lambda entry: entry.state == "rejected")
     state: AnswerState = "confirmed" if taken else "intent"
     return record, {"state": state, "resends": 0, "refusal": None, "status": None, **RESOLVED}

@@ -57,7 +57,7 @@ class AnswerRepository:
         return await self.put(step or state, changed, replaces=record)
 
     async def put(self, step: str, record: AnswerRecord, *, replaces: AnswerRecord | None) -> AnswerRecord:
-        """Record an answer, in place of one as it was read, if there was one, and return it with its time.
+        """Record an answer in place of the version that was read, if any, and return it with its time.
 
         Raises:
             ChangedElsewhereError: A person or another replica has changed it.
@@ -65,7 +65,7 @@ class AnswerRepository:
         record = attrs.evolve(record, at=self._unit_of_work.time())
         is_written = await self._unit_of_work.write(step, lambda store: put_version(store, record, replaces=replaces))
         if not is_written:
-            # A person's decision may have been overtaken by a check of this process, which goes on.
+            # If a check of this process was faster than a person's decision, that check goes on.
             if self._own.get(record.key) is replaces:
                 self._own.pop(record.key, None)
             raise changed_elsewhere_error(record)
@@ -77,7 +77,7 @@ class AnswerRepository:
 
 
 def redeliver_answer(store: Work, record: AnswerRecord, *, at: float) -> bool:
-    """Call the handler again that gave an answer which was not carried out, and return whether it is called.
+    """Redeliver to the handler of an answer that was not carried out. Return whether the handler is called again.
 
     Args:
         store: The store.

@@ -1,4 +1,4 @@
-"""Dispatcher: claim deliveries that are due, up to a limit, and suspects one by one."""
+"""Dispatcher: claim due deliveries up to a limit, and one by one those that may have ended the process (suspects)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _COUNT_INTERVAL: Final = 1.0
 _COUNT_SHARE: Final = 0.05
 """Share of the time that counts may take."""
 _COUNTED: Final = 10_000
-"""Waiting deliveries after which a count ends, or that of each handler: that of a million would keep a database for
-longer than a reply may take, and with it the replica that waits."""
+"""Limit of a count of deliveries, or of the count of each handler. A count of a million would take a database longer
+than its reply timeout."""
 _MAX_SLEEP: Final = 60.0
 """While the machine is suspended, the loop's clock stands still and the feed's does not."""
 _MIN_SLEEP: Final = 0.001
@@ -52,12 +52,12 @@ class Dispatcher:
         tasks: Runs the handlers.
         stopping: Set when no more deliveries may be claimed.
         concurrency: Limit of deliveries in flight.
-        counts: Returns whether this process counts what waits. The replica that scans does, for all: a count reads much
-            of the queue.
+        counts: Returns whether this process counts waiting deliveries. Only the replica that scans counts, because a
+            count reads much of the queue.
 
     Attributes:
-        waiting: Deliveries that were due and not in flight, at the last count, which ends at 10,000; 0 in a process
-            that does not count.
+        waiting: Deliveries that were due and not in flight at the last count, at most 10,000; 0 in a process that does
+            not count.
     """
 
     def __init__(
@@ -93,8 +93,7 @@ class Dispatcher:
         return 0.0 if self._waiting_since is None else max(0.0, self._unit_of_work.time() - self._waiting_since)
 
     async def recover(self, adoption: Adoption) -> None:
-        """Return the deliveries that processes left in flight at their end, and log those of removed handlers."""
-
+        """Make the deliveries ready again that ended processes had in flight, and log those of removed handlers."""
         now, claimed = self._unit_of_work.time(), adoption.deliveries
         offering = {
             (record.request, record.handler)
@@ -104,11 +103,11 @@ class Dispatcher:
         def return_claimed(store: Work) -> None:
             for delivery in claimed:
                 delay = backoff(delivery.attempts, self._random)
-                # One of several claimed deliveries may have ended the process. They run alone next, so that a second
-                # end shows which one. Until then the attempt does not count.
-                # Nor does a first attempt that ended during its offer: the handler may have to repeat the offer. Later
-                # ones count, so that a handler that ends the process at each offer is dead in the end. Each call waits
-                # until its doubt is resolved: after four such sends, by a person.
+                # If several deliveries were claimed, one of them may have ended the process. Each runs alone next, so
+                # that a second end shows which one, and this attempt does not count.
+                # A first attempt that ended during its offer does not count either, because the handler may have to
+                # repeat the offer. Later ones count, so that a handler that ends the process at each offer becomes a
+                # dead letter. Each call waits until its doubt is resolved: after four such sends, by a person.
                 is_suspect = delivery.error != INTERRUPTED and (
                     len(claimed) > 1 or (delivery.index, delivery.handler) in offering
                 )
@@ -177,7 +176,7 @@ class Dispatcher:
 
         def claim(store: Work) -> Sequence[Delivery]:
             claimed = store.claim(now=now, limit=free, handlers=self._handlers)
-            # A suspect that ends the process would take the others with it: at most one runs at a time.
+            # A suspect that ends the process also ends the other attempts, so at most one suspect runs at a time.
             returned = [delivery for delivery in claimed if delivery.error == INTERRUPTED][
                 0 if running_suspects else 1 :
             ]
@@ -199,8 +198,8 @@ class Dispatcher:
         finally:
             self._running -= 1
             self._wakeup.set()
-        # Let the handlers start: that sets when they are overdue. On trio tasks run in any order, so all of them have
-        # started only at the second checkpoint.
+        # Let the handlers start, which sets the times when they are overdue. Trio runs tasks in any order, so all of
+        # them have started only at the second checkpoint.
         await anyio.lowlevel.checkpoint()
         await anyio.lowlevel.checkpoint()
 

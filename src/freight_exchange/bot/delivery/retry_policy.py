@@ -83,7 +83,7 @@ def decide(
         error: The error that the handler raised, or `None`.
         offer_error: Error of an offer that the handler did not wait for. It takes the place of `error`, except after
             `Drop` and `RetryLater`.
-        has_recovered: Whether the service has answered others, long after this delivery was first postponed for a
+        has_recovered: Whether the service has answered other calls long after this delivery was first postponed for a
             transient error.
         random: Source of jitter.
         outage: Seconds since that postponement.
@@ -108,7 +108,7 @@ def decide(
             return Decision(ending="dropped", state="done", error=_describe(error))
         case RetryLater():
             delay = max(error.delay, _MIN_DELAY)
-            # A handler that may have ended the process stays under suspicion until an attempt ends.
+            # A delivery that may have ended the process stays a suspect until an attempt ends.
             reason = None if delivery.error == INTERRUPTED else _truncate(describe(error.reason)) or None
             return Decision(ending="later", state="ready", delay=delay, error=reason, refund_attempt=True)
         case OfferInDoubtError():
@@ -147,7 +147,7 @@ def _is_transient(error: Exception) -> bool:
 
 
 def _unwrap(error: Exception | None) -> Exception | None:
-    """Unwrap the error of a handler's own task group: a doubt first, else one error if all are alike."""
+    """Return one error of a handler's own task group: a doubt if there is one, else any if all are alike."""
     if not isinstance(error, ExceptionGroup):
         return error
     found = [leaf for leaf in flatten(error) if isinstance(leaf, Exception)]

@@ -28,7 +28,8 @@ __all__ = ["BACKFILL_KIND", "Routing", "matches"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 BACKFILL_KIND: Final = "earlier:"
-"""Prefix of the kind of an event for one handler, whose id follows: a request from before it was registered."""
+"""Prefix of the kind of events for one new handler, whose id follows. They have requests from before it was
+registered."""
 
 _BATCH: Final = 500
 """Known requests that are delivered to a new handler in one transaction."""
@@ -133,8 +134,8 @@ class Routing:
     async def _backfill(self, handler: Handler) -> None:
         """Deliver the known requests to a new handler, in batches, and then mark it.
 
-        Neither a scan nor the routing of a new event comes in between. If the process ends before the mark, the next
-        one begins again, and the keys of the events keep it from a second delivery.
+        No scan and no routing runs meanwhile. If the process ends before the mark, the next one begins again, and the
+        keys of the events prevent a second delivery.
         """
         now = self._unit_of_work.time()
         moment = self._unit_of_work.moment(now)
@@ -151,7 +152,7 @@ class Routing:
         while batch := await self._unit_of_work.read(partial(_live_requests, after=last)):
             last = batch[-1]
             known = [seen for seen in batch if seen.index not in pending]
-            # The filter of a handler may take long. A database ends a transaction that waits for it.
+            # Outside of a transaction: the filter of a handler may take long, and a database ends slow transactions.
             events = await self._unit_of_work.read(partial(_backfill_events, known, handler, moment))
             if events:
                 await self._unit_of_work.write("deliver", partial(_deliver, handler=handler, events=events, now=now))
@@ -193,11 +194,11 @@ def _backfill_event(seen: TrackedRequest, handler: Handler, now: datetime) -> Ne
 
 
 def matches(handler: Handler, event: BotEvent) -> bool:
-    """Return whether a handler is called for an event; also if its filter fails, as the call then fails likewise."""
+    """Return whether a handler is called for an event. A handler whose filter fails is called, too."""
     try:
         return handler.matches(event)
     except Exception:
-        # The call fails in the same way; there the failure is retried, stored and logged.
+        # The call repeats the filter and fails in the same way, but is retried, and its error is stored and logged.
         _logger.exception(
             "the filter of the handler %r failed; the handler is called, and fails in the same way", handler.id
         )

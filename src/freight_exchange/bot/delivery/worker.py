@@ -40,9 +40,10 @@ __all__ = ["Worker", "settle"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _OUTAGE_LIMIT: Final = 3600.0
-"""Seconds of transient errors, while the service answers others, before a delivery is given up."""
+"""Seconds of transient errors, while the service answers other calls, before a delivery is given up."""
 _MIN_RETRIES: Final = 1
-"""Retries after an interruption, in addition to the handler's `retries`: the process may have ended before the call."""
+"""Least number of retries after interruptions, even for a handler without `retries`: the process may have ended before
+the first call."""
 
 
 class Worker:
@@ -50,7 +51,7 @@ class Worker:
 
     Args:
         handlers: The handlers, by their ids.
-        arguments: Arguments of each handler beside its event and its context.
+        arguments: Arguments of each handler after its event and its context.
         exchange: The client.
         unit_of_work: Store of deliveries.
         ledger: Ledger of offers.

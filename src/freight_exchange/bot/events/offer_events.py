@@ -1,4 +1,4 @@
-"""Offer events: the feed of offers becomes events and deliveries of the bot."""
+"""Offer events: turn the events of the feed of offers into events and deliveries of the bot."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class OfferEvents:
 
 
 def _with_author(store: WorkStore, event: OfferFeedEvent) -> OfferFeedEvent:
-    """Name the handler that gave an answer, if the ledger has it."""
+    """Add the handler that gave the answer to an event, if the ledger has the answer."""
     if not isinstance(event, OfferEvent) or event.answer is None:
         return event
     effect = store.effect(answer_key(event.request, None if event.answer == "approved" else event.offer.id))

@@ -86,7 +86,7 @@ class SelectedBids:
     async def introduce(self, *, backfill: bool) -> None:
         """Record when the bot first had a handler of selections.
 
-        Runs before the bot offers anything in this run, or reads its bids.
+        Call it before the first offer of a run, and before the own bids are read.
 
         Args:
             backfill: Whether a bot that begins with this run reports earlier selections.
@@ -234,14 +234,17 @@ class SelectedBids:
         return True
 
     def _is_complete(self, bid: Bid) -> bool:
-        """Return whether the bid has its contact, which may be listed later, or the wait for it is over."""
+        """Return whether the bid can be reported: with its contact, or after several readings without.
+
+        Each call counts as a reading.
+        """
         if bid.contact is not None or bid.company is not None:
             return True
         readings = self._without_contact[bid.index] = self._without_contact.get(bid.index, 0) + 1
         return readings >= _MAX_READINGS_WITHOUT_CONTACT
 
     def _add_event(self, store: WorkStore, *, bid: Bid, now: float, moment: datetime) -> bool:
-        """Add an event, once: the event's key is unique until the mark that follows is written."""
+        """Add an event once. Until its mark is written, the unique key of the event prevents a second one."""
         key = _key_of(bid.index)
         if store.effect(key) is not None:
             return False

@@ -34,7 +34,7 @@ def check_fields(kind: Kind, fields: Mapping[str, object]) -> None:
 
 
 def check_types(types: str | tuple[str, ...] | None) -> None:
-    """Check the types of a filter, which itself takes any word: a mistyped one would never match."""
+    """Check the types of a filter. The filter itself takes any word, but a mistyped one would never match."""
     for word in (types,) if isinstance(types, str) else types or ():
         try:
             RequestType(" ".join(word.split()))

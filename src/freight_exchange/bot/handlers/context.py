@@ -144,8 +144,8 @@ class Context:
         checked_amount = validation.amount(amount, "amount")
         checked_rates = None if rates is None else validation.rates(rates)
         checked_terms = None if terms is None else validation.text(terms, "terms", allow_empty=True)
-        # Until its result is known: a handler that is cancelled during the look-up has not seen it. An error of the
-        # look-up is seen by the handler.
+        # The offer is unanswered until the handler sees a result: a cancelled handler sees none. An error of the
+        # look-up is a result.
         is_first = revision not in self._unanswered
         self._unanswered.setdefault(revision, None)
         try:
@@ -233,7 +233,7 @@ class Context:
             event=self._number,
         )
         seen = offer if isinstance(offer, Offer) else None
-        # Until its result is known: a handler that is cancelled has not seen it.
+        # Stays until the handler sees a result: a cancelled handler sees none.
         self._answer_error = OfferInDoubtError("the handler ended before its answer's result", request=draft.request)
         try:
             listing = await self._answers.answer(draft, seen=seen, check=self._check_open)
@@ -247,7 +247,7 @@ class Context:
         return listing
 
     def close(self) -> None:
-        """End the context with its handler: tasks that outlive the handler cannot offer, as no delivery guards them."""
+        """End the context with its handler. Tasks that outlive the handler cannot offer: no delivery waits for them."""
         self._is_closed = True
 
     def _check_open(self) -> None:

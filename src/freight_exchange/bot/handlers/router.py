@@ -172,7 +172,7 @@ def _make_filter(kind: Kind, fields: dict[str, Any]) -> RequestFilter | OfferFil
 
 
 def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
-    """Return the handlers with another one, which may extend one of them."""
+    """Return the handlers with one more. If its function is registered already, that handler gets its events, too."""
     known = handlers.get(handler.id)
     if known is None:
         return {**handlers, handler.id: handler}

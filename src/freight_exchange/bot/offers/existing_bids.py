@@ -1,4 +1,4 @@
-"""Own bids at the service, by any author."""
+"""Own bids at the service, whether or not this bot made them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MAX_WAIT: Final = 10.0
 class ExistingBids:
     """Own bids that are not in the ledger.
 
-    They are read at startup, and by later checks of doubts and of further prices. A plain offer reads nothing.
+    They are read at startup, and later by checks of doubts and of revisions. Any other offer reads nothing.
 
     Args:
         exchange: The client.
@@ -60,8 +60,8 @@ class ExistingBids:
         Args:
             is_shared: Whether other replicas may offer meanwhile.
             settle: Seconds before a second reading. An earlier run whose store is lost may have offered until its end,
-                and the service may list that later. An account without any bid counts as new and is not read again: a
-                store that is lost before the account's first bid is listed is a documented limit.
+                and the service may list its last offers later. An account without any bid counts as new and is not read
+                again: it is a documented limit that the store may be lost before the first bid is listed.
         """
         self._is_shared = is_shared
         has_bids = await self._read_once()
@@ -84,9 +84,10 @@ class ExistingBids:
 
     @contextmanager
     def allow(self, request: int) -> Iterator[None]:
-        """Permit an offer on a request beside a bid that later readings found: a person decides so in the block.
+        """Permit an offer on a request despite an own bid that a later reading found, as a person decides in the block.
 
-        From its beginning, for the handler may offer before its end. If it raises, nothing was decided.
+        The permission begins with the block, because the handler may offer before its end. A block that raises has
+        decided nothing, and ends the permission.
         """
         is_new = request not in self._allowed
         self._allowed.add(request)
@@ -106,7 +107,7 @@ class ExistingBids:
             has_known_bid: Whether the ledger has a bid there, which later readings show as well.
 
         Raises:
-            RetryLater: It is not known yet.
+            RetryLater: The own bids are not known yet.
         """
         await _wait_for(self._first_read)
         if not is_newer or self._is_restored:
@@ -163,8 +164,8 @@ class ExistingBids:
                 return found if sweep else found | {bid.index async for bid in bids.list(type=type)}
             except READ_ERRORS as error:
                 if sweep and self._is_shared and isinstance(error, FeedProtocolError):
-                    # The listing changed all the time: offers of other replicas move rows towards its end, where a
-                    # pass finds them too. A replica that waited for them to pause would not offer, perhaps for hours.
+                    # The listing changed during the sweep: offers of other replicas move rows towards its end, where a
+                    # plain pass finds them too. Without this, the replica might wait for hours before it can offer.
                     sweep = False
                     continue
                 if type is not None and isinstance(error, BadRequestError) and not is_from_login(error):

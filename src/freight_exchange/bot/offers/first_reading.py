@@ -19,22 +19,22 @@ class Memory(Protocol):
 
     @property
     def is_restored(self) -> bool:
-        """Loss of commits since a process has seen the store."""
+        """`True` if the store may have lost commits, until `trust`."""
         ...
 
     async def trust(self) -> None:
-        """Record that the offers that the store may have forgotten were looked for."""
+        """Record that the bot has looked for the offers that the store may have lost."""
         ...
 
 
 class FirstReading:
-    """First reading of the own bids. It takes longer where the store may have forgotten offers.
+    """First reading of the own bids. It takes longer if the store may have lost offers.
 
     Args:
         bids: The own bids.
-        repository: Has whether an earlier run has read them.
+        repository: Records whether an earlier run has read them.
         memory: Memory of the store.
-        settle: Seconds until an offer that left before is listed.
+        settle: Seconds until the service lists an offer that was sent before the start.
     """
 
     def __init__(self, bids: ExistingBids, repository: OfferRepository, memory: Memory, *, settle: float) -> None:
@@ -51,7 +51,7 @@ class FirstReading:
             )
 
     async def __call__(self) -> None:
-        """Read them, repeated until it succeeds."""
+        """Read the own bids; repeat this until it succeeds."""
         is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
         # Other replicas may offer meanwhile only if one of them has read the bids before.
         await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=is_repeated)

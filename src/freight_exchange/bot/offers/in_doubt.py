@@ -36,7 +36,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 _MAX_CHECKS: Final = 3
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE, _RETRY_PAUSE_EACH = 2.0, 0.1
-"""Seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
+"""Least seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
 _OTHERS_PAUSE: Final = 5.0
 _CONCURRENCY: Final = 100
 """Limit of checks at a time. They share their readings of the listings, and each takes the settle time."""
@@ -86,7 +86,7 @@ class InDoubtResolver:
         return min(max(_RETRY_PAUSE, _RETRY_PAUSE_EACH * len(self._unresolved)), _MAX_PAUSE)
 
     async def delivery_pause(self, request: int | None, *, handler: str | None) -> float | None:
-        """Return the same for doubts of all replicas: another one may be checking the offer."""
+        """Return the same as `retry_pause`, but consider the doubts of all replicas."""
         pause = self.retry_pause(request, handler=handler)
         if pause is not None or request is None:
             return pause
@@ -107,7 +107,7 @@ class InDoubtResolver:
         self._unresolved[record.key] = record
 
     async def resolve(self, record: OfferRecord, wait: float = 0.0) -> None:
-        """Check an offer, after a wait for what may still arrive, until it is found, absent, or decided elsewhere."""
+        """Check an offer until it is found, absent, or decided elsewhere. It may still arrive for `wait` seconds."""
         if wait:
             await self._arrivals.wait(record, wait)
         try:
@@ -119,8 +119,7 @@ class InDoubtResolver:
     async def _resolve(self, record: OfferRecord) -> None:
         while not record.parked:
             result = await self._check(record)
-            # A person may have resolved it meanwhile. A newer doubt of the same offer may have begun since, which this
-            # check does not resolve.
+            # A person may have resolved it meanwhile. The result says nothing about a newer doubt that began since.
             if not self._take(record):
                 return
             match result:

@@ -92,7 +92,7 @@ class Ledger:
     async def start(self, adoption: Adoption, memory: Memory) -> None:
         """Resolve the offers that earlier runs left in doubt, and read the existing bids."""
         await self.adopt(adoption)
-        # What the store has forgotten may still be on its way, as an offer that is adopted may.
+        # An offer that the store has lost may still arrive, like an adopted one.
         settle = self._settle.total_seconds() + adoption.wait
         self._tasks.start_soon(FirstReading(self._existing_bids, self._repository, memory, settle=settle))
 
@@ -113,7 +113,7 @@ class Ledger:
             check: Called before the offer is recorded and before it is sent; raises if it may not be made.
 
         Raises:
-            AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It is not sent, or not known to be.
+            AlreadyOfferedError, OfferInDoubtError, OfferRejectedError: It was not sent, or that is not known.
             FreightExchangeError: It was not sent.
         """
         try:
@@ -151,7 +151,7 @@ class Ledger:
             )
             check()
             await self._repository.add_intent(record, replaces=known)
-            # The write may have taken long. An intent that is left here was not sent, as after a crash.
+            # The write may have taken long. If this check fails, the intent stays unsent, as after a crash.
             check()
             return await self._sender.send(record)
 
@@ -194,7 +194,7 @@ class Ledger:
                 finished.set()
                 self.resolver.wake()
 
-        # In a task of its own: a write whose caller is cancelled may still succeed, and nothing would notice.
+        # In a separate task: a write whose caller is cancelled may still succeed, and nothing would notice.
         self._tasks.start_soon(run)
         await finished.wait()
         if not outcome:
@@ -252,8 +252,7 @@ class Ledger:
         return is_own
 
     def _delays_updates(self, record: OfferRecord) -> bool:
-        """Return whether an offer is in doubt that will be resolved soon. Updates do not wait for a person or an
-        outage."""
+        """Return whether an offer is in doubt and likely to be resolved soon, without a person and after no outage."""
         since = self._unit_of_work.time() - record.in_doubt_since
         return record.state in UNSETTLED and not record.parked and since < _MAX_UPDATE_DELAY
 

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 State = Literal["intent", "sending", "unknown", "confirmed", "rejected"]
-"""Not sent; perhaps being sent; in doubt; taken by the service; refused by it."""
+"""In this order: not sent; perhaps being sent; in doubt; taken by the service; refused by it."""
 
 UNSETTLED: Final[tuple[State, ...]] = OPEN_STATES
 """States in which the service may or may not have the offer."""
@@ -179,7 +179,7 @@ def offer_key(request: int, revision: int) -> str:
 
 
 def offer_prefix(request: int | None = None) -> str:
-    """Make the text with which the keys of offers begin, of those on a request if one is given."""
+    """Return the prefix of the keys of all offers, or of those on one request."""
     return f"{_PREFIX}:" if request is None else f"{_PREFIX}:{request}:"
 
 

@@ -74,7 +74,7 @@ class OfferRepository:
         return bool(await self._find_used([offer_prefix()]))
 
     async def add_intent(self, record: OfferRecord, *, replaces: OfferRecord | None) -> None:
-        """Record an offer that is to be sent, in place of one as it was read, if there was one."""
+        """Record an offer that is to be sent, in place of the version that was read, if any."""
         await self._put("intent", record, replaces=replaces)
 
     async def advance(
@@ -99,7 +99,7 @@ class OfferRepository:
             answered: The offer with the reply.
 
         Returns:
-            Whether it was recorded: nothing else is known of it yet, and it was not sent again.
+            Whether it was recorded. It is not if another result is known, or the offer was sent again.
         """
 
         def is_open(effect: Effect) -> bool:
@@ -141,7 +141,7 @@ class OfferRepository:
             waiting.setdefault((draft.event, draft.handler), set()).add(draft.revision)
 
     async def update(self, record: OfferRecord, **changes: Any) -> None:
-        """Record changes that leave the state, and its time, as they are."""
+        """Record changes of other fields than the state and its time."""
         await self._put(record.state, attrs.evolve(record, **changes), replaces=record)
 
     async def has_read_bids(self) -> bool:
@@ -149,7 +149,7 @@ class OfferRepository:
         return await self._unit_of_work.read(lambda store: store.effect(_BIDS_READ)) is not None
 
     async def mark_bids_read(self) -> None:
-        """Record that this run has read them."""
+        """Record that this run has read the own bids."""
         mark = Effect(key=_BIDS_READ, state="known", payload=b"", at=self._unit_of_work.time())
         await self._unit_of_work.write("known", lambda store: store.put_effect(mark, expected_state=None))
 
@@ -163,7 +163,7 @@ class OfferRepository:
 
 
 def changed_elsewhere_error(record: object) -> ChangedElsewhereError:
-    """Make the error of an offer or an answer that was not written, as it is not the one that was read any more."""
+    """Make the error of an offer or an answer that was not written, because the stored version has changed."""
     return ChangedElsewhereError(f"a person or another replica has changed {record} in this bot's store")
 
 
@@ -175,7 +175,7 @@ def redeliver(
     handlers: Collection[str] | None = None,
     waiting: WaitingOffers = MappingProxyType({}),
 ) -> bool | None:
-    """Call the handler again that made an offer which was not taken.
+    """Redeliver to the handler of an offer that was not taken.
 
     Args:
         store: The store.

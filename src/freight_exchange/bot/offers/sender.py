@@ -113,7 +113,7 @@ class OfferSender:
             await next(iter(self._pending.values())).finished.wait()
 
     async def adopt(self, records: Iterable[OfferRecord], *, wait: float) -> None:
-        """Resolve offers that another process left in doubt at its end, after a wait for what may still arrive."""
+        """Resolve offers that an ended process left in doubt. They may still arrive for `wait` seconds."""
         for record in records:
             if record.state == "sending":
                 _logger.warning(
@@ -148,7 +148,7 @@ class OfferSender:
         return await pending.wait()
 
     async def _send(self, record: OfferRecord) -> Bid:
-        # Begins before `sending` is recorded: a process that takes the offer over counts its wait from the record.
+        # Begins before `sending` is recorded, so that it ends before the wait of a replica that adopts the offer.
         limit = SendLimit(clock.now(), SEND_WINDOW)
         record = await self._repository.advance(record, "sending")
         self._unit_of_work.reach("before send")

@@ -61,7 +61,7 @@ class BotFile:
             ConfigurationError: The store has no such bot, or several and no name was given.
         """
         with self._open_snapshots() as (feed, offer_feed):
-            # Only what is in doubt is parked. A bot has a record of each offer that it ever made.
+            # Only records in doubt can be parked. The others are not read: a bot keeps all offers that it ever made.
             effects = feed.effects(*UNSETTLED)
             records = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
             answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
@@ -199,7 +199,7 @@ class BotFile:
             seat = cast("BotStore", store).join(binding, handlers=(), version="", lease=_LEASE_SECONDS)
             try:
                 state = seat.state()
-                # The time of the last scan, which is over for each replica. The clocks of this machine may be off.
+                # The time of the last scan, which is past for each replica. The clocks of this machine may be wrong.
                 yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time
             finally:
                 seat.leave()

@@ -36,7 +36,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 Record = TypeVar("Record", OfferRecord, AnswerRecord)
 
 OpenSeat = Callable[[], AbstractContextManager[tuple["Seat", float]]]
-"""Takes a seat in the store, and gives it with a time on the feed's clock."""
+"""Takes a seat in the store for a block, and yields it with a time on the feed's clock."""
 
 
 OnWait = Callable[[str], object]
@@ -78,14 +78,14 @@ def _decide(
     *,
     taken: bool,
 ) -> bool:
-    """Write what a person decided, once what counts as not taken cannot arrive any more.
+    """Write a person's decision. If that is "not taken", first wait until the write cannot arrive any more.
 
     Args:
         open_seat: Takes a seat in the store.
         on_wait: Called before a wait.
         find: Returns the record, and its changes.
-        redeliver: Calls the handler again that made what was not taken.
-        log: Logs that what was in doubt was not taken, and whether the handler is called again.
+        redeliver: Redelivers to the handler of a write that was not taken.
+        log: Logs that a write in doubt was not taken, and whether its handler is called again.
         taken: Whether the service has it.
 
     Returns:
@@ -109,8 +109,8 @@ def _decide(
                 if not put_version(seat.work, changed, replaces=record):
                     raise _changed_error(record)
                 break
-        # A wait by the clock of this process alone, which begins after the last send that counts. No other clock is
-        # compared with it. Without a seat: a replica may look for it meanwhile.
+        # The wait begins after the send, and is measured by the clock of this process alone. It holds no seat, so that
+        # a replica can check the write meanwhile.
         on_wait(f"{record} may still arrive for {wait:.0f} s: waiting, before it counts as not taken")
         sleep(wait)
         awaited = record
@@ -127,7 +127,7 @@ def _take_over(seat: Seat, record: OfferRecord | AnswerRecord) -> float:
     """
     if record.state not in UNSETTLED:
         return 0.0
-    # One that was being sent when its process ended is adopted, and only looked for: it counts as in doubt.
+    # A write that was being sent when its process ended is adopted, and from then on only checked: it is in doubt.
     adoption = seat.adopt()
     if record.state == "sending" and record.key not in [effect.key for effect in adoption.effects]:
         raise ValidationError(f"{record} is being sent: wait for its result", field="request")
@@ -136,7 +136,7 @@ def _take_over(seat: Seat, record: OfferRecord | AnswerRecord) -> float:
 
 
 def _is_same_send(record: OfferRecord | AnswerRecord, earlier: OfferRecord | AnswerRecord) -> bool:
-    """Return whether a record is in doubt about nothing that was sent since an earlier reading of it."""
+    """Return whether a record is still in doubt about the same send as when it was read earlier."""
 
     def send(one: OfferRecord | AnswerRecord) -> tuple[object, ...]:
         return one.key, one.resends, one.in_doubt_since

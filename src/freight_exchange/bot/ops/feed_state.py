@@ -1,4 +1,4 @@
-"""State of the feeds of a bot in its store: what they cover, and what they know of a request."""
+"""Stored state of a bot's feeds: the time that they cover, and the history of a request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def request_state(feed: Snapshot) -> State | None:
 
 
 def covered_until(feed: Snapshot, offer_feed: Snapshot | None) -> datetime | None:
-    """Return the time up to which the feed of requests covers updates; the feed of offers, if that is idle."""
+    """Return the time up to which the feed of requests covers updates, or the feed of offers if the former is idle."""
     for state in (request_state(feed), _offer_state(offer_feed)):
         if state is not None and state.is_primed:
             return moment(state, state.watermark.time)
@@ -34,7 +34,7 @@ def covered_until(feed: Snapshot, offer_feed: Snapshot | None) -> datetime | Non
 
 
 def explain_handling(index: int, feed: Snapshot, offer_feed: Snapshot | None) -> Explanation:
-    """Return the explanation by the feed that knows the request, or else by the one that is not idle.
+    """Return the explanation by the feed that knows the request; if neither does, by the one that is not idle.
 
     Raises:
         ConfigurationError: No feed has a state yet.

@@ -29,15 +29,15 @@ class BotStatus(Serializable):
             `draining`; `login-rejected`, until the next try; `stopped`.
         live: Whether the watermark is younger than three intervals. A bot in standby is live, and has three intervals
             from when it takes the store.
-        scans: Whether this process scans, or is to. `False` while another replica of the bot does: the ages and the
-            figures of the feed are that replica's to tell.
+        scans: Whether this process scans, or will. `False` while another replica of the bot does: that replica reports
+            the ages and the figures of the feed.
         age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
         feed: Status of the feed; `None` before its first scan.
         offer_feed: Status of the feed of offers; `None` before its first scan, and without a handler of offers.
-        in_flight: Deliveries at their handlers.
+        in_flight: Deliveries that handlers work on.
         waiting: Deliveries that are due and not in flight, counted within the last minute, up to 10,000; 0 once the bot
             has stopped, and while another replica scans.
-        waited: Time since the oldest of them became due; 0 with `waiting`.
+        waited: Time since the oldest of them became due; 0 if `waiting` is 0.
         handled: Deliveries that ended since the process began. Merged updates count each.
         retried: Failures that are tried again.
         dead: Dead letters since the process began.
@@ -162,8 +162,8 @@ class FileStatus:
         base_url, account: Service and account that the file belongs to.
         holder: Process that holds the file, or scans for a fleet, its host, and since when; `None` if there is none.
         replicas: Processes of a fleet.
-        is_restored: Whether the database has lost commits, and the bot still looks for offers that it may have
-            forgotten.
+        is_restored: Whether the database may have lost commits, and the bot still looks for offers that it may have
+            lost.
         covered_until: Watermark, UTC: nothing from before it was missed. `None` before the first complete scan.
         unacknowledged: Events that are no deliveries yet.
         deliveries: Number in each state: `ready`, `claimed`, `done`, `dead`.

@@ -16,7 +16,7 @@ CLOSE_TIMEOUT: Final = 5.0
 """Seconds after its drain in which a process closes its resources. Then it is ended."""
 
 FailureCallback = Callable[[BaseException, Callable[[], bool]], None]
-"""Callback for an error that ends the bot, or one session of it, and a function that returns whether that has ended.
+"""Callback for an error that ends the bot or a session. The second argument returns whether that has ended.
 
 It is called at once, while handlers may still run.
 """
@@ -30,5 +30,5 @@ def ignore_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:
 
 
 def log_failure(error: Exception) -> None:
-    """Log an error that ends a bot which is not a process of its own."""
+    """Log an error that ends a bot inside an application."""
     _logger.critical("the bot ends: %s", describe(error))

@@ -1,4 +1,4 @@
-"""Supervisor of a bot: run one session after another until the last one."""
+"""Supervisor of a bot: run one session after another until a stop or an error."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _REJOIN_PAUSE: Final = 1.0
 
 
 class Supervisor:
-    """Supervisor of the sessions of one start.
+    """Supervisor of a bot's sessions, from its start to its end.
 
     A stop or an error ends the last session. After a login that is rejected, but was accepted before, another session
     follows.
@@ -141,7 +141,7 @@ class Supervisor:
 
     @property
     def _has_joined(self) -> bool:
-        """Possession of a seat, now or in an earlier session."""
+        """`True` if the bot has a seat, or had one in an earlier session."""
         return self._had_seat or (self.session is not None and self.session.membership.has_joined)
 
     @property

@@ -1,4 +1,4 @@
-"""Adoption: take over the deliveries and offers of replicas that ended without leaving."""
+"""Adoption: take over the deliveries, offers and answers of replicas that have ended."""
 
 from __future__ import annotations
 

@@ -80,12 +80,12 @@ class Membership:
 
     @property
     def is_joined(self) -> bool:
-        """Possession of a seat."""
+        """`True` while the bot has a seat."""
         return self._seat is not None
 
     @property
     def inline(self) -> bool:
-        """Mode of the store: its calls run in the event loop, not in a thread."""
+        """`True` if calls of the store run in the event loop, not in a thread."""
         return self._store.inline
 
     # The store of the feed
@@ -115,12 +115,12 @@ class Membership:
         return self._joined().work
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Call the store: in the loop itself where it is quick enough, else in a thread of its own."""
+        """Call the store: in the loop if the store is `inline`, otherwise in a separate thread."""
         if self._store.inline:
             return work()
 
         def alone() -> T:
-            # A task that is cancelled natively leaves while its work goes on: the next one waits for it.
+            # A task that `task.cancel()` cancels ends before its call in the thread does: the next call waits for that.
             with self._calls:
                 return work()
 
@@ -129,11 +129,11 @@ class Membership:
 
     @property
     def is_restored(self) -> bool:
-        """Loss of commits by the store since a process has seen it."""
+        """`True` if the store may have lost commits, until `trust`."""
         return self._joined().is_restored
 
     async def trust(self) -> None:
-        """Record that the offers that the store may have forgotten were looked for."""
+        """Record that the bot has looked for the offers that the store may have lost."""
         await self.run(self._joined().trust)
 
     async def feed_state(self) -> str | None:
@@ -156,7 +156,7 @@ class Membership:
     # The lease
 
     async def keep_lease(self) -> None:
-        """Renew the lease from the time of joining, until cancelled. `pulse` follows."""
+        """Wait for a seat, and renew its lease until cancelled. Later, `pulse` renews it."""
         while self._seat is None:  # noqa: ASYNC110 - it is taken in another thread
             await anyio.sleep(_PULSE_INTERVAL)
         while self._seat.lease is not None:
@@ -164,7 +164,7 @@ class Membership:
             await anyio.sleep(self._seat.lease / _BEATS_PER_LEASE)
 
     async def pulse(self, on_notification: Callable[[], None]) -> None:
-        """Renew the lease, and listen, until cancelled.
+        """Renew the lease, and listen for notifications, until cancelled.
 
         Args:
             on_notification: Called when a delivery may be due, or the term free.
@@ -183,17 +183,17 @@ class Membership:
             if has_news:
                 self.notified.set()
                 self.notified = anyio.Event()
-            # Each beat looks as well: a notification may be lost.
+            # Also with each renewal, since a notification may be lost.
             if has_news or anyio.current_time() >= due:
                 on_notification()
 
     async def wait_lapsed(self) -> None:
-        """Wait until another replica has ended without leaving."""
+        """Wait until another replica has ended and left work to adopt."""
         await self._lapsed.wait()
         self._lapsed = anyio.Event()
 
     async def wait_newer(self) -> None:
-        """Wait until a replica of a newer version of the bot lives, which the term is for."""
+        """Wait until a replica of a newer version of the bot lives: the term is left to it."""
         seat = self._joined()
         if seat.lease is None:
             await anyio.sleep_forever()
@@ -229,7 +229,7 @@ class Membership:
 
 
 class _FurtherFeeds:
-    """Store of a bot's further feeds. Their lease ends with that of the bot, which alone may take them over."""
+    """Store of a bot's further feeds. Only the bot takes them over, so their leases are as long as that of its seat."""
 
     def __init__(self, store: Store, membership: Membership) -> None:
         self._store = store

@@ -106,7 +106,7 @@ def run(program: Program, in_flight: InFlight, drain: float, backend: Literal["a
     try:
         ended_by = anyio.run(_main, program, watchdog, in_flight, drain, log_failure, backend=backend)
     except SystemExit as end:
-        # A handler's `sys.exit(0)` is no drain, which 0 would mean.
+        # Status 0 would mean a clean drain, and a handler's `sys.exit(0)` is none.
         status = _exit_status(end)
         raise SystemExit(status if end.code is None or isinstance(end.code, int) else end.code) from end
     except FreightExchangeError as error:
@@ -255,7 +255,7 @@ async def _main(
 
 
 def _handle_at_once(number: signal.Signals, on_signal: Callable[[int], None]) -> None:
-    """Handle a signal also while a handler blocks the event loop, which then receives none."""
+    """Handle a signal even while a handler blocks the event loop, which receives no signals then."""
     loop_handler = signal.getsignal(number)
 
     def handle(number: int, frame: FrameType | None) -> None:

@@ -78,7 +78,7 @@ class Watchdog:
             deadlines.append(message)
 
     def _end_abandoned_threads(self, status: int) -> None:
-        """End the process after the program, if threads that began during the bot still run then."""
+        """After the end of the program, end the process if threads that handlers began still run."""
         abandoned = [thread for thread in _other_threads() if thread not in self._threads_before]
         if not abandoned:
             return

@@ -167,7 +167,7 @@ class BotSession:
 
     @property
     def follows(self) -> bool:
-        """Presence of another replica, which scans for this one."""
+        """`True` while another replica scans for this one."""
         return self.phase == "running" and not self.feed.lease.is_held
 
     def is_live(self) -> bool:
