@@ -69,7 +69,7 @@ class Bot(Router):
         lifespan: Resources that handlers share: a function of the client, or of nothing, that returns an async context
             manager, or an async generator that yields once. It yields a mapping of names to resources, or a single
             resource. Handlers get a resource by a parameter of its name or type.
-        port: Port of `/livez`, `/readyz` and `/metrics`; 0 for a free port, which `status()` has.
+        port: Port of `/livez`, `/readyz` and `/metrics`; 0 for a free port, which `status()` shows.
         host: Address of that port, default this machine only.
         settle: Time that the service may take to list an offer. A missing offer counts as not taken only after that.
         selection_interval: Time between readings of the selected bids, at least a second.

@@ -189,7 +189,12 @@ class FeedStore(Protocol):
         indexes: Sequence[int] = (),
         absence: AbsenceQuery | None = None,
     ) -> int:
-        """Read, call `decide` on what was read, and write its result, in one transaction.
+        """Read rows, call `decide` with them, and write its result, in one transaction.
+
+        Args:
+            decide: Receives the rows, and returns the commit.
+            indexes: Requests to read.
+            absence: Query for absent requests to read.
 
         Returns:
             The number of events added.
@@ -215,7 +220,7 @@ class FeedStore(Protocol):
         ...
 
     def history(self, index: int) -> tuple[TrackedRequest | None, Sequence[StoredEvent]]:
-        """Return what is known of one request, and its events, including acknowledged ones not pruned yet."""
+        """Return the stored state of one request, and its events, including acknowledged ones not pruned yet."""
         ...
 
     def prune(self, *, before: float) -> bool | None:

@@ -131,7 +131,7 @@ class AnswerLedger:
                 async with self._locks.hold(draft.request):
                     results.append(await self._answer(draft, seen, check))
             except ChangedElsewhereError as error:
-                # Another replica answers on the request, or a person has decided: the next call finds what they did.
+                # Another replica answers on the request, or a person has decided: the next call finds the result.
                 doubt = answer_in_doubt_error(draft)
                 doubt.__cause__ = error
                 errors.append(doubt)

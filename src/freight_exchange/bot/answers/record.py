@@ -42,7 +42,7 @@ class AnswerRecord:
     Attributes:
         request: Index of the request.
         offer: Identifier of the offer.
-        approved: Whether it approves; else it declines.
+        approved: `True` for an approval, `False` for a decline.
         handler: Id of the handler that gives it.
         event: Number of the event for which the handler was called.
         amount, currency: Price of the offer when the answer was recorded, if it had one.
@@ -50,8 +50,8 @@ class AnswerRecord:
         at: Time of that state, on the feed's clock.
         listing: The request as the reply showed it.
         refusal, status: Text and status of a refusal.
-        checks: How often its doubt was checked in vain.
-        resends: How often it was proven absent and returned to its handler.
+        checks: Number of checks of its doubt that proved nothing.
+        resends: Number of times that it was proven absent and returned to its handler.
         unknown_since: Time at which it came into doubt; `None` if it is not.
     """
 

@@ -32,7 +32,7 @@ class AnswerRepository:
         """Answers that this process sends or checks. In a fleet, other replicas check theirs."""
 
     def own(self, record: AnswerRecord) -> None:
-        """Make this process the one that checks an answer."""
+        """Record that this process checks an answer."""
         self._own[record.key] = record
 
     def is_current(self, record: AnswerRecord) -> bool:

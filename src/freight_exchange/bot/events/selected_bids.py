@@ -269,7 +269,7 @@ def _key_of(request: int) -> str:
 
 
 def _complete_freight(bid: Bid, seen: TrackedRequest | None) -> Bid:
-    """Fill the freight fields that the bid listing lacks from the request as it was last seen."""
+    """Fill the freight fields that the bid listing lacks, from the last known state of the request."""
     if seen is None or seen.record is None:
         return bid
     request = recall(seen.record)

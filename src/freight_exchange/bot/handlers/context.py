@@ -61,7 +61,8 @@ class Context:
     Attributes:
         event: The event: `ctx.event.changed` and `.previous` of an update, `.observed_between`.
         attempt: Number of this attempt, from 1.
-        stopping: True once the bot drains. A long handler can end early; else it is cancelled and called again later.
+        stopping: True once the bot drains. A long handler can then end early; otherwise it is cancelled at the end of
+            the drain, and called again later.
         exchange: The client.
         log: Logger whose records name the event, the handler and the request.
     """

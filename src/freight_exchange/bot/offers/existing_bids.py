@@ -30,7 +30,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _PAUSE_PER_REQUEST: Final = 1.0
-"""Seconds of a pause for each request of a reading that failed: one of many pages may fail at its end."""
+"""Seconds of pause for each request of a failed reading: one of many pages may fail only at the end."""
 _MAX_WAIT: Final = 10.0
 
 

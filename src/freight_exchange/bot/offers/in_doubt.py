@@ -190,6 +190,7 @@ class InDoubtResolver:
             _logger.error("%s is no longer in doubt: %s, and %s", record, why, then, extra=fields)
 
     async def _keep(self, record: OfferRecord, **changes: Any) -> OfferRecord:
+        """Record that an offer stays in doubt, and return the new record."""
         write = self._repository.advance(record, "unknown", step="resolved", **changes)
         self._unresolved[record.key] = changed = await self._record(record, write)
         return changed
@@ -215,7 +216,7 @@ class InDoubtResolver:
         """Check an offer by reading, repeated until a reading succeeds."""
         pause = _FIRST_PAUSE
         settle = self._settle.total_seconds()
-        # An absent offer is checked again until then; each check takes a settle time of its own.
+        # An absent offer is checked again until then; each check takes a whole settle time.
         until = anyio.current_time() + settle * (_CHECK_FACTOR**record.resends - 1)
         slowness = 1
         while True:

@@ -27,8 +27,8 @@ def changed_by_offer(bid: Bid, before: Mapping[str, str] | None) -> tuple[str, .
     """Return the fields that the offer may have changed.
 
     Args:
-        bid: The reply to the offer, or the bid as it was found. The shipper's selection is no change by the offer.
-        before: Those fields before the offer, if known.
+        bid: The reply to the offer, or the bid that was found later. The shipper's selection is no change by the offer.
+        before: `offer_fields` of the request before the offer, if known.
     """
     if before is None:
         return ()

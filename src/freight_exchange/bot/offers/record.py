@@ -245,7 +245,7 @@ def describe_unsent(record: OfferRecord, *, is_final: bool) -> str:
 
     Args:
         record: The offer.
-        is_final: Whether no other handler sends it either; else another one waits and may do so.
+        is_final: `True` if no other handler sends it either; `False` if another one waits and may do so.
     """
     why = f"the handler {record.handler!r}, which made it, is done, has dropped the event, or was removed"
     then = "if you still want the offer, make it by hand at the service"

@@ -63,7 +63,7 @@ class OfferRepository:
         found = set[int]()
         prefixes = {offer_prefix(request): request for request in requests}
         wanted = [*prefixes]
-        # In batches, so that the claims of deliveries go on meanwhile.
+        # In batches, so that deliveries can be claimed in between.
         for start in range(0, len(wanted), _BATCH):
             used = await self._find_used(wanted[start : start + _BATCH])
             found.update(prefixes[prefix] for prefix in used)
@@ -86,7 +86,7 @@ class OfferRepository:
         return changed
 
     async def replace(self, record: OfferRecord, changed: OfferRecord, *, step: str | None = None) -> None:
-        """Record a new version of an offer in place of one as it was read."""
+        """Record a new version of an offer in place of the version that was read."""
         await self._put(step or changed.state, changed, replaces=record)
         if changed.state not in UNSETTLED:
             self._waiting.pop(record.request, None)
@@ -95,7 +95,7 @@ class OfferRepository:
         """Record the reply to an offer that was taken over while it was being sent.
 
         Args:
-            record: The offer as it was being sent: its time is that of the send.
+            record: The offer in the state `sending`, whose time is that of the send.
             answered: The offer with the reply.
 
         Returns:
@@ -193,11 +193,11 @@ def redeliver(
         found = store.deliveries(state=state, index=record.request, limit=NO_LIMIT)
         return [delivery for delivery in found if handlers is None or delivery.handler in handlers]
 
-    dead = [delivery for delivery in find("dead") if _made(delivery, record)]
+    dead = [delivery for delivery in find("dead") if _is_made_for(record, delivery)]
     if dead:
         return store.replay(dead[-1].event, dead[-1].handler, at=at)
     alive = [*find("claimed"), *find("ready")]
-    if any(_made(delivery, record) for delivery in alive):
+    if any(_is_made_for(record, delivery) for delivery in alive):
         return True
     others = [waiting.get((other.event, other.handler)) for other in alive if other.error == IN_DOUBT]
     if any(revisions is not None and record.revision in revisions for revisions in others):
@@ -205,7 +205,7 @@ def redeliver(
     return None if None in others else False
 
 
-def _made(delivery: Delivery, record: OfferRecord) -> bool:
+def _is_made_for(record: OfferRecord, delivery: Delivery) -> bool:
     """Return whether the offer was made for the delivery."""
     is_same = delivery.handler == record.handler and record.event in (None, delivery.event)
     return is_same and delivery.index == record.request

@@ -1,4 +1,4 @@
-"""Sender of offers: each in a task of its own, so that a cancelled handler does not interrupt it."""
+"""Sender of offers: each is sent in a separate task, so that a cancelled handler does not interrupt it."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ class OfferSender:
             )
 
     async def _withdraw(self, record: OfferRecord, error: FreightExchangeError) -> None:
-        """Record that the offer was not sent, so that it is an intent again."""
+        """Record an offer that was not sent as an intent again."""
         await self._repository.advance(record, "intent", step="withdrawn")
         # Logged here, as the handler may have been cancelled meanwhile.
         _logger.warning("%s was not sent: %s", record, error, extra={"request": record.request})

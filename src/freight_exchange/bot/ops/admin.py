@@ -89,7 +89,7 @@ class BotFile:
             return [DeadLetter.from_delivery(dead) for dead in feed.deliveries(state="dead", limit=NO_LIMIT)]
 
     def doubts(self) -> Sequence[Doubt]:
-        """Return what is in doubt, like `Bot.doubts`, and what is or was being sent when the bot ended."""
+        """Return the doubts, like `Bot.doubts`, and the writes that are being sent, or were when the bot ended."""
         with self._open_snapshot() as (feed, state):
             if state is None:
                 return []

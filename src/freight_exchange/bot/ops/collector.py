@@ -31,7 +31,7 @@ class BotCollector(Collector):
     """Collector of the metrics of one bot, or of several with the label `bot`, for any registry.
 
     Args:
-        bots: The bots, each with a name of its own.
+        bots: The bots, each with a different name.
     """
 
     def __init__(self, bots: Sequence[MetricsSource]) -> None:

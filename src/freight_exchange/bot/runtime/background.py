@@ -17,7 +17,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 
 class BackgroundRun:
-    """Run of a bot in a task of its own.
+    """Run of a bot in a background task.
 
     Args:
         serve: Runs the bot.

@@ -63,7 +63,7 @@ class DatabaseConnection:
         self.count = 0
 
     def execute(self, query: str, parameters: Parameters = None) -> psycopg.Cursor[Any]:
-        """Run a statement, in the open transaction or in one of its own."""
+        """Run a statement, in the open transaction or in a separate one."""
         connection = self._open()
         # A client may freeze in the middle of a message. In the first message of a statement, the server takes it for
         # idle and ends its transaction; in a later message it does not. Without `prepare`, values come in a later one.

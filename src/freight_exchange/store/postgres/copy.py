@@ -128,7 +128,7 @@ def _commit_copy(source: sqlite3.Connection, path: str, database: DatabaseConnec
             mark_absent(source, path)
         copy = BegunCopy(id=uuid.uuid4().hex, database=identity, address=database.address)
         _copy(source, database, copy.id)
-        # The last step before the commit: a failure before it leaves the file as it was.
+        # The last step before the commit: an earlier failure leaves the file unmarked.
         mark_begun(source, path, copy)
 
 

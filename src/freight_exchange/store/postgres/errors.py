@@ -40,7 +40,7 @@ def connect_error(error: psycopg.Error, address: str) -> StoreError:
     for pattern, advice in _REFUSED:
         if (found := pattern.search(text)) is not None:
             return StoreError(f"{address} {found.expand(advice)}")
-    # libpq adds a question, on a line of its own.
+    # libpq adds a question on a separate line.
     reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
     # Most other refusals are temporary: no connection is free, or a pooler has no server.
     if "FATAL" in text:

@@ -188,7 +188,7 @@ class SQLiteFeed:
             return effect_sql.used_prefixes(connection, self._feed, prefixes, states)
 
     def read_state(self) -> str | None:
-        """Return the state as it was last committed, by this object or another one of the same lease."""
+        """Return the state that this object, or another one with the same lease, has committed last."""
         with self._read() as connection:
             (state,) = connection.execute("SELECT state FROM feed WHERE id = ?", (self._feed,)).fetchone()
         return None if state is None else str(state)

@@ -16,7 +16,7 @@ _INTERVAL: Final = 60.0
 
 
 class LossLog:
-    """Log of the losses of a bot's seat. While it joins again each second in vain, a warning a minute says so."""
+    """Log of the losses of a bot's seat. While each new seat is lost at once, it warns once a minute."""
 
     def __init__(self) -> None:
         self._is_quiet_until = -math.inf
@@ -26,7 +26,7 @@ class LossLog:
 
         Args:
             error: Why the seat was lost.
-            has_worked: Whether the bot had begun its work with this seat, so that the loss is another one.
+            has_worked: Whether the bot had begun to work with this seat. Such a loss always gives a warning.
         """
         now, level = anyio.current_time(), logging.DEBUG
         if has_worked or now >= self._is_quiet_until:

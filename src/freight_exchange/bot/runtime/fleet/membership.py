@@ -106,7 +106,7 @@ class Membership:
         return term
 
     def close(self) -> None:
-        """Do nothing: the bot leaves by itself, after its feed."""
+        """Do nothing: the bot calls `leave` after the end of its feed."""
 
     # The store of deliveries and offers
 
@@ -211,7 +211,7 @@ class Membership:
             self._lapsed.set()
 
     async def _run_pulse(self, work: Callable[[], T]) -> T:
-        """Call the store on the connection of the lease, which nothing else keeps busy."""
+        """Call the store in the thread of the lease, in which no other call can delay it."""
         self._pulse_thread = self._pulse_thread or anyio.CapacityLimiter(1)
         return await anyio.to_thread.run_sync(work, limiter=self._pulse_thread)
 
