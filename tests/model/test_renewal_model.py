@@ -1,4 +1,4 @@
-"""Token renewal against a service that does as it likes: calls, revocations, failures and clocks in any order."""
+"""Token renewal against a service of any behaviour: calls, revocations, failures and clock steps in any order."""
 
 from __future__ import annotations
 

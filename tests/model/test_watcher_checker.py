@@ -1,4 +1,4 @@
-"""The judge of the watcher's model can say no: each way in which a history can be wrong is found."""
+"""Tests of the judge of the watcher's model: it finds each kind of flaw in a history."""
 
 from __future__ import annotations
 

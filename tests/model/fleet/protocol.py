@@ -49,7 +49,7 @@ REMOVED: Final[Sequence[tuple[Guard, ...]]] = (*((guard,) for guard in Guard if 
 
 
 class Phase(Enum):
-    """The last thing that a replica did."""
+    """Last step of a replica."""
 
     IDLE = "idle"
     CLAIMED = "claimed"
@@ -132,7 +132,7 @@ def initial(*, requests: int, take_overs: int, decisions: int) -> State:
 
 
 def describe_violation(state: State) -> str | None:
-    """Return what is wrong in a state, if anything."""
+    """Return the violation of a state, or `None`."""
     for request, (entry, offers) in enumerate(zip(state.entries, state.offers, strict=True)):
         if len(offers) > 1:
             return f"request {request} has {len(offers)} offers"

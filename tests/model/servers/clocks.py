@@ -1,4 +1,4 @@
-"""Clocks that were set: what no client can tell from a machine that slept, or from a service that waited."""
+"""Steps of clocks that no client can distinguish from a suspended machine, or from a service that waited."""
 
 from __future__ import annotations
 

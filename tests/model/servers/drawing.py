@@ -20,7 +20,7 @@ _TOWNS: Final = ("Los Angeles", "Rotterdam", "Santos", "Durban")
 
 @attrs.frozen
 class Session:
-    """One run of the watcher: from when, until when, and how it ends."""
+    """One run of the watcher: its begin, its end, and the way in which it ends."""
 
     start: float
     end: float
@@ -30,13 +30,13 @@ class Session:
 
 @attrs.frozen
 class Schedule:
-    """All that one seed decides.
+    """Schedule that a seed decides.
 
     Attributes:
-        active: When changes and passing quirks end.
-        end: When the watcher is judged.
-        wall_jumps: When the watcher's wall clock is set, and by how much.
-        pauses: How long the reader keeps an event in hand, at most.
+        active: Time at which changes and passing quirks end.
+        end: Time at which the watcher is judged.
+        wall_jumps: Steps of the watcher's wall clock: the time and the seconds of each.
+        pauses: Longest time for which the reader keeps an event, in seconds.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""The first scan of a feed: what stood before it, and what no reply distinguishes from that."""
+"""First scan of a feed: the requests from before it, and updates that no reply distinguishes from them."""
 
 from __future__ import annotations
 

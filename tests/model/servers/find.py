@@ -1,4 +1,4 @@
-"""A find of the judge in a run."""
+"""Finding of the judge in a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Find"]
 
 @attrs.frozen
 class Find:
-    """One thing that a watcher should not have done, or done.
+    """Action that a watcher should have taken and did not, or the other way round.
 
     Attributes:
         excuse: Why it could not be known from outside, or which note goes with it; empty for a broken promise.

@@ -27,8 +27,8 @@ class HandMadeRun:
 
     Args:
         quirks: Quirks of its server.
-        start: What the watcher reports of what stood before.
-        listed: When the first scan had read everything; `None` for never.
+        start: The watcher's `start`.
+        listed: Time at which the first scan had read everything; `None` for never.
         changes: Other attributes of the schedule.
     """
 

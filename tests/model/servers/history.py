@@ -1,4 +1,4 @@
-"""History of one run: what was true, which replies the watcher got, and what it reported."""
+"""History of one run: the true states, the replies to the watcher, and its reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class History:
         return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
 
     def found_at(self, reported: float) -> float:
-        """Return when what was reported then was found: a reader who pauses reads no listing meanwhile."""
+        """Return when an event reported at a time was found: the feed reads no listing while its reader pauses."""
         return max((s.at for s in self.listings(reported)), default=reported)
 
     def scans(self, until: float = math.inf) -> list[Served]:

@@ -1,4 +1,4 @@
-"""Judge of one run: what a watcher reported, against what was true."""
+"""Judge of one run: compares the reports of a watcher with the true history."""
 
 from __future__ import annotations
 
@@ -220,5 +220,5 @@ class _Judge(History):
 
 
 def judge(schedule: Schedule, log: Log, server: StrangeServer) -> list[Find]:
-    """All finds of a run, those excused included."""
+    """Return all findings of a run, including the excused ones."""
     return _Judge(schedule, log, server).judge()

@@ -26,7 +26,7 @@ class Row:
     """One request in the service's database.
 
     Attributes:
-        stamp: When it was last updated, by the service's own clock.
+        stamp: Time of its last update, by the service's own clock.
         hidden: Whether the rights of the account hide it.
     """
 
@@ -88,7 +88,7 @@ class Market:
         self._put(at, row)
 
     def restore(self, at: float, lost: float) -> None:
-        """Go on with a backup that is `lost` seconds old; indexes given since are given again."""
+        """Continue with a backup that is `lost` seconds old; indexes assigned since then are assigned again."""
         backup = self.rows(at - lost)
         self.next_index = max(backup, default=0) + 1
         self._become(at, backup)

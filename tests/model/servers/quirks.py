@@ -1,4 +1,4 @@
-"""Quirks of servers with quirks: what the service's document leaves open, and what real services do behind it."""
+"""Quirks of servers: behaviour that the service's document leaves open, and failures of real services."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Span:
 
 @attrs.frozen
 class Cache:
-    """Replies that are kept and given again.
+    """Cache of replies.
 
     Attributes:
-        key: What makes two questions the same: the whole `body`, the `page` (all but the window).
+        key: Part of a request that selects the cached reply: the whole `body`, or the `page` (all but the window).
     """
 
     ttl: float
@@ -77,7 +77,7 @@ class Empty:
 
 @attrs.frozen
 class Trouble:
-    """Requests that fail honestly."""
+    """Requests that fail with an error reply."""
 
     span: Span
     kind: Literal["503", "429", "429 retry", "refused", "timeout", "400", "html", "token"]
@@ -89,8 +89,8 @@ class Quirks:
     """All quirks of one server.
 
     Attributes:
-        clamps: From when on how many rows a page has at most.
-        jumps: When the service's clock is set, and by how much.
+        clamps: Page limits in rows, each with the time from which it holds.
+        jumps: Steps of the service's clock: the time and the seconds of each.
         drift: Seconds that the service's clock gains in a second.
     """
 

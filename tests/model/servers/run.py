@@ -29,7 +29,7 @@ EPOCH: Final = 1_800_000_000.0
 
 @attrs.frozen
 class Reported:
-    """An event that a feed handed out.
+    """An event that a feed delivered.
 
     Attributes:
         content: Content of the request, in the words of the model; `None` for other events.
@@ -64,9 +64,9 @@ class Log:
     """Log of the watcher's reports and actions.
 
     Attributes:
-        live: When each of its runs was entered.
-        listed: When the first scan had read everything that the service listed.
-        slept: When its reader paused.
+        live: Times at which its runs were entered.
+        listed: Time at which the first scan had read everything that the service listed.
+        slept: Times at which its reader paused.
     """
 
     reported: list[Reported] = attrs.field(factory=list)

@@ -1,4 +1,4 @@
-"""A server described by the service's document alone, with the quirks that it is given."""
+"""Server written from the service's document alone, with the quirks of a run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Served:
 
     Attributes:
         call: `listing`, `look-up`, `login` or `other`.
-        failed: Whether the reply was no success.
-        rows: What it showed.
-        as_of: The moment of the data that it showed.
+        failed: Whether the reply was an error.
+        rows: The rows of the reply.
+        as_of: Time of the data in the reply.
         newer: Whether its records had the field of a newer release.
     """
 
