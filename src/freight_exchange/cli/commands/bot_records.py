@@ -175,7 +175,7 @@ def doubts_resolve(
 
 @click.group
 def gaps() -> None:
-    """Gaps: periods without a scan in which requests may have been missed."""
+    """Gaps: periods without a scan, which may lack requests."""
 
 
 @gaps.command("list")
