@@ -355,6 +355,13 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_term.py::test_long_page_is_sent_in_parts",
     ),
     one(
+        "frozen: the bytes of a page are sent as text",
+        "store/postgres/feed_sql.py",
+        "%(records)b::bytea[]",
+        "%(records)s::bytea[]",
+        "tests/unit/store/postgres/test_term.py::test_page_is_sent_as_the_bytes_that_it_has",
+    ),
+    one(
         "frozen: a transaction may last for ever",
         "store/postgres/session.py",
         "if is_limited and server_version >= _HAS_TRANSACTION_TIMEOUT:",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pytest
-from psycopg.conninfo import make_conninfo
-from tests.unit.store.postgres.databases import database_url, empty_store, execute
+from tests.unit.store.postgres.cutter import Cutter
+from tests.unit.store.postgres.databases import empty_store, execute
 from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import effect, put, seen
 
@@ -156,44 +154,3 @@ def test_replica_that_is_cut_off_in_the_middle_of_a_page_does_not_keep_its_locks
         assert cutter.left == 0
         assert execute("SELECT pid FROM pg_locks WHERE mode = 'RowShareLock'") == []
         cutter.left = sys.maxsize
-
-
-class Cutter:
-    """Forwards what a client sends to a database, up to a number of bytes, and then nothing, not even its end."""
-
-    def __init__(self) -> None:
-        with closing(DatabaseConnection(database_url())) as database:
-            info = database._open().info
-            self._target = (info.host, info.port)
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.url = make_conninfo(database_url(), host="127.0.0.1", port=listener.getsockname()[1])
-        self.left = sys.maxsize
-        self._sockets = [listener]
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-
-    def close(self) -> None:
-        for one in self._sockets:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-
-    def _accept(self, listener: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = listener.accept()
-                server = socket.create_connection(self._target)
-                self._sockets += [client, server]
-                for target, two in ((self._forward, (client, server)), (self._return, (server, client))):
-                    threading.Thread(target=target, args=two, daemon=True).start()
-
-    def _forward(self, client: socket.socket, server: socket.socket) -> None:
-        with suppress(OSError):
-            while data := client.recv(65536)[: self.left]:
-                self.left -= len(data)
-                server.sendall(data)
-
-    def _return(self, server: socket.socket, client: socket.socket) -> None:
-        with suppress(OSError):
-            while data := server.recv(65536):
-                client.sendall(data)
-            client.shutdown(socket.SHUT_RDWR)

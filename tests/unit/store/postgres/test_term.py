@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
+from tests.unit.store.postgres.cutter import Cutter
 from tests.unit.store.postgres.databases import empty_store, execute
 from tests.unit.store.postgres.replicas import join, take_term
 from tests.unit.store.rows import event, put, seen
@@ -65,3 +67,11 @@ def test_events_that_are_there_already_are_proposed_again_in_each_part(store: Po
     assert put(term, events=events, at=2.0) == 100
     assert term.unacknowledged == 200
     assert execute("SELECT DISTINCT at FROM freight_exchange.event") == [(2.0,)]
+
+
+def test_page_is_sent_as_the_bytes_that_it_has(store: PostgresStore) -> None:
+    with closing(Cutter()) as link, closing(PostgresStore(link.url)) as other:
+        term = take_term(join(other))
+        before = link.left
+        put(term, [seen(number, record=bytes(1000)) for number in range(200)], [event("1", payload=bytes(100_000))])
+        assert 300_000 < before - link.left < 400_000
