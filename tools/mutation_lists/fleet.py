@@ -80,6 +80,20 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_term.py::test_replica_gives_the_term_back_before_its_handlers_end",
     ),
     one(
+        "term: a replica whose handlers miss what the newest version finds does not say so",
+        "bot/runtime/fleet/membership.py",
+        "            self._warn_left_out(self._seat.left_out)\n",
+        "",
+        "tests/unit/bot/runtime/fleet/test_fleet.py::test_handlers_that_the_newest_version_lacks_are_logged_once",
+    ),
+    one(
+        "term: the handlers of an ended version count as those of the newest one",
+        "store/postgres/replica_sql.py",
+        "            AND NOT other.has_left AND other.lease_until >= clock_timestamp()\n        ORDER BY",
+        "        ORDER BY",
+        f"{_FLEET}::TestNewerVersion::test_leaves_out_handlers_that_it_lacks",
+    ),
+    one(
         "claims: they read what waits for a removed handler",
         "store/postgres/schema.py",
         "(binding, (handler || ''), not_before,",

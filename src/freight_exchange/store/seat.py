@@ -56,6 +56,11 @@ class Seat(Protocol):
         ...
 
     @property
+    def left_out(self) -> Sequence[str]:
+        """Handlers of this replica that the newest version lacked when the term was last not taken."""
+        ...
+
+    @property
     def is_restored(self) -> bool:
         """`True` if the database may have lost commits, for example by a restored backup, until `trust` is called."""
         ...

@@ -150,6 +150,11 @@ class Replica:
         """Return whether another replica of this version of the bot lives."""
         return bool(connection.row(replica_sql.HAS_TWIN, self._values)[0])
 
+    def left_out(self, connection: DatabaseConnection) -> tuple[str, ...]:
+        """Return the handlers of this replica that the newest version of the bot lacks."""
+        row = connection.row(replica_sql.LEFT_OUT, self._values)
+        return () if row is None else tuple(row[0])
+
     def fence_term(self, connection: DatabaseConnection, epoch: int) -> None:
         """Lock the term until the end of the transaction, so that events are numbered in the order of commits.
 

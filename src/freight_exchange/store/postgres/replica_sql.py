@@ -8,7 +8,7 @@ from freight_exchange.store.postgres.history import FILE, FLUSHED
 
 __all__ = [
     "BEAT", "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET",
-    "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "RESIGN", "TAKE_TERM", "WITHDRAW",
+    "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
 ]  # fmt: skip
 
 # The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id.
@@ -84,6 +84,21 @@ HAS_TWIN: Final = """
         WHERE own.id = %(replica)s AND other.id <> own.id
             AND NOT other.has_left AND other.lease_until >= clock_timestamp()
     )
+"""
+# The newest version is that of the living replica whose kind joined last.
+LEFT_OUT: Final = """
+    SELECT ARRAY(SELECT unnest(own.handlers) EXCEPT SELECT unnest(newest.handlers) ORDER BY 1)
+    FROM freight_exchange.replica AS own CROSS JOIN LATERAL (
+        SELECT other.handlers FROM freight_exchange.replica AS other
+        WHERE other.binding = own.binding AND other.version <> ''
+            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+        ORDER BY (
+            SELECT min(id) FROM freight_exchange.replica AS first
+            WHERE first.binding = other.binding AND (first.version, first.handlers) = (other.version, other.handlers)
+        ) DESC
+        LIMIT 1
+    ) AS newest
+    WHERE own.id = %(replica)s
 """
 TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s

@@ -48,6 +48,7 @@ class PostgresSeat:
     ) -> None:
         self.replica: Final = replica
         self.holder = "another process"
+        self.left_out: tuple[str, ...] = ()
         self._term_connection = term_connection
         self._work_connection = connect()
         self._pulse_connection = connect()
@@ -74,6 +75,7 @@ class PostgresSeat:
         taken = self.replica.take_term(connection)
         if taken is None:
             self.holder, _ = self.replica.holder(connection)
+            self.left_out = self.replica.left_out(connection)
             return None
         return PostgresTerm(connection, self.replica, *taken, on_release=lambda: None)
 

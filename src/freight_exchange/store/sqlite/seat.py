@@ -25,6 +25,7 @@ class SQLiteSeat:
 
     lease: Final = None
     holder: Final = "this process"
+    left_out: Final = ()
     is_restored: Final = False
 
     def __init__(self, database: DatabaseConnection, work: SQLiteFeed) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from freight_exchange.store.work import Work, WorkStore
 
 __all__ = ["LOST_SEAT", "Membership", "TermHeldError"]
+
+_logger = logging.getLogger("freight_exchange.bot")
 
 LOST_SEAT: Final = (FencedError, StoreAwayError, ConflictError)
 """Errors after which a bot joins again."""
@@ -61,6 +64,7 @@ class Membership:
         self._handlers = handlers
         self._closes_store = closes_store
         self._seat: Seat | None = None
+        self._left_out: Sequence[str] = ()
         self.has_joined = False
         self._lapsed = anyio.Event()
         self.notified = anyio.Event()
@@ -102,6 +106,7 @@ class Membership:
             self.has_joined = True
         term = self._seat.take_term()
         if term is None:
+            self._warn_left_out(self._seat.left_out)
             raise TermHeldError(f"{self._seat.holder} scans for the bot {binding.feed!r}")
         return term
 
@@ -219,6 +224,15 @@ class Membership:
         if self._seat is None:
             raise ConfigurationError("this bot has no seat in its store: call this while it runs")
         return self._seat
+
+    def _warn_left_out(self, handlers: Sequence[str]) -> None:
+        if handlers and handlers != self._left_out:
+            _logger.warning(
+                "the newest version of the bot lacks handlers of this replica, and what it finds does not reach them:"
+                " %s; stop this replica if they were removed, else give all replicas the same handlers",
+                ", ".join(handlers),
+            )
+        self._left_out = handlers
 
     def _leave(self) -> None:
         seat, self._seat = self._seat, None

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.bot.rig import amounts_on, blind, eventually, messages, offering_bot
+from tests.unit.bot.rig import amounts_on, blind, eventually, messages, new_bot, offering_bot
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
 from tests.unit.store.rows import BINDING
 
@@ -209,6 +209,29 @@ async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> No
         await idle(sandbox, index)
         newer.stop()
     assert (called, len(amounts_on(sandbox, index))) == ([index], 1)
+
+
+async def test_handlers_that_the_newest_version_lacks_are_logged_once(
+    sandbox: Sandbox, store: PostgresStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their replica hands the term over, and what is published then does not reach them."""
+    called = list[int]()
+    newer = new_bot(store, interval=timedelta(seconds=1))
+
+    @newer.on_new(id="log")
+    async def note(request: Any, ctx: Any) -> None:
+        called.append(request.index)
+
+    async with replicas(sandbox, store, 1), anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(newer.serve, exchange=sandbox.client()))
+        await eventually(lambda: newer.status().feed is not None, WITHIN)
+        index = sandbox.publish()
+        await eventually(lambda: called, WITHIN)
+        await anyio.sleep(2.5)
+        newer.stop()
+    assert amounts_on(sandbox, index) == []
+    (warning,) = [text for text in messages(caplog) if "lacks handlers of this replica" in text]
+    assert "quote; stop this replica" in warning
 
 
 def test_further_feed_of_a_bot_is_free_as_soon_as_its_term(store: PostgresStore) -> None:
