@@ -41,12 +41,12 @@ class ExistingBids:
 
     Args:
         exchange: The client.
-        ledger: The offers that the bot has made.
+        repository: The offers that the bot has made.
     """
 
-    def __init__(self, exchange: FreightExchange, ledger: OfferRepository) -> None:
+    def __init__(self, exchange: FreightExchange, repository: OfferRepository) -> None:
         self._exchange = exchange
-        self._ledger = ledger
+        self._repository = repository
         self._unknown: frozenset[int] = frozenset()
         self._allowed: set[int] = set()
         self._first_read = anyio.Event()
@@ -130,9 +130,9 @@ class ExistingBids:
         """Read them, and return whether there are any, known or not."""
         listed = await self._list_requests()
         # The ledger is read second: it recorded its own bids before they could be listed.
-        offered = await self._ledger.find_requests_with_offers(listed)
+        offered = await self._repository.find_requests_with_offers(listed)
         self._unknown |= listed - offered
-        if not offered and not self._first_read.is_set() and await self._ledger.has_offers():
+        if not offered and not self._first_read.is_set() and await self._repository.has_offers():
             _logger.warning(
                 "%s lists none of the offers that this bot's store has: if the exchange was reset, as by a restart of"
                 " the sandbox, its requests count as known; begin with a new store",

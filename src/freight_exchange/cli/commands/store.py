@@ -14,7 +14,7 @@ from freight_exchange.store.factory import make_store
 
 __all__ = ["store"]
 
-_PATIENCE: Final = 300.0
+_REPLY_TIMEOUT: Final = 300.0
 """Time limit of a statement of a migration, in seconds. A new index on millions of rows takes long."""
 
 
@@ -59,7 +59,7 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
     from freight_exchange.store.postgres.connection import DatabaseConnection
 
     require_confirmation(yes=yes, action="changed")
-    connection = DatabaseConnection(database, reply_timeout=_PATIENCE)
+    connection = DatabaseConnection(database, reply_timeout=_REPLY_TIMEOUT)
     try:
         before = schema.read_version(connection)
         if before < schema.VERSION:

@@ -23,7 +23,7 @@ __all__ = ["LeasedTerm", "PostgresTerm"]
 T = TypeVar("T")
 
 _PART: Final = 65_536
-"""Bytes of a page in one statement. The server takes a client that sends a longer one slowly for a frozen one."""
+"""Bytes of rows in one statement. A slow client that sends a longer one would look frozen to the server."""
 
 
 class PostgresTerm(PostgresWork):
@@ -205,7 +205,7 @@ class LeasedTerm(PostgresTerm):
 
 
 def _parts(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[Sequence[T]]:
-    """Split rows into parts that a slow link takes within the silence that ends a transaction."""
+    """Split rows into parts, so small that even a slow link sends one before the server ends the transaction."""
     part, length = list[T](), 0
     for row in rows:
         if part and length + size(row) > _PART:
