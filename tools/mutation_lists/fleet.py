@@ -251,8 +251,22 @@ MUTATIONS: Final = (
     one(
         "restored: a replica writes on into the table of a dump",
         "store/postgres/replica_sql.py",
-        '_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s"',
-        '_OWN: Final = "id = %(replica)s"',
+        '_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s AND {LEASE} >= %(renewed)s"',
+        '_OWN: Final = f"id = %(replica)s AND {LEASE} >= %(renewed)s"',
+        "tests/unit/store/postgres/test_history.py",
+    ),
+    one(
+        "restored: a replica writes on into rows from before its last heartbeat",
+        "store/postgres/replica_sql.py",
+        " AND {LEASE} >= %(renewed)s",
+        "",
+        "tests/unit/store/postgres/test_history.py",
+    ),
+    one(
+        "restored: a replica whose earlier row is restored takes the database for whole",
+        "store/postgres/history.py",
+        "OR %(replica)s::bigint IS NOT NULL AND NOT EXISTS (",
+        "OR %(replica)s::bigint < 0 AND NOT EXISTS (",
         "tests/unit/store/postgres/test_history.py",
     ),
     one(

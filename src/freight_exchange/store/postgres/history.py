@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
 
-__all__ = ["FILE", "FLUSHED", "History", "trust"]
+__all__ = ["FILE", "FLUSHED", "LEASE", "History", "trust"]
 
 FLUSHED: Final = "pg_current_wal_flush_lsn()"
 """SQL: the position in the write-ahead log up to which commits survive a crash."""
 FILE: Final = "pg_relation_filenode(tableoid)"
 """SQL: the file of a row's table. A table that was made anew or emptied has another file, so every restored dump gives
 it another one, even a dump of the data alone. `VACUUM FULL` does so, too."""
+LEASE: Final = "extract(epoch FROM lease_until)::float8"
+"""SQL: the end of a replica's lease. Only the replica itself moves it, always to a later time unless a clock is set
+back."""
 # Another cluster has another identifier. A cluster that was promoted, or recovered to an earlier time, has another
 # timeline: the first digits of the names of its log files.
 _CLUSTER: Final = (
@@ -28,6 +31,9 @@ _CHECK: Final = f"""
             OR coalesce(cluster <> {_CLUSTER}, false)
             OR coalesce(%(cluster)s::text <> {_CLUSTER}, false)
             OR coalesce(%(flushed)s::pg_lsn > {FLUSHED}, false)
+            OR %(replica)s::bigint IS NOT NULL AND NOT EXISTS (
+                SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND {LEASE} >= %(renewed)s
+            )
     WHERE id = %(binding)s
     RETURNING is_restored, cluster
 """
@@ -39,10 +45,12 @@ class History:
 
     Attributes:
         flushed: Position in its write-ahead log up to which commits survived a crash; `None` if unknown.
+        renewed: The id of the replica that last renewed its lease, and the end of that lease.
     """
 
     def __init__(self) -> None:
         self.flushed: str | None = None
+        self.renewed: tuple[int | None, float] = (None, 0.0)
         self._cluster: str | None = None
 
     def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
@@ -54,13 +62,14 @@ class History:
         Returns:
             Whether commits may be lost, and the present cluster, for `restart`.
         """
-        values = {"binding": binding, "cluster": self._cluster, "flushed": self.flushed}
-        is_restored, cluster = connection.row(_CHECK, values)
+        replica, renewed = self.renewed
+        seen = {"cluster": self._cluster, "flushed": self.flushed, "replica": replica, "renewed": renewed}
+        is_restored, cluster = connection.row(_CHECK, {"binding": binding, **seen})
         return bool(is_restored), str(cluster)
 
     def restart(self, cluster: str) -> None:
         """Forget the earlier database and record this cluster, after the result of `check` is committed."""
-        self._cluster, self.flushed = cluster, None
+        self._cluster, self.flushed, self.renewed = cluster, None, (None, 0.0)
 
 
 def trust(connection: DatabaseConnection, binding: int) -> None:

@@ -33,6 +33,7 @@ class Replica:
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, and the bot has not looked for the lost offers yet.
         relation: The file of its row's table. A restored dump gives the table another one.
+        renewed: The end of the lease after its last heartbeat.
     """
 
     def __init__(
@@ -52,8 +53,13 @@ class Replica:
         self.lease = lease
         self.is_restored = is_restored
         self.relation = relation
+        self.renewed = 0.0
         self._history = history or History()
-        self._values: dict[str, object] = {"replica": id, "relation": relation, "binding": binding_id, "lease": lease}
+
+    @property
+    def own(self) -> dict[str, object]:
+        """Values that find its row, unless that was taken over or restored."""
+        return {"replica": self.id, "relation": self.relation, "renewed": self.renewed}
 
     @classmethod
     def join(
@@ -92,8 +98,8 @@ class Replica:
         if connection.row(replica_sql.CHECK, self._values) is None:
             raise self._fenced(connection)
 
-    def renew(self, connection: DatabaseConnection) -> None:
-        """Renew the lease.
+    def renew(self, connection: DatabaseConnection) -> float:
+        """Renew the lease and return its end, which a rollback undoes.
 
         Raises:
             FencedError: The work was taken over.
@@ -101,11 +107,13 @@ class Replica:
         row = connection.row(replica_sql.BEAT, self._values)
         if row is None:
             raise self._fenced(connection)
-        (self._history.flushed,) = row
+        self._history.flushed, renewed = row
+        return float(renewed)
 
     def beat(self, connection: DatabaseConnection) -> bool:
         """Renew the lease, and return whether other replicas have left work to adopt. Raises as `renew`."""
-        self.renew(connection)
+        self.renewed = self.renew(connection)
+        self._history.renewed = (self.id, self.renewed)
         return bool(connection.row(replica_sql.HAS_LEFTOVERS, self._values)[0])
 
     def end_lapsed(self, connection: DatabaseConnection) -> None:
@@ -185,6 +193,10 @@ class Replica:
         """Return the feed's state, as last committed."""
         (state,) = connection.row("SELECT state FROM freight_exchange.binding WHERE id = %(binding)s", self._values)
         return None if state is None else str(state)
+
+    @property
+    def _values(self) -> dict[str, object]:
+        return {**self.own, "binding": self.binding_id, "lease": self.lease}
 
     def _fenced(self, connection: DatabaseConnection) -> FencedError:
         return FencedError(

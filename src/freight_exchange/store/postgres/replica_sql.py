@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.store.postgres.history import FILE, FLUSHED
+from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE
 
 __all__ = [
     "BEAT", "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET",
     "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
 ]  # fmt: skip
 
-# The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id.
-_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s"
+# The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id. An earlier state
+# of the row has an earlier lease.
+_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s AND {LEASE} >= %(renewed)s"
 
 CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"
 """Query that finds a replica only if its work was not taken over."""
@@ -34,7 +35,7 @@ JOIN: Final = f"""
 BEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
     WHERE {_OWN} AND epoch = 0 AND NOT has_left
-    RETURNING {FLUSHED}::text
+    RETURNING {FLUSHED}::text, {LEASE}
 """
 FENCE: Final = f"{CHECK} {FENCE_LOCK}"
 # Skips a replica that is inside a transaction until the next time: its lock ends with the transaction.

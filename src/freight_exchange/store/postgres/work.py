@@ -33,10 +33,7 @@ class PostgresWork:
 
     def claim(self, *, now: float, limit: int, handlers: Collection[str] | None = None) -> Sequence[Delivery]:
         connection = self._read()
-        values = self._values(
-            now=now, limit=max(0, limit), handlers=_array(handlers), replica=self._replica.id,
-            relation=self._replica.relation,
-        )  # fmt: skip
+        values = self._values(now=now, limit=max(0, limit), handlers=_array(handlers), **self._replica.own)
         rows = connection.rows(work_sql.CLAIM, values)
         if not rows:
             self._replica.check(connection)

@@ -22,6 +22,8 @@ def join(store: PostgresStore, *handlers: str, version: str = "1") -> PostgresSe
 def lapse(seat: PostgresSeat) -> None:
     """End the lease of a seat, as time does."""
     execute("UPDATE freight_exchange.replica SET lease_until = '2000-01-01' WHERE id = %s", seat.replica.id)
+    # It has not seen a later one, which a database that lost commits had.
+    seat.replica.renewed = 0.0
 
 
 def take_term(seat: PostgresSeat) -> WorkStore:

@@ -37,9 +37,12 @@ def enqueue(seat: PostgresSeat, key: str, indexes: range) -> None:
 def pages(query: str, seat: PostgresSeat, handlers: list[str] | None, *, limit: int = 10) -> int:
     """Count the pages that a statement reads, and undo it."""
     values = {
-        "binding": seat.replica.binding_id, "replica": seat.replica.id, "relation": seat.replica.relation, "now": 2.0,
-        "limit": limit, "handlers": handlers,
-    }  # fmt: skip
+        **seat.replica.own,
+        "binding": seat.replica.binding_id,
+        "now": 2.0,
+        "limit": limit,
+        "handlers": handlers,
+    }
     with psycopg.connect(database_url()) as connection:
 
         def run() -> Any:

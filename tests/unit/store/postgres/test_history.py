@@ -9,7 +9,8 @@ import attrs
 import psycopg
 import pytest
 from tests.unit.store.postgres.databases import drop_schema, empty_store, execute
-from tests.unit.store.rows import BINDING, effect, event, put
+from tests.unit.store.postgres.replicas import enqueue
+from tests.unit.store.rows import BINDING, effect
 
 from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.store.postgres.connection import _Connection
@@ -98,10 +99,7 @@ class TestReplicaThatRunsWhileADumpIsRestored:
     @pytest.fixture
     def seat(self, dumped_store: PostgresStore, restore: Callable[[str], None]) -> PostgresSeat:
         seat = join(dumped_store)
-        term = seat.take_term()
-        assert term is not None
-        put(term, events=[event("a", 1)])
-        term.enqueue({one.id: ["quote"] for one in term.pending()}, at=1.0)
+        enqueue(seat, 1)
         restore("replica")
         return seat
 
@@ -116,6 +114,42 @@ class TestReplicaThatRunsWhileADumpIsRestored:
     def test_ends_no_replica_that_has_its_number(self, seat: PostgresSeat) -> None:
         seat.leave()
         assert execute("SELECT has_left FROM freight_exchange.replica") == [(False,)]
+
+
+@pytest.mark.parametrize(
+    "restore", ["UPDATE freight_exchange.replica SET lease_until = lease_until - interval '1 second'",
+                "DELETE FROM freight_exchange.replica"]
+)  # fmt: skip
+class TestReplicaWhoseEarlierRowIsRestored:
+    """Rows were deleted and inserted, as they were before its last heartbeat, or before it joined."""
+
+    def test_writes_nothing(self, store: PostgresStore, restore: str) -> None:
+        seat = join(store)
+        enqueue(seat, 1)
+        seat.beat()
+        execute(restore)
+        with pytest.raises(FencedError, match="backup was restored"):
+            seat.beat()
+        with pytest.raises(FencedError):
+            seat.work.put_effect(effect("offer:1:0"), expected_state=None)
+        with pytest.raises(FencedError):
+            seat.work.claim(now=2.0, limit=1)
+
+    def test_joins_a_restored_database(self, store: PostgresStore, restore: str) -> None:
+        join(store).beat()
+        assert not join(store).is_restored
+        join(store).beat()
+        execute(restore)
+        assert join(store).is_restored
+
+
+def test_replica_that_was_taken_over_joins_no_restored_database(store: PostgresStore) -> None:
+    seat = join(store)
+    seat.beat()
+    execute("UPDATE freight_exchange.replica SET epoch = 1, has_left = true")
+    with pytest.raises(FencedError):
+        seat.beat()
+    assert not join(store).is_restored
 
 
 def test_restored_database_is_recognised_by_a_process_that_has_seen_later_commits(store: PostgresStore) -> None:
