@@ -270,6 +270,20 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_history.py",
     ),
     one(
+        "restored: tables that are away end the bot",
+        "store/postgres/errors.py",
+        "    except _ABSENT as error:",
+        "    except () as error:",
+        "tests/unit/store/postgres/test_schema.py",
+    ),
+    one(
+        "restored: a replica that joins again creates the tables before the dump does",
+        "store/postgres/store.py",
+        "is_known=history.is_known",
+        "is_known=False",
+        "tests/unit/store/postgres/test_schema.py",
+    ),
+    one(
         "restored: only a table that was made anew shows a restored dump",
         "store/postgres/history.py",
         'FILE: Final = "pg_relation_filenode(tableoid)"',

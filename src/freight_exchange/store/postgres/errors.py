@@ -18,6 +18,10 @@ __all__ = ["connect_error", "translate_errors"]
 _CONFLICTS: Final = (
     errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable,
 )  # fmt: skip
+_ABSENT: Final = (
+    errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn, errors.InvalidColumnReference,
+)  # fmt: skip
+"""Errors if a part of the schema is missing; the last one if it is the key of a table."""
 _CUT_OFF: Final = ("25P03", "25P04")
 """Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
 _REFUSED: Final = (
@@ -65,6 +69,11 @@ def translate_errors(address: str) -> Iterator[None]:
         ) from error
     except _CONFLICTS as error:
         raise ConflictError(f"{address}: a write conflicts with another one: {_first_line(error)}") from error
+    except _ABSENT as error:
+        # While a dump is restored, its tables come one after another, and their keys last.
+        raise StoreAwayError(
+            f"{address} has no such table at present ({_first_line(error)}): restore a backup if none is being restored"
+        ) from error
     except (psycopg.DataError, errors.ProgramLimitExceeded, UnicodeEncodeError) as error:
         raise StoreError(f"{address} cannot store a value: {_first_line(error)}") from error
     except psycopg.Error as error:

@@ -53,6 +53,11 @@ class History:
         self.renewed: tuple[int | None, float] = (None, 0.0)
         self._cluster: str | None = None
 
+    @property
+    def is_known(self) -> bool:
+        """An earlier use of the database by this process."""
+        return self._cluster is not None
+
     def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
         """Return whether the database may have lost commits since this or another process has seen it.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from freight_exchange.errors import StoreError
+from freight_exchange.errors import StoreAwayError, StoreError
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
@@ -158,8 +158,11 @@ _TABLE_NAMES: Final = """
 VERSION: Final = len(_MIGRATIONS)
 
 
-def read_version(connection: DatabaseConnection) -> int:
+def read_version(connection: DatabaseConnection, *, is_known: bool = False) -> int:
     """Return the version of the schema; 0 where there is none yet.
+
+    Args:
+        is_known: Whether this process has used it: what is missing is then being restored.
 
     Raises:
         StoreError: The schema belongs to another program, or to a newer version.
@@ -167,7 +170,7 @@ def read_version(connection: DatabaseConnection) -> int:
     # Read from the tables of the catalog: its functions may see only the state at the start of the transaction.
     names = {name for (name,) in connection.rows(_TABLE_NAMES)}
     if "migration" not in names:
-        if names:
+        if names and not is_known:
             raise StoreError(
                 f"the schema freight_exchange in {connection.address} belongs to another program: give another database"
             )
@@ -186,14 +189,24 @@ def pending(version: int) -> range:
     return range(version + 1, VERSION + 1)
 
 
-def prepare(connection: DatabaseConnection) -> None:
+def prepare(connection: DatabaseConnection, *, is_known: bool = False) -> None:
     """Create or migrate the schema.
 
+    Args:
+        is_known: Whether this process has used it. It is not created then: a dump that is being restored creates it.
+
     Raises:
+        StoreAwayError: It is known, and not there.
         StoreError: The schema belongs to another program or a newer version, or this user may not create it.
     """
-    if read_version(connection) >= VERSION:
+    version = read_version(connection, is_known=is_known)
+    if version >= VERSION:
         return
+    if version == 0 and is_known:
+        raise StoreAwayError(
+            f"{connection.address} has no tables of this store at present: restore a backup, or start this process"
+            " again to create them"
+        )
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # Another process may have migrated while this one waited for the lock.

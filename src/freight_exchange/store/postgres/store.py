@@ -124,7 +124,7 @@ class PostgresStore:
         history = self._histories.setdefault(binding, History())
 
         def join() -> Replica:
-            schema.prepare(connection)
+            schema.prepare(connection, is_known=history.is_known)
             return Replica.join(connection, binding, history, handlers=handlers, version=version, lease=lease)
 
         try:
