@@ -357,8 +357,8 @@ MUTATIONS: Final = (
     one(
         "database: a statement runs on after it was given up",
         "store/postgres/session.py",
-        """{**_DEFAULTS, "statement_timeout": f"{(reply_timeout + _MARGIN) * 1000:.0f}"}""",
-        """{**_DEFAULTS, "statement_timeout": "0"}""",
+        'f"SET statement_timeout = {(reply_timeout + _MARGIN) * 1000:.0f}"',
+        '"SET statement_timeout = 0"',
         _CONNECTION,
     ),
     one(

@@ -42,7 +42,8 @@ _DEFAULTS: Final = {
     "extra_float_digits": "1",
 }
 """Settings on which the statements rely. The defaults of a role or a database may differ. Old servers lack some."""
-_READ_DEFAULTS: Final = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name = ANY(%s)"
+# The view of all settings needs a temporary file where the memory of a statement is small, which may be forbidden.
+_READ_DEFAULTS: Final = "SELECT name, current_setting(name, true) FROM unnest(%s::text[]) AS name"
 
 
 def set_defaults(connection: psycopg.Connection[Any], *, reply_timeout: float) -> None:
@@ -52,11 +53,12 @@ def set_defaults(connection: psycopg.Connection[Any], *, reply_timeout: float) -
         connection: The session.
         reply_timeout: Seconds for which the client waits for a reply.
     """
-    defaults = {**_DEFAULTS, "statement_timeout": f"{(reply_timeout + _MARGIN) * 1000:.0f}"}
-    found = connection.execute(_READ_DEFAULTS, [[*defaults]]).fetchall()
-    changes = [f"SET {name} = '{defaults[name]}'" for name, setting in found if setting != defaults[name]]
+    # Composed of constants alone, which the type checker does not see. The first statement is for those that follow.
+    limit = f"SET statement_timeout = {(reply_timeout + _MARGIN) * 1000:.0f}"
+    connection.execute(limit, prepare=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    found = connection.execute(_READ_DEFAULTS, [[*_DEFAULTS]]).fetchall()
+    changes = [f"SET {name} = '{_DEFAULTS[name]}'" for name, now in found if now not in (None, _DEFAULTS[name])]
     if changes:
-        # Composed of constants alone, which the type checker does not see.
         connection.execute("; ".join(changes), prepare=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 

@@ -9,12 +9,13 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from itertools import count
 from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.unit.store.postgres.databases import database_url, empty_store, execute
+from tests.unit.store.postgres.databases import database_url, empty_store, execute, server
 from tests.unit.store.rows import BINDING, LEASE, effect
 
 from freight_exchange.errors import StoreAwayError, StoreError
@@ -169,6 +170,27 @@ def test_server_ends_a_statement_soon_after_it_was_given_up(reply_timeout: float
     )
     assert database.row("SHOW statement_timeout") == (limit,)
     database.close()
+
+
+def test_limits_of_a_role_do_not_end_the_statements_that_replace_them() -> None:
+    """A list of all settings would need a temporary file."""
+    options = "-c temp_file_limit=0 -c work_mem=64kB -c statement_timeout=1h -c array_nulls=off"
+    database = DatabaseConnection(make_conninfo(server().url(), options=options))
+    assert database.row("SHOW array_nulls") == ("on",)
+    database.close()
+
+
+def test_limit_of_a_statement_is_the_first_setting() -> None:
+    """That of a role may be too short for any other statement."""
+    statements = list[str]()
+
+    def run(statement: str, *_: object, **__: object) -> SimpleNamespace:
+        statements.append(statement)
+        return SimpleNamespace(fetchall=list)
+
+    connection: Any = SimpleNamespace(execute=run)
+    session.set_defaults(connection, reply_timeout=10.0)
+    assert statements[0] == "SET statement_timeout = 12000"
 
 
 def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
