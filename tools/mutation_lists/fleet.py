@@ -432,6 +432,27 @@ MUTATIONS: Final = (
         f"{_FROZEN}::test_frozen_replica_keeps_no_other_one_from_joining",
     ),
     one(
+        "frozen: one whose role differs from its login keeps its locks",
+        "store/postgres/frozen.py",
+        "usename = session_user",
+        "usename = current_user",
+        f"{_FROZEN}::test_frozen_replica_whose_role_differs_from_its_login_loses_the_term",
+    ),
+    one(
+        "frozen: a role that its login has taken may not end the connection",
+        "store/postgres/frozen.py",
+        '            connection.execute("SET LOCAL ROLE NONE")\n',
+        "",
+        f"{_FROZEN}::test_frozen_replica_whose_role_differs_from_its_login_loses_the_term",
+    ),
+    one(
+        "frozen: a user who may not end connections ends the bot",
+        "store/postgres/frozen.py",
+        "except NotPermittedError as error:",
+        "except () as error:",
+        f"{_FROZEN}::test_replica_that_may_not_end_frozen_ones_says_so_once",
+    ),
+    one(
         "frozen: a late replica counts as frozen",
         "store/postgres/frozen.py",
         "        AND state_change < clock_timestamp() - make_interval(secs => %(silence)s)\n",

@@ -13,7 +13,7 @@ from psycopg import errors
 from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store.protocol import ConflictError
 
-__all__ = ["connect_error", "translate_errors"]
+__all__ = ["NotPermittedError", "connect_error", "translate_errors"]
 
 _CONFLICTS: Final = (
     errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure, errors.LockNotAvailable,
@@ -24,6 +24,8 @@ _ABSENT: Final = (
 """Errors if a part of the schema is missing; the last one if it is the key of a table."""
 _CUT_OFF: Final = ("25P03", "25P04")
 """Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
+_SYSTEM_OBJECT: Final = re.compile(r"\bpg_\w+")
+"""The name of a function or a view of PostgreSQL itself."""
 _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
@@ -36,6 +38,10 @@ _REFUSED: Final = (
     (re.compile('definition of service ".*" not found'),
      "names a service that is not defined: correct its address, or add the service"),
 )  # fmt: skip
+
+
+class NotPermittedError(StoreError):
+    """The user has no right to what a statement needs."""
 
 
 def connect_error(error: psycopg.Error, address: str) -> StoreError:
@@ -63,10 +69,11 @@ def translate_errors(address: str) -> Iterator[None]:
             raise StoreAwayError(
                 f"{address} is read-only: give the address of the primary, or set default_transaction_read_only to off"
             ) from error
-        raise StoreError(
-            f"{address} does not permit this ({_first_line(error)}): grant this user CREATE on the database once, or"
-            " all rights on the schema freight_exchange and its tables"
-        ) from error
+        line = _first_line(error)
+        advice = "CREATE on the database once, or all rights on the schema freight_exchange and its tables"
+        if found := _SYSTEM_OBJECT.search(line):
+            advice = f"the right to use {found[0]}, which every user has by default"
+        raise NotPermittedError(f"{address} does not permit this ({line}): grant this user {advice}") from error
     except _CONFLICTS as error:
         raise ConflictError(f"{address}: a write conflicts with another one: {_first_line(error)}") from error
     except _ABSENT as error:

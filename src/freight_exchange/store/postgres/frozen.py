@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from freight_exchange.store.postgres.errors import NotPermittedError
 from freight_exchange.store.postgres.session import APPLICATION
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _SILENCE: Final = 15.0
 # into a database, which takes longer, locks whole tables.
 _END: Final = """
     SELECT pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity
-    WHERE datname = current_database() AND usename = current_user AND starts_with(application_name, %(application)s)
+    WHERE datname = current_database() AND usename = session_user AND starts_with(application_name, %(application)s)
         AND wait_event IN ('ClientRead', 'ClientWrite')
         AND state_change < clock_timestamp() - make_interval(secs => %(silence)s)
         AND (
@@ -33,11 +34,25 @@ _END: Final = """
             WHERE pg_locks.pid = pg_stat_activity.pid AND relnamespace = to_regnamespace('freight_exchange')
         )
 """
+_warned: Final = set[str]()
+"""Databases in which this user has no right to end sessions."""
 
 
 def end_frozen(connection: DatabaseConnection) -> None:
-    """End the sessions of this user that hold locks of rows, and whose process has been silent for `_SILENCE`."""
-    ended = connection.rows(_END, {"application": APPLICATION, "silence": _SILENCE})
+    """End the sessions of this user that hold locks of rows, and whose process has been silent for `_SILENCE`.
+
+    Log it once if this user has no right to.
+    """
+    ended: list[object] = []
+    try:
+        with connection.transaction():
+            # The server knows a session by its login. A role that the login has taken may not end it.
+            connection.execute("SET LOCAL ROLE NONE")
+            ended = connection.rows(_END, {"application": APPLICATION, "silence": _SILENCE})
+    except NotPermittedError as error:
+        if connection.address not in _warned:
+            _warned.add(connection.address)
+            _logger.warning("connections of frozen processes cannot be ended, and keep their locks: %s", error)
     if ended:
         _logger.warning(
             "%s kept locks for processes that are frozen or cut off: %d of their connections were ended",

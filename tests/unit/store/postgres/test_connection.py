@@ -193,6 +193,20 @@ def test_limit_of_a_statement_is_the_first_setting() -> None:
     assert statements[0] == "SET statement_timeout = 12000"
 
 
+@pytest.mark.parametrize("function", ["pg_control_system()", "pg_walfile_name(pg_lsn)"])
+def test_function_that_a_user_may_not_call_is_named(function: str) -> None:
+    name = function.partition("(")[0]
+    with closing(psycopg.connect(server().url(), autocommit=True)) as administrator:
+        administrator.execute(f"CREATE ROLE no_{name} LOGIN")
+        administrator.execute(f"CREATE DATABASE no_{name} OWNER no_{name}")
+    with closing(psycopg.connect(server().url(f"no_{name}"), autocommit=True)) as administrator:
+        administrator.execute(f"REVOKE EXECUTE ON FUNCTION {function} FROM PUBLIC")
+    store = PostgresStore(server().url(f"no_{name}").replace("postgres@", f"no_{name}@"))
+    with pytest.raises(StoreError, match=f"grant this user the right to use {name}, which every user has by default"):
+        store.join(BINDING, handlers=["quote"], version="1", lease=LEASE)
+    store.close()
+
+
 def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long reply may take longer than the first part of it."""
     database = DatabaseConnection(database_url(), reply_timeout=5.0)

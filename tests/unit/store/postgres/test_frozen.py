@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from tests.unit.store.postgres.cutter import Cutter
-from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.postgres.databases import empty_store, execute, server
 from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import effect, put, seen
 
@@ -26,6 +28,8 @@ from freight_exchange.store.work import Effect
 
 UNFINISHED = b"P\0\0\0\x0e\0SELECT\0\0\0"
 """A message that begins a statement, after which the server waits for the next one without a limit."""
+
+LAPSED = "lease_until = '2000-01-01'"
 
 
 @pytest.fixture
@@ -125,6 +129,50 @@ def test_replica_that_is_frozen_while_it_gives_the_term_back_does_not_keep_it(
 def test_frozen_replica_keeps_no_other_one_from_joining(store: PostgresStore) -> None:
     with frozen_inside(take_term(join(store))):
         join(store)
+
+
+@contextmanager
+def store_of_its_own(name: str, *statements: str, options: str = "") -> Iterator[PostgresStore]:
+    """A store in a database of this name, of a user of this name, after these statements of an administrator."""
+    with closing(psycopg.connect(server().url(), autocommit=True)) as session:
+        session.execute(f"CREATE ROLE {name}_owner; CREATE ROLE {name} LOGIN IN ROLE {name}_owner")
+        session.execute(f"CREATE DATABASE {name} OWNER {name}_owner")
+    with closing(psycopg.connect(server().url(name), autocommit=True)) as session:
+        for statement in statements:
+            session.execute(statement)
+    url = make_conninfo(server().url(name).replace("postgres@", f"{name}@"), options=options)
+    with closing(PostgresStore(url)) as store:
+        yield store
+
+
+@pytest.mark.usefixtures("store")
+def test_frozen_replica_whose_role_differs_from_its_login_loses_the_term() -> None:
+    with store_of_its_own("role_of_replica", options="-c role=role_of_replica_owner") as store:
+        first, second = join(store), join(store)
+        term = take_term(first)
+        first._pulse_connection.execute(f"UPDATE freight_exchange.replica SET {LAPSED} WHERE id = {first.replica.id}")
+        with frozen_inside(term):
+            assert eventually(second.take_term)
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("pg_stat_activity", "SELECT ON pg_stat_activity"),
+        ("pg_locks", "SELECT ON pg_locks"),
+        ("pg_terminate_backend", "EXECUTE ON FUNCTION pg_terminate_backend(int, bigint)"),
+    ],
+)
+def test_replica_that_may_not_end_frozen_ones_says_so_once(
+    name: str, right: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with store_of_its_own(f"no{name[2:]}", f"REVOKE {right} FROM PUBLIC") as store:
+        seat = join(store)
+        seat.adopt()
+        seat.adopt()
+    (message,) = [record.message for record in caplog.records if "cannot be ended" in record.message]
+    assert f"permission denied for {'function' if 'FUNCTION' in right else 'view'} {name}" in message
+    assert f"the right to use {name}" in message
 
 
 def test_replica_is_not_ended_while_a_living_one_may_be_silent(
