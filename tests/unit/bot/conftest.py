@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from freight_exchange.paging import end_signs
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Sandbox
 
@@ -21,3 +22,12 @@ def store() -> Iterator[MemoryStore]:
     store = MemoryStore()
     yield store
     store.close()
+
+
+@pytest.fixture(autouse=True)
+def short_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """End sweeps a few pages past the end, not a hundred rows: those pages would be most requests of these tests.
+
+    The tests of `paging` and of `endpoints` prove what a sweep finds there.
+    """
+    monkeypatch.setattr(end_signs, "_FURTHER_ROWS", 0)
