@@ -569,20 +569,6 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_older_dates.py",
     ),
     one(
-        "3 requests that only deeper scans list begin a new doubt each time",
-        "feed/core/missing.py",
-        "doubtful = self._reaches.without_older(absent, query.updated_after)",
-        "doubtful = absent",
-        "tests/unit/feed/test_watcher_older_dates.py",
-    ),
-    one(
-        "3 requests that come and go begin no new doubt",
-        "feed/core/absence/reaches.py",
-        "            self._reaches.pop(index, None)\n",
-        "            pass\n",
-        "tests/unit/feed/test_reaches.py",
-    ),
-    one(
         "feed: two pull it at a time",
         "feed/stream.py",
         "        if self._is_pulled:\n",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from freight_exchange.feed.core.absence import doubts
 from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
-from freight_exchange.feed.core.absence.reaches import Reaches
 from freight_exchange.feed.core.advance import recheck_window
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.core.changes.observation import Observation
     from freight_exchange.feed.core.planning.active_scan import ActiveScan
     from freight_exchange.feed.core.state import AbsenceDoubt, State
     from freight_exchange.platform.clock import Reading
@@ -34,12 +32,6 @@ class MissingRequests:
 
     def __init__(self, last_scan: int) -> None:
         self.inferred = InferredUpdates(last_scan)
-        self._reaches = Reaches()
-
-    def record_listed(self, indexes: Iterable[int], observation: Observation) -> None:
-        """Record the requests on a page of a scan, or on a page of recent updates."""
-        for index in indexes:
-            self._reaches.record_listed(index, observation.begin_for(index))
 
     def judge(
         self,
@@ -52,7 +44,6 @@ class MissingRequests:
         """Store the missing requests in `scan`, or the reason why none counts as missing; return the new doubt."""
         doubt, ended = state.absence_doubt, state.watermark.time_at(received)
         if query is not None:
-            doubtful = self._reaches.without_older(absent, query.updated_after)
             doubt = doubts.next_doubt(
                 doubt,
                 scan=scan.number,
@@ -60,9 +51,8 @@ class MissingRequests:
                 at=ended,
                 listed=len(scan.known),
                 absent=len(absent),
-                relisted=doubts.most_relisted(doubtful, doubt),
+                relisted=doubts.most_relisted(absent, doubt),
             )
-            self._reaches.record_absent(absent, query.updated_after)
         scan.doubt = None
         if scan.scanner.ended and doubt is not None and doubts.is_open(doubt, ended):
             scan.doubt = doubts.doubt_error(doubt, at=ended, absent=len(absent))
@@ -76,4 +66,3 @@ class MissingRequests:
     def prune(self, before: float) -> None:
         """Remove requests that scans no longer reach, as they were updated before this time."""
         self.inferred.prune(before)
-        self._reaches.prune(before)

@@ -147,7 +147,6 @@ class Journal:
             self.state = after
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
             self._note_flips(result, state.watermark.time_at(received))
-            self._missing.record_listed(about, observation)
             for row in tracked:
                 self._missing.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
@@ -194,7 +193,6 @@ class Journal:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
                 self.state = after
                 self._note_flips(result, observation.sent)
-                self._missing.record_listed(records, observation)
                 for row in tracked:
                     self._missing.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
 
