@@ -252,6 +252,7 @@ def test_reply_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_statement_that_waits_for_a_lock_does_not_stay_in_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each one that was given up would keep a connection of the server for as long as a person locks a table."""
+    assert "lock_timeout" in session._DEFAULTS
     monkeypatch.setitem(session._DEFAULTS, "lock_timeout", "100")
     empty_store().open(BINDING, lease=LEASE).release()
     database = DatabaseConnection(database_url())
