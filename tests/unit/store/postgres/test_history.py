@@ -93,6 +93,16 @@ def test_restored_dump_is_recognised_in_its_own_cluster(
     assert join(dumped_store).is_restored
 
 
+def check_writes_nothing(seat: PostgresSeat) -> None:
+    """Check that a replica whose row was restored is fenced off from all writes."""
+    with pytest.raises(FencedError, match="backup was restored"):
+        seat.beat()
+    with pytest.raises(FencedError):
+        seat.work.put_effect(effect("offer:1:0"), expected_state=None)
+    with pytest.raises(FencedError):
+        seat.work.claim(now=2.0, limit=1)
+
+
 class TestReplicaThatRunsWhileADumpIsRestored:
     """The dump has its row: only the table, or the file of it, shows that the row is another one."""
 
@@ -104,12 +114,7 @@ class TestReplicaThatRunsWhileADumpIsRestored:
         return seat
 
     def test_writes_nothing(self, seat: PostgresSeat) -> None:
-        with pytest.raises(FencedError, match="backup was restored"):
-            seat.beat()
-        with pytest.raises(FencedError):
-            seat.work.put_effect(effect("offer:1:0"), expected_state=None)
-        with pytest.raises(FencedError):
-            seat.work.claim(now=2.0, limit=1)
+        check_writes_nothing(seat)
 
     def test_ends_no_replica_that_has_its_number(self, seat: PostgresSeat) -> None:
         seat.leave()
@@ -128,12 +133,7 @@ class TestReplicaWhoseEarlierRowIsRestored:
         enqueue(seat, 1)
         seat.beat()
         execute(restore)
-        with pytest.raises(FencedError, match="backup was restored"):
-            seat.beat()
-        with pytest.raises(FencedError):
-            seat.work.put_effect(effect("offer:1:0"), expected_state=None)
-        with pytest.raises(FencedError):
-            seat.work.claim(now=2.0, limit=1)
+        check_writes_nothing(seat)
 
     def test_joins_a_restored_database(self, store: PostgresStore, restore: str) -> None:
         join(store).beat()
