@@ -172,10 +172,8 @@ async def test_requests_that_are_new_to_a_scan_are_no_proof_that_it_lacks_little
     assert rig.journal.state.absence_doubt is not None
 
 
-def next_doubt(
-    before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int, relisted: int = 0
-) -> AbsenceDoubt | None:
-    return doubts.next_doubt(before, scan=7, window=window, at=at, listed=listed, absent=absent, relisted=relisted)
+def next_doubt(before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int) -> AbsenceDoubt | None:
+    return doubts.next_doubt(before, scan=7, window=window, at=at, listed=listed, absent=absent)
 
 
 def test_doubt_begins_with_a_third_of_several() -> None:
@@ -193,34 +191,6 @@ def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
     assert next_doubt(doubt, window=190, at=100.0, listed=0, absent=0) is None
     wide = attrs.evolve(doubt, window=WIDEST)
     assert next_doubt(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
-
-
-def test_lasting_doubt_begins_anew_when_a_scan_lacks_much_that_another_has_listed_since() -> None:
-    lasted = AbsenceDoubt(since=0.0, last=4000.0, window=WIDEST, scan=3)
-    begun = AbsenceDoubt(since=5300.0, last=5300.0, window=2100, scan=7)
-    assert next_doubt(lasted, window=2100, at=5300.0, listed=6, absent=3, relisted=3) == begun
-    # A deep scan lacks what was listed before it; one that reaches less far lacks less, and that counts as missing.
-    for window, scan in ((WIDEST // 2, 7), (2100, 3)):
-        again = next_doubt(lasted, window=window, at=5300.0, listed=6, absent=4, relisted=2)
-        assert again == attrs.evolve(lasted, last=5300.0, scan=scan)
-    # An hour is enough, however often scans list and lack the same within it.
-    young = attrs.evolve(lasted, last=3000.0)
-    assert next_doubt(young, window=90, at=3599.0, listed=6, absent=3, relisted=3) == attrs.evolve(
-        young, last=3599.0, scan=7
-    )
-    again = next_doubt(young, window=90, at=3600.0, listed=6, absent=3, relisted=3)
-    assert again == AbsenceDoubt(since=3600.0, last=3600.0, window=90, scan=7)
-
-
-async def test_what_counts_as_missing_was_not_listed_since(store: Store) -> None:
-    rig = Rig(service := Service(), store=store)
-    service.publish(1, 2, 3, 4)
-    await rig.prime()
-    doubt = AbsenceDoubt(since=0.0, last=0.0, window=90, scan=1)
-    rows = [rig.seen(index) for index in (1, 2, 3)]
-    assert doubts.most_relisted(rows, doubt) == 3
-    assert doubts.most_relisted([*rows[:2], attrs.evolve(rows[2], missed_scans=1)], doubt) == 2
-    assert doubts.most_relisted([*rows[:2], attrs.evolve(rows[2], last_scan=0)], doubt) == 2
 
 
 @attrs.define
@@ -288,7 +258,7 @@ async def test_empty_listings_after_a_scan_that_lacked_much_withdraw_none_that_i
         # What is updated meanwhile is listed by the scans that lack the rest.
         service.publish(*range(9, 13), notes=str(anyio.current_time()))
         await rig.scan()
-    assert doubt.scan == rig.journal.state.scan == rig.seen(9).last_scan
+    assert rig.journal.state.scan == rig.seen(9).last_scan
     reported = len(rig.event_keys)
     service.away = frozenset(range(1, 13))
     await rig.scan_for(0.5 * HOUR)

@@ -10,6 +10,27 @@ from freight_exchange.store import Store
 pytestmark = pytest.mark.virtual_time
 
 
+def date_back(service: Service, *indexes: int, seconds: float) -> None:
+    """Let the service list requests with an older date, as after it is restored from a backup."""
+    for index in indexes:
+        service.requests[index].updated -= seconds
+
+
+@pytest.mark.parametrize("interval", [360.0, 1140.0])
+async def test_backup_with_older_dates_holds_no_withdrawals_back(store: Store, interval: float) -> None:
+    rig = Rig(service := Service(), store=store, interval=interval)
+    await rig.prime()
+    await rig.scan_for(6 * HOUR)
+    service.publish(*range(1, 31))
+    await rig.scan()
+    date_back(service, *range(1, 19), seconds=5 * HOUR)
+    service.withdraw(*range(19, 31))
+    await rig.scan_for(3 * HOUR)
+    assert sorted(rig.event_keys)[30:] == [("withdrawn", index) for index in range(19, 31)]
+    await rig.scan_for(5 * HOUR)
+    assert rig.poller.progress.phase == "live"
+
+
 async def test_withdrawn_request_that_returns_with_an_older_date_is_withdrawn_again(store: Store) -> None:
     """After a restart, only the widest window lists it: it is not known what its date rests on."""
     rig = Rig(service := Service(), store=store, interval=600.0)

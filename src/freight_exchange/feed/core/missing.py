@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.absence.doubt_tracker import DoubtTracker
 from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
 from freight_exchange.feed.core.advance import recheck_window
 from freight_exchange.feed.core.watermark import WIDEST
@@ -32,6 +33,7 @@ class MissingRequests:
 
     def __init__(self, last_scan: int) -> None:
         self.inferred = InferredUpdates(last_scan)
+        self._doubts = DoubtTracker()
 
     def judge(
         self,
@@ -44,14 +46,14 @@ class MissingRequests:
         """Store the missing requests in `scan`, or the reason why none counts as missing; return the new doubt."""
         doubt, ended = state.absence_doubt, state.watermark.time_at(received)
         if query is not None:
-            doubt = doubts.next_doubt(
+            doubt = self._doubts.next_doubt(
                 doubt,
                 scan=scan.number,
                 window=scan.window,
                 at=ended,
-                listed=len(scan.known),
-                absent=len(absent),
-                relisted=doubts.most_relisted(absent, doubt),
+                listed=scan.indexes,
+                known=len(scan.known),
+                absent=absent,
             )
         scan.doubt = None
         if scan.scanner.ended and doubt is not None and doubts.is_open(doubt, ended):

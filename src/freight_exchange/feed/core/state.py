@@ -26,10 +26,10 @@ class AbsenceDoubt:
     After an hour, only listings about as deep as `window` count as a part of the doubt.
 
     Attributes:
-        since: When the first such listing was read.
+        since: When the first such listing was read. If requests vanished together again: when they did.
         last: When the last one was read; once an hour has passed and one of them was about as deep, any one counts.
         window: Window of the deepest one, in seconds.
-        scan: Number of the scan that read the last one.
+        scan: Number of the scan that read the first one.
     """
 
     since: float

@@ -92,5 +92,8 @@ def next_doubt(
             may begin a new doubt after the first one has lasted.
         at: When the scan ended, on the feed's clock.
     """
-    listed, relisted = len(scan.offers) + bool(scan.requests), len(absent - absent_before)
-    return doubts.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent), relisted=relisted)
+    listed = len(scan.offers) + bool(scan.requests)
+    doubt = doubts.next_doubt(before, window=WIDEST, at=at, listed=listed, absent=len(absent))
+    if doubt is None or doubts.is_open(doubt, at) or not doubts.is_much(len(absent - absent_before), listed, WIDEST):
+        return doubt
+    return AbsenceDoubt(since=at, last=at, window=WIDEST)

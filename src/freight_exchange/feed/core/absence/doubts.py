@@ -5,8 +5,6 @@ Such a listing may be a failure of the service. The lacking requests count as wi
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -14,9 +12,8 @@ import attrs
 from freight_exchange.errors import FeedProtocolError
 from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
-from freight_exchange.store.protocol import TrackedRequest
 
-__all__ = ["LASTING", "doubt_error", "is_checked", "is_open", "most_relisted", "next_doubt"]
+__all__ = ["LASTING", "doubt_error", "is_checked", "is_much", "is_open", "next_doubt"]
 
 LASTING: Final = 3600.0
 """Seconds after which a doubt ends: from then on, requests count as missing even if most lack at once."""
@@ -28,18 +25,9 @@ _DEPTH: Final = 2
 
 
 def next_doubt(
-    before: AbsenceDoubt | None,
-    *,
-    window: int,
-    at: float,
-    listed: int,
-    absent: int,
-    scan: int = 0,
-    relisted: int = 0,
+    before: AbsenceDoubt | None, *, window: int, at: float, listed: int, absent: int, scan: int = 0
 ) -> AbsenceDoubt | None:
     """Return the doubt after a complete scan.
-
-    After a doubt has lasted, a new one begins only if a scan lists many requests again and a later scan lacks them.
 
     Args:
         before: The doubt before the scan.
@@ -48,35 +36,27 @@ def next_doubt(
         listed: Number of known requests that the scan listed.
         absent: Number of known requests that the scan should have listed and did not.
         scan: Number of the scan.
-        relisted: Result of `most_relisted`.
     """
-    if _is_much(absent, listed, window):
-        if before is None or (_is_much(relisted, listed, window) and not is_open(before, at)):
+    if is_much(absent, listed, window):
+        if before is None:
             return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
-        is_open_or_deep = is_open(before, at) or _DEPTH * window >= before.window
-        last = at if is_open_or_deep or is_checked(before) else before.last
         # After the doubt has lasted, shallow scans do not belong to it: they do not reach older requests, and what they
         # lack counts as missing.
-        number = scan if is_open_or_deep else before.scan
-        return attrs.evolve(before, last=last, window=max(before.window, window), scan=number)
+        belongs = is_open(before, at) or _DEPTH * window >= before.window or is_checked(before)
+        return attrs.evolve(before, last=at if belongs else before.last, window=max(before.window, window))
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
         return None
     return before
 
 
-def most_relisted(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt | None) -> int:
-    """Return how many of the absent requests one scan has listed since the doubt: the largest number of any scan.
+def is_much(absent: int, listed: int, window: int) -> bool:
+    """Return whether a scan lacks so many requests that it may be a failure: a third or more of those it should list.
 
-    Requests last listed by different scans vanished one after the other, so they do not add up. Requests that count as
-    missing already are left out.
+    Args:
+        absent: Number of known requests that the scan should have listed and did not.
+        listed: Number of known requests that it listed.
+        window: Seconds that it looked back.
     """
-    if doubt is None:
-        return 0
-    listed = (row.last_scan for row in absent if row.last_scan >= doubt.scan and not row.missed_scans)
-    return max(Counter(listed).values(), default=0)
-
-
-def _is_much(absent: int, listed: int, window: int) -> bool:
     return (absent > 0 and not listed and window >= WIDEST) or (absent >= _FEW and 2 * absent >= listed)
 
 

@@ -1,0 +1,122 @@
+"""Doubts of one run about listings, and the requests that vanished during them. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING
+
+import attrs
+
+from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.state import AbsenceDoubt
+
+if TYPE_CHECKING:
+    from freight_exchange.store.protocol import TrackedRequest
+
+__all__ = ["DoubtTracker"]
+
+
+@attrs.frozen
+class _Vanished:
+    """First time that a scan lacked a request since it was last listed.
+
+    Attributes:
+        last_scan: Number of the last scan that listed it.
+        at: When the scan that lacked it ended, on the feed's clock.
+    """
+
+    last_scan: int
+    at: float
+
+
+@attrs.frozen
+class _Renewal:
+    """Doubt that began anew, because requests vanished together.
+
+    Attributes:
+        doubt: The new doubt, as it began.
+        lasted: The doubt before, which had lasted.
+        vanished: Indexes of the requests.
+    """
+
+    doubt: AbsenceDoubt
+    lasted: AbsenceDoubt
+    vanished: frozenset[int]
+
+
+class DoubtTracker:
+    """Tracker of the doubts about listings.
+
+    After a doubt has lasted, what scans lack counts as missing. If requests vanish together that a scan has listed
+    since the doubt began, the doubt begins anew: the failure may have come back. It ends once most of them are listed.
+    """
+
+    def __init__(self) -> None:
+        self._vanished: dict[int, _Vanished] = {}
+        self._renewal: _Renewal | None = None
+
+    def next_doubt(
+        self,
+        before: AbsenceDoubt | None,
+        *,
+        scan: int,
+        window: int,
+        at: float,
+        listed: AbstractSet[int],
+        known: int,
+        absent: Sequence[TrackedRequest],
+    ) -> AbsenceDoubt | None:
+        """Return the doubt after a complete scan.
+
+        Args:
+            before: The doubt before the scan.
+            scan: Number of the scan.
+            window: Seconds that it looked back.
+            at: When it ended, on the feed's clock.
+            listed: Indexes of the requests that it listed.
+            known: Number of those that were known before.
+            absent: The known requests that it should have listed and did not.
+        """
+        before = self._without_renewal(before, listed)
+        doubt = doubts.next_doubt(before, scan=scan, window=window, at=at, listed=known, absent=len(absent))
+        if doubt is None:
+            self._vanished.clear()
+            return None
+        self._note_vanished(absent, at)
+        together = _vanished_together(absent, doubt)
+        if doubts.is_open(doubt, at) or not doubts.is_much(len(together), known, window):
+            return doubt
+        since = max(self._vanished[row.index].at for row in together)
+        anew = AbsenceDoubt(since=since, last=at, window=window, scan=scan)
+        if not doubts.is_open(anew, at):
+            return doubt
+        self._renewal = _Renewal(anew, doubt, frozenset(row.index for row in together))
+        return anew
+
+    def _without_renewal(self, doubt: AbsenceDoubt | None, listed: AbstractSet[int]) -> AbsenceDoubt | None:
+        """Return the doubt before its renewal, if a scan lists most of the requests that had vanished."""
+        renewal = self._renewal
+        if doubt is None or renewal is None or renewal.doubt.scan != doubt.scan:
+            return doubt
+        return renewal.lasted if 2 * len(renewal.vanished & listed) > len(renewal.vanished) else doubt
+
+    def _note_vanished(self, absent: Iterable[TrackedRequest], at: float) -> None:
+        for row in absent:
+            known = self._vanished.get(row.index)
+            if known is None or known.last_scan != row.last_scan:
+                self._vanished[row.index] = _Vanished(row.last_scan, at)
+
+
+def _vanished_together(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> list[TrackedRequest]:
+    """Return the largest group of absent requests that one scan has listed since the doubt began.
+
+    Requests last listed by different scans vanished one after the other, so they do not add up. Requests that count as
+    missing already are left out.
+    """
+    groups = defaultdict[int, list["TrackedRequest"]](list)
+    for row in absent:
+        if row.last_scan >= doubt.scan and not row.missed_scans:
+            groups[row.last_scan].append(row)
+    return max(groups.values(), key=len, default=[])

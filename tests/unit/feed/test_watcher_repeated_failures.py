@@ -1,0 +1,50 @@
+"""Failures that come back within an hour, beside requests that are really withdrawn."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from tests.unit.feed.rig import HOUR, Rig, Service
+
+from freight_exchange.models import RateRequest
+from freight_exchange.store import Store
+from freight_exchange.wire import Rows
+
+pytestmark = pytest.mark.virtual_time
+
+MINUTE = 60.0
+
+
+@attrs.define
+class Hiding(Service):
+    """Hides some requests from listings and look-ups."""
+
+    hidden: frozenset[int] = frozenset()
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        return Rows(tuple(record for record in page.records if record.index not in self.hidden), ())
+
+    async def find(self, index: int) -> RateRequest | None:
+        found = await Service.find(self, index)
+        return None if index in self.hidden else found
+
+
+@pytest.mark.parametrize(
+    ("interval", "first", "recovery", "second"),
+    [(120.0, 20, 30, 40), (120.0, 57, 5, 30), (360.0, 45, 30, 50), (600.0, 30, 40, 40), (1140.0, 30, 70, 43)],
+)
+async def test_requests_that_two_failures_hide_are_not_withdrawn(
+    store: Store, interval: float, first: int, recovery: int, second: int
+) -> None:
+    rig = Rig(service := Hiding(), store=store, interval=interval)
+    await rig.prime()
+    await rig.scan_for(6.2 * HOUR)
+    service.publish(*range(1, 31))
+    await rig.scan()
+    service.withdraw(*range(19, 31))
+    for length, hidden in ((first, range(1, 19)), (recovery, ()), (second, range(1, 19)), (180, ())):
+        service.hidden = frozenset(hidden)
+        await rig.scan_for(length * MINUTE)
+    assert sorted(rig.event_keys)[30:] == [("withdrawn", index) for index in range(19, 31)]
+    assert rig.poller.progress.phase == "live"
