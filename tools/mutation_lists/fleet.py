@@ -543,4 +543,23 @@ MUTATIONS: Final = (
         "return stored.resends == record.resends",
         f"{_LATE}::test_reply_to_an_offer_that_was_taken_meanwhile_is_an_alarm_if_its_bid_is_another",
     ),
+    one(
+        "retention: each batch reads all deliveries",
+        "store/postgres/feed_sql.py",
+        "\n        WHERE binding = %(binding)s AND event = ANY(ARRAY(SELECT id FROM finished))",
+        " USING finished WHERE binding = %(binding)s AND event = finished.id",
+        "tests/unit/store/postgres/test_prune_costs.py",
+    ),
+    Mutation(
+        "retention: each batch reads all requests",
+        (
+            ("store/postgres/feed_sql.py", '"index" = ANY(ARRAY(\n', '"index" IN (\n'),
+            (
+                "store/postgres/feed_sql.py",
+                "ORDER BY last LIMIT %(limit)s\n    ))",
+                "ORDER BY last LIMIT %(limit)s\n    )",
+            ),
+        ),
+        ("tests/unit/store/postgres/test_prune_costs.py",),
+    ),
 )

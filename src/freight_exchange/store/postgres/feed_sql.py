@@ -65,12 +65,13 @@ ACKNOWLEDGE_KIND: Final = """
     UPDATE freight_exchange.event SET is_acknowledged = true, payload = '', at = greatest(at, %(at)s)
     WHERE binding = %(binding)s AND kind = %(kind)s AND NOT is_acknowledged
 """
+# The rows are looked up by arrays. For a join, the planner reads the whole table in each batch.
 MAKE_TOMBSTONES: Final = """
     UPDATE freight_exchange.seen SET record = NULL, last = 0, scan = 0, updated_after = 0, missing = 0
-    WHERE binding = %(binding)s AND "index" IN (
+    WHERE binding = %(binding)s AND "index" = ANY(ARRAY(
         SELECT "index" FROM freight_exchange.seen
         WHERE binding = %(binding)s AND last < %(before)s AND record IS NOT NULL ORDER BY last LIMIT %(limit)s
-    )
+    ))
 """
 DELETE_EVENTS: Final = """
     WITH finished AS (
@@ -78,9 +79,10 @@ DELETE_EVENTS: Final = """
         WHERE binding = %(binding)s AND at < %(before)s AND is_acknowledged AND NOT is_owed
         ORDER BY at, id LIMIT %(limit)s
     ), deleted AS (
-        DELETE FROM freight_exchange.delivery USING finished WHERE binding = %(binding)s AND event = finished.id
+        DELETE FROM freight_exchange.delivery
+        WHERE binding = %(binding)s AND event = ANY(ARRAY(SELECT id FROM finished))
     )
-    DELETE FROM freight_exchange.event USING finished WHERE event.id = finished.id
+    DELETE FROM freight_exchange.event WHERE id = ANY(ARRAY(SELECT id FROM finished))
 """
 CAN_PRUNE: Final = """
     SELECT EXISTS (
