@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import io
 import json
 import logging
@@ -14,6 +16,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +28,12 @@ from typing import Any
 
 import attrs
 import pytest
+from tools.snippets.environments import link_environment
 
 from freight_exchange.cli import program
 from freight_exchange.sandbox import Cargo, Exchange
 from freight_exchange.sandbox.model.state import Account
 
-COMMAND = (sys.executable, "-m", "freight_exchange.cli")
 TIMEOUT = 30.0
 TILES = Cargo(
     commodityname="Ceramic tiles",
@@ -68,6 +71,18 @@ ROUTE = {
     "timezone": "Asia/Hong_Kong",
 }
 SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD")
+
+
+@functools.cache
+def locate_program() -> tuple[str, ...]:
+    """Return the program, in an environment with only what its extras install.
+
+    Libraries import what else the tests have installed, such as trio, which takes a fifth of the program's start.
+    """
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    python = link_environment(Path(folder.name), ["freight-exchange[cli,postgres]"])
+    return (str(python), "-m", "freight_exchange.cli")
 
 
 @attrs.frozen
@@ -211,7 +226,7 @@ def open_terminal(arguments: Sequence[str], *, columns: int = 120) -> Iterator[T
     descriptor, child_descriptor = pty.openpty()
     ioctl(child_descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*locate_program(), *arguments],
         stdin=child_descriptor,
         stdout=child_descriptor,
         stderr=child_descriptor,
@@ -249,7 +264,7 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start the program as a child process."""
     return subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*locate_program(), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.PIPE,

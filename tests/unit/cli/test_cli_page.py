@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.unit.blocks import ROOT
-from tests.unit.cli.harness import COMMAND, Shell, run_on_terminal
+from tests.unit.cli.harness import Shell, locate_program, run_on_terminal
 
 PAGE = ROOT / "docs" / "cli.md"
 REFERENCE = ROOT / "docs" / "cli-reference.md"
@@ -67,7 +67,7 @@ def test_errors_on_page_are_current(shell: Shell) -> None:
     root = shell.url.removesuffix("/api")
     program = shell.home / "bin" / "freight-exchange"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.join(COMMAND)} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(locate_program())} "$@"\n')
     program.chmod(0o755)
     steps = steps_of(REFERENCE, "errors")
     assert len(steps) == 9

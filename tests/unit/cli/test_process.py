@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from tests.unit.blocks import ROOT
 from tests.unit.cli.harness import (
-    COMMAND,
     SUBMIT,
     Result,
     Shell,
     finish,
     has_ended,
     ignore_interrupts,
+    locate_program,
     open_terminal,
     render_screen,
     restore_signals,
@@ -62,7 +62,7 @@ def test_closed_pipe_ends_program_silently(shell: Shell, arguments: Sequence[str
 
 @pytest.mark.parametrize("redirection", ["<&-", "<&- >&- 2>&-"])
 def test_program_runs_with_closed_streams(shell: Shell, redirection: str) -> None:
-    command = f"{shlex.join(COMMAND)} currencies {redirection}"
+    command = f"{shlex.join(locate_program())} currencies {redirection}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -114,7 +114,7 @@ def test_unwritable_stderr_changes_neither_output_nor_status(
     expected = shell(*warn_of_mode())
     assert expected.err
     assert expected.status == status
-    command = f"{shlex.join([*COMMAND, *warn_of_mode()])} {redirection}"
+    command = f"{shlex.join([*locate_program(), *warn_of_mode()])} {redirection}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (status, expected.out)
 
@@ -196,7 +196,9 @@ class Interrupting:
 sys.meta_path.insert(0, Interrupting())
 cli.main()
 """
-    done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=False)
+    done = subprocess.run(
+        [locate_program()[0], "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=False
+    )
     assert (done.returncode, done.stderr) == (Status.INTERRUPTED, "\nError: interrupted\n")
 
 
@@ -206,7 +208,9 @@ def test_missing_extra_names_install_command(missing: str, status: int) -> None:
         f"import sys; sys.modules[{missing!r}] = None; sys.argv[1:] = ['--help'];"
         " from freight_exchange import cli; cli.main()"
     )
-    done = subprocess.run([COMMAND[0], "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=False)
+    done = subprocess.run(
+        [locate_program()[0], "-c", code], capture_output=True, text=True, cwd=ROOT / "src", check=False
+    )
     assert done.returncode == status
     if status:
         assert done.stderr == 'freight-exchange needs the extra "cli": pip install "freight-exchange[cli]"\n'

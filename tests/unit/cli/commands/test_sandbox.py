@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.unit.blocks import ROOT
-from tests.unit.cli.harness import COMMAND, TIMEOUT, Shell, finish, ignore_interrupts, restore_signals
+from tests.unit.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, locate_program, restore_signals
 
 from freight_exchange import FreightExchange
 from freight_exchange.cli.commands.sandbox import _announce, _local_url, _publish_samples
@@ -32,7 +32,7 @@ ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @contextmanager
 def running(*arguments: str, preexec: Callable[[], None] = restore_signals) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
-        [*COMMAND, "sandbox", "--port", "0", *arguments],
+        [*locate_program(), "sandbox", "--port", "0", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
