@@ -354,8 +354,8 @@ MUTATIONS: Final = (
     one(
         "9 a failed first scan has primed",
         "feed/scanning/journal.py",
-        "            after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)\n",
-        '            after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt, stage="primed")\n',
+        "                attrs.evolve(after, schema=result.schema, absence_doubt=doubt),\n",
+        '                attrs.evolve(after, schema=result.schema, absence_doubt=doubt, stage="primed"),\n',
         "tests/unit/feed/test_watcher_starts.py",
     ),
     one(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -15,7 +17,7 @@ from freight_exchange.feed.core.advance import (
     find_gap,
     moment,
 )
-from freight_exchange.feed.core.changes.classify import Classification, classify, withdrawal
+from freight_exchange.feed.core.changes.classify import classify, withdrawal
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
 from freight_exchange.feed.core.missing import MissingRequests
 from freight_exchange.feed.core.observing import observe_look_up, observe_recent, observe_scan
@@ -31,6 +33,7 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store.protocol import Commit, FeedStore, ReadSet, TrackedRequest
 
 if TYPE_CHECKING:
+    from freight_exchange.feed.core.changes.observation import Observation
     from freight_exchange.feed.lease import Run
     from freight_exchange.options import Start
     from freight_exchange.wire import Rows
@@ -46,6 +49,23 @@ _DISTRUSTED: Final = 3600.0
 
 class UnclearError(Exception):
     """A page of a deep scan has differences; only a narrow scan can tell updates from a change of the schema."""
+
+
+@attrs.define
+class _Decided:
+    """Decision about a page, to apply once it is committed.
+
+    Attributes:
+        state: New state of the feed.
+        tracked: New state of the requests on the page.
+        known: Their earlier state, by index.
+        flips: Fields that appeared or disappeared: `Classification.flips`.
+    """
+
+    state: State
+    tracked: Sequence[TrackedRequest] = ()
+    known: Mapping[int, TrackedRequest] = attrs.field(factory=dict)
+    flips: AbstractSet[tuple[int | None, str]] = frozenset()
 
 
 class Journal:
@@ -98,6 +118,7 @@ class Journal:
             UnclearError: `scan.recent_updates` is missing. Nothing was written.
         """
         state, is_complete = self.state, scan.scanner.ended
+        ended = state.watermark.time_at(received)
         is_covering = is_complete and self._rules.is_covering(state, scan, received)
         observation = observe_scan(state, self._unsteady, scan, sent, received)
         records = () if page is None else page.records
@@ -108,33 +129,36 @@ class Journal:
         # During the first scan, a narrow one starts without page sizes, and learns less about them than the first scan.
         learns_less = not state.is_primed and scan.tier is schedule.NARROW and self.sizes.longest(OPERATION)
         sizes = scan.scanner.sizes if is_complete and not learns_less else self.sizes
-        tracked, known, result = list[TrackedRequest](), dict[int, TrackedRequest](), None
         gap, after = find_gap(scan.noted_in(state, sizes), received)
+        decided = _Decided(after)
         # Before everything is listed, only the complete first scan proves absences: other scans have listed requests
         # that it may lack.
         is_whole = is_complete and (state.is_listed or (scan.is_first and scan.window >= WIDEST))
         query = absence_query(state, scan, received) if is_whole and not scan.scanner.offset_ignored else None
 
         def decide(found: ReadSet) -> Commit:
-            nonlocal after, result, tracked, known
-            result, known = classify(records, broken, found.requests, observation), dict(found.requests)
+            result = classify(records, broken, found.requests, observation)
             if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):
                 raise UnclearError
             scan.changed |= result.changed
             tracked = self._missing.inferred.corrected(
-                result.tracked, known, max(observation.begin, observation.updated_within(_DISTRUSTED))
+                result.tracked, found.requests, max(observation.begin, observation.updated_within(_DISTRUSTED))
             )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
             doubt = self._missing.judge(state, scan, absent, received, query)
-            after = attrs.evolve(after, schema=result.schema, absence_doubt=doubt)
-            ended = state.watermark.time_at(received)
-            after = self._rules.advance(after, scan, ended, is_covering=is_covering and scan.doubt is None)
+            decided.state = self._rules.advance(
+                attrs.evolve(after, schema=result.schema, absence_doubt=doubt),
+                scan,
+                ended,
+                is_covering=is_covering and scan.doubt is None,
+            )
+            decided.tracked, decided.known, decided.flips = tracked, found.requests, result.flips
             return Commit(
                 requests=(*tracked, *scan.missing),
                 events=(*gap, *result.events),
-                state=after.dump(),
+                state=decided.state.dump(),
                 at=ended,
             )
 
@@ -144,11 +168,8 @@ class Journal:
                 return
             scan.event_count += self._store.commit(decide, indexes=tuple(about), absence=query)
             # In the same thread as the commit: a caller cancelled during it finds both done, or neither.
-            self.state = after
+            self._apply(decided, observation, ended)
             self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
-            self._note_flips(result, state.watermark.time_at(received))
-            for row in tracked:
-                self._missing.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -178,23 +199,21 @@ class Journal:
         older = set[int]() if own is None else {record.index for record in own.records}
         records = {record.index: record for record in page.records if record.index not in older}
 
+        decided = _Decided(state)
+
+        def decide(found: ReadSet) -> Commit:
+            result = classify(tuple(records.values()), (), found.requests, observation)
+            decided.state = attrs.evolve(state, schema=result.schema)
+            decided.tracked = self._missing.inferred.corrected(result.tracked, found.requests, observation.begin)
+            decided.known, decided.flips = found.requests, result.flips
+            return Commit(
+                requests=decided.tracked, events=result.events, state=decided.state.dump(), at=observation.sent
+            )
+
         def write() -> None:
-            result: Classification | None = None
-            known, tracked, after = dict[int, TrackedRequest](), list[TrackedRequest](), state
-
-            def decide(found: ReadSet) -> Commit:
-                nonlocal result, known, tracked, after
-                result, known = classify(tuple(records.values()), (), found.requests, observation), dict(found.requests)
-                tracked = self._missing.inferred.corrected(result.tracked, known, observation.begin)
-                after = attrs.evolve(state, schema=result.schema)
-                return Commit(requests=tracked, events=result.events, state=after.dump(), at=observation.sent)
-
             if self.state is state:
                 scan.event_count += self._store.commit(decide, indexes=tuple(records))
-                self.state = after
-                self._note_flips(result, observation.sent)
-                for row in tracked:
-                    self._missing.inferred.record(row, known.get(row.index), observation.proof_for(row.index))
+                self._apply(decided, observation, observation.sent)
 
         if records:
             await self._run(write)
@@ -214,11 +233,11 @@ class Journal:
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack, and that a look-up has found."""
         observation = observe_look_up(self.state, self._unsteady, received)
-        result: Classification | None = None
+        flips = set[tuple[int | None, str]]()
 
         def decide(found: ReadSet) -> Commit:
-            nonlocal result
             result = classify((record,), (), found.requests, observation)
+            flips.update(result.flips)
             # The request exists and is not listed. It may be withdrawn before it is listed again, so it is looked up
             # again if deeper scans lack it too.
             oldest = observation.updated_within(_DISTRUSTED)
@@ -234,7 +253,7 @@ class Journal:
             return Commit(requests=rows, events=result.events, at=observation.sent)
 
         await self._run(lambda: self._store.commit(decide, indexes=(record.index,)))
-        self._note_flips(result, observation.sent)
+        self._unsteady.record(flips, observation.sent)
         # The server may have begun to return fewer rows in a page, so page sizes are learned anew. That costs requests,
         # and there may be many such finds.
         if received.loop >= self._relearn_at:
@@ -265,5 +284,9 @@ class Journal:
         is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
         self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
 
-    def _note_flips(self, result: Classification | None, time: float) -> None:
-        self._unsteady.record(() if result is None else result.flips, time)
+    def _apply(self, decided: _Decided, observation: Observation, time: float) -> None:
+        """Apply what was decided about a page, once it is committed."""
+        self.state = decided.state
+        self._unsteady.record(decided.flips, time)
+        for row in decided.tracked:
+            self._missing.inferred.record(row, decided.known.get(row.index), observation.proof_for(row.index))
