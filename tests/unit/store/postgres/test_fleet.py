@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator
 
 import attrs
 import pytest
-from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.postgres.databases import execute
 from tests.unit.store.postgres.replicas import await_lock, enqueue, join, lapse, take_term
 from tests.unit.store.rows import BINDING, effect, event, put, seen
 
@@ -20,13 +19,6 @@ from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import SEND_WINDOW
 from freight_exchange.transport.http.backend import SEND_TIMEOUT
-
-
-@pytest.fixture
-def store() -> Iterator[PostgresStore]:
-    store = empty_store()
-    yield store
-    store.close()
 
 
 class TestClaims:

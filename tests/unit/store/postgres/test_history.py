@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import psycopg
 import pytest
-from tests.unit.store.postgres.databases import drop_schema, empty_store, execute
+from tests.unit.store.postgres.databases import drop_schema, execute
 from tests.unit.store.postgres.replicas import enqueue
 from tests.unit.store.rows import BINDING, effect
 
@@ -19,13 +19,6 @@ from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import Binding
 
 OTHER = attrs.evolve(BINDING, feed="another bot")
-
-
-@pytest.fixture
-def store() -> Iterator[PostgresStore]:
-    store = empty_store()
-    yield store
-    store.close()
 
 
 def join(store: PostgresStore, binding: Binding = BINDING) -> PostgresSeat:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.store.postgres.databases import database_url, empty_store, execute
+from tests.unit.store.postgres.databases import database_url, execute
 from tests.unit.store.rows import BINDING, put
 
 from freight_exchange import HeldError
@@ -13,13 +13,6 @@ from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.postgres.term import PostgresTerm
-
-
-@pytest.fixture
-def store() -> Iterator[PostgresStore]:
-    store = empty_store()
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
-from tests.unit.store.postgres.databases import empty_store
 from tests.unit.store.postgres.replicas import join, lapse, take_term
 
 from freight_exchange.store.postgres.store import PostgresStore
-
-
-@pytest.fixture
-def store() -> Iterator[PostgresStore]:
-    store = empty_store()
-    yield store
-    store.close()
 
 
 def test_lease_follows_the_clock_of_the_database(store: PostgresStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
 import pytest
 from tests.unit.store.postgres.cutter import Cutter
-from tests.unit.store.postgres.databases import empty_store, execute
+from tests.unit.store.postgres.databases import execute
 from tests.unit.store.postgres.replicas import join, take_term
 from tests.unit.store.rows import event, put, seen
 
@@ -16,13 +16,6 @@ from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.store import PostgresStore
 
 LIMIT = 65_536
-
-
-@pytest.fixture
-def store() -> Iterator[PostgresStore]:
-    store = empty_store()
-    yield store
-    store.close()
 
 
 @pytest.fixture

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
-import pytest
-from tests.unit.store.postgres.databases import empty_store
 from tests.unit.store.postgres.replicas import await_lock, join, lapse, take_term
 from tests.unit.store.rows import effect, event, put
 
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import Effect
-
-
-@pytest.fixture
-def store() -> Iterator[PostgresStore]:
-    store = empty_store()
-    yield store
-    store.close()
 
 
 def test_replicas_with_different_handlers_claim_one_delivery_of_a_request(store: PostgresStore) -> None:
