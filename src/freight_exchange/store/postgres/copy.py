@@ -13,8 +13,7 @@ from typing import Any, Final
 from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
-from freight_exchange.store.sqlite.connection import MEMORY
-from freight_exchange.store.sqlite.connection import DatabaseConnection as FileConnection
+from freight_exchange.store.sqlite.connection import MEMORY, SQLiteConnection
 from freight_exchange.store.sqlite.copy_mark import BegunCopy, mark_absent, mark_begun, mark_moved, read_begun
 
 __all__ = ["copy_file"]
@@ -86,7 +85,7 @@ def copy_file(path: str | os.PathLike[str], address: str) -> Mapping[str, int]:
         StoreError: The file or the database cannot be used, the file was copied before, the database is in use, the
             copy differs, or a copy into another database was begun.
     """
-    file = FileConnection(os.path.realpath(path), accepts_begun_copy=True)
+    file = SQLiteConnection(os.path.realpath(path), accepts_begun_copy=True)
     assert file.path != MEMORY
     if not Path(file.path).exists():
         raise StoreError(f"there is no store {file.path}: a bot, or a watch with a store, makes it")

@@ -21,7 +21,7 @@ from freight_exchange.store.sqlite.schema import prepare, verify
 from freight_exchange.store.sqlite.wal_check import wal_path
 from freight_exchange.store.store_lock import StoreLock
 
-__all__ = ["MEMORY", "DatabaseConnection", "Lease", "transaction"]
+__all__ = ["MEMORY", "Lease", "SQLiteConnection", "transaction"]
 
 MEMORY: Final = ":memory:"
 _BUSY_TIMEOUT: Final = 5.0
@@ -44,7 +44,7 @@ class Lease:
     seconds: float
 
 
-class DatabaseConnection:
+class SQLiteConnection:
     """The connection to one database, open while a feed of it is held, and used by one thread at a time.
 
     A database in memory stays open until `close`. While a file is open, its lock file keeps other processes out.

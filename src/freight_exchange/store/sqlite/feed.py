@@ -18,7 +18,7 @@ from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import AbsenceQuery, NewEvent, StoredEvent, TrackedRequest
-    from freight_exchange.store.sqlite.connection import DatabaseConnection, Lease
+    from freight_exchange.store.sqlite.connection import Lease, SQLiteConnection
     from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 __all__ = ["SQLiteFeed"]
@@ -27,7 +27,7 @@ __all__ = ["SQLiteFeed"]
 class SQLiteFeed:
     """The state of one feed, its deliveries and effects, under one lease. Each method is one transaction."""
 
-    def __init__(self, database: DatabaseConnection, lease: Lease, state: str | None, unacknowledged: int) -> None:
+    def __init__(self, database: SQLiteConnection, lease: Lease, state: str | None, unacknowledged: int) -> None:
         self.lease = lease
         self.state = state
         self.unacknowledged = unacknowledged

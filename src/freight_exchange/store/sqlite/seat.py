@@ -10,7 +10,7 @@ from freight_exchange.store.sqlite.feed import SQLiteFeed
 from freight_exchange.store.work import NO_LIMIT, OPEN_STATES
 
 if TYPE_CHECKING:
-    from freight_exchange.store.sqlite.connection import DatabaseConnection
+    from freight_exchange.store.sqlite.connection import SQLiteConnection
 
 __all__ = ["SQLiteSeat"]
 
@@ -28,7 +28,7 @@ class SQLiteSeat:
     left_out: Final = ()
     is_restored: Final = False
 
-    def __init__(self, database: DatabaseConnection, work: SQLiteFeed) -> None:
+    def __init__(self, database: SQLiteConnection, work: SQLiteFeed) -> None:
         self.work: Final = work
         self._database: Final = database
         self._has_adopted = False

@@ -12,7 +12,7 @@ from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.store.holder import Holder
 from freight_exchange.store.protocol import Binding, HeldHereError
 from freight_exchange.store.sqlite import feed_sql
-from freight_exchange.store.sqlite.connection import MEMORY, DatabaseConnection, Lease, transaction
+from freight_exchange.store.sqlite.connection import MEMORY, Lease, SQLiteConnection, transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
 from freight_exchange.store.sqlite.feed import SQLiteFeed
 from freight_exchange.store.sqlite.seat import SQLiteSeat
@@ -48,7 +48,7 @@ class SQLiteStore:
             raise ConfigurationError(f"a store needs the path of a file, not {name!r}")
         # Absolute and without links, so that one file has one path, even after a change of directory.
         self.path: Final = name if name == MEMORY else os.path.realpath(name)
-        self._database: Final = DatabaseConnection(self.path)
+        self._database: Final = SQLiteConnection(self.path)
 
     def open(self, binding: Binding, *, lease: float) -> SQLiteFeed:
         database = self._database
