@@ -100,15 +100,15 @@ def _remove_guard(name: str) -> None:
         Replica.fence = Replica.check = lambda *_: None  # type: ignore[method-assign]
         Replica.fence_term = lambda *_: None  # type: ignore[method-assign]
         work_sql.CLAIM = work_sql.CLAIM.replace("epoch = 0 AND", "")  # type: ignore[misc]
-        beat = Replica.beat
+        heartbeat = Replica.heartbeat
 
-        def beat_on(self: Replica, connection: Any) -> bool:
+        def heartbeat_on(self: Replica, connection: Any) -> bool:
             try:
-                return beat(self, connection)
+                return heartbeat(self, connection)
             except FencedError:
                 return False
 
-        Replica.beat = beat_on  # type: ignore[method-assign]
+        Replica.heartbeat = heartbeat_on  # type: ignore[method-assign]
         put = work.PostgresWork.put_effect
 
         def overwrite(self: Any, effect: Any, *, expected_state: str | None, expected_at: float | None = None) -> bool:

@@ -52,9 +52,9 @@ MUTATIONS: Final = (
     one(
         "lease: it follows the clock of the machine",
         "store/postgres/replica.py",
-        "        row = connection.row(replica_sql.BEAT, self._values)\n",
+        "        row = connection.row(replica_sql.HEARTBEAT, self._values)\n",
         "        now = f\"to_timestamp({__import__('time').time()})\"\n"
-        '        row = connection.row(replica_sql.BEAT.replace("clock_timestamp()", now), self._values)\n',
+        '        row = connection.row(replica_sql.HEARTBEAT.replace("clock_timestamp()", now), self._values)\n',
         f"{_REPLICA}::test_lease_follows_the_clock_of_the_database",
     ),
     one(
@@ -348,7 +348,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
     ),
     one(
-        "database: a new connection of the pulse does not listen",
+        "database: a new connection of the heartbeat does not listen",
         "store/postgres/seat.py",
         "if not connection.is_open or self._listens_on != connection.count:",
         "if not connection.is_open or not self._listens_on:",

@@ -47,7 +47,7 @@ class Seat(Protocol):
 
     @property
     def lease(self) -> float | None:
-        """Seconds for which `beat` renews the lease; `None` if a file lock replaces the lease."""
+        """Seconds for which `heartbeat` renews the lease; `None` if a file lock replaces the lease."""
         ...
 
     @property
@@ -99,7 +99,7 @@ class Seat(Protocol):
         """Take over the unfinished work of replicas that have ended."""
         ...
 
-    def beat(self) -> bool:
+    def heartbeat(self) -> bool:
         """Renew the lease.
 
         Returns:

@@ -104,13 +104,13 @@ class Replica:
         Raises:
             FencedError: The work was taken over.
         """
-        row = connection.row(replica_sql.BEAT, self._values)
+        row = connection.row(replica_sql.HEARTBEAT, self._values)
         if row is None:
             raise self._fenced(connection)
         self._history.flushed, renewed = row
         return float(renewed)
 
-    def beat(self, connection: DatabaseConnection) -> bool:
+    def heartbeat(self, connection: DatabaseConnection) -> bool:
         """Renew the lease, and return whether other replicas have left work to adopt. Raises as `renew`."""
         self.renewed = self.renew(connection)
         self._history.renewed = (self.id, self.renewed)

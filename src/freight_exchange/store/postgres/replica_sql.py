@@ -7,8 +7,8 @@ from typing import Final
 from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE
 
 __all__ = [
-    "BEAT", "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET",
-    "HAS_LEFTOVERS", "HAS_NEWER", "HAS_TWIN", "HOLDER", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
+    "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS", "HAS_NEWER",
+    "HAS_TWIN", "HEARTBEAT", "HOLDER", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
 ]  # fmt: skip
 
 # The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id. An earlier state
@@ -32,7 +32,7 @@ JOIN: Final = f"""
     RETURNING id, binding, {FILE}
 """
 # `lease_until` is no key column, so a heartbeat waits for no transaction of this replica.
-BEAT: Final = f"""
+HEARTBEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
     WHERE {_OWN} AND epoch = 0 AND NOT has_left
     RETURNING {FLUSHED}::text, {LEASE}

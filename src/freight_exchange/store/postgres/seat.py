@@ -29,8 +29,8 @@ allows for clocks whose speeds differ by up to a hundredth."""
 class PostgresSeat:
     """The seat of a replica.
 
-    It has three connections: one for `work`, one for the term, and one for `beat` and `wait`. So no heartbeat waits for
-    a claim.
+    It has three connections: one for `work`, one for the term, and one for `heartbeat` and `wait`. So no heartbeat
+    waits for a claim.
 
     Args:
         connect: Makes a connection.
@@ -51,7 +51,7 @@ class PostgresSeat:
         self.left_out: tuple[str, ...] = ()
         self._term_connection = term_connection
         self._work_connection = connect()
-        self._pulse_connection = connect()
+        self._heartbeat_connection = connect()
         self._on_leave = on_leave
         self._listens_on = 0
         self.work: Final = PostgresWork(self._work_connection, replica)
@@ -105,11 +105,11 @@ class PostgresSeat:
         deliveries = [one for one in map(read_delivery, rows) if (one.event, one.handler) in claimed]
         return Adoption(deliveries=deliveries, effects=effects, wait=_ADOPTION_WAIT)
 
-    def beat(self) -> bool:
-        return self.replica.beat(self._pulse_connection)
+    def heartbeat(self) -> bool:
+        return self.replica.heartbeat(self._heartbeat_connection)
 
     def wait(self, seconds: float) -> bool:
-        connection = self._pulse_connection
+        connection = self._heartbeat_connection
         if not connection.is_open or self._listens_on != connection.count:
             connection.execute(f"LISTEN {CHANNEL}")
             self._listens_on = connection.count
@@ -121,6 +121,6 @@ class PostgresSeat:
             with suppress(StoreError):
                 self.replica.leave(connection)
                 break
-        for connection in (self._work_connection, self._term_connection, self._pulse_connection):
+        for connection in (self._work_connection, self._term_connection, self._heartbeat_connection):
             connection.close()
         self._on_leave(self)

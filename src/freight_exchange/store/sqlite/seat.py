@@ -60,7 +60,7 @@ class SQLiteSeat:
             deliveries=self.work.deliveries(state="claimed", limit=NO_LIMIT), effects=self.work.effects(*OPEN_STATES)
         )
 
-    def beat(self) -> bool:
+    def heartbeat(self) -> bool:
         return False
 
     def wait(self, seconds: float) -> bool:

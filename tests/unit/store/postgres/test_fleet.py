@@ -107,16 +107,16 @@ class TestTakeOver:
         claimed = first.work.claim(now=2.0, limit=2)
         for key, state in (("offer:1:0", "sending"), ("offer:2:0", "unknown"), ("offer:3:0", "confirmed")):
             first.work.put_effect(effect(key, state), expected_state=None)
-        assert not second.beat()
+        assert not second.heartbeat()
         adoption = second.adopt()
         assert (adoption.deliveries, adoption.effects) == ([], []), "its owner lives"
         lapse(first)
-        assert second.beat()
+        assert second.heartbeat()
         adoption = second.adopt()
         assert adoption.deliveries == claimed
         assert {one.key: one.state for one in adoption.effects} == {"offer:1:0": "sending", "offer:2:0": "unknown"}
         assert adoption.wait > SEND_WINDOW + SEND_TIMEOUT
-        assert not second.beat()
+        assert not second.heartbeat()
         assert second.adopt().deliveries == []
         assert second.work.settle(claimed[0].event, claimed[0].handler, state="ready", at=3.0)
 
@@ -127,7 +127,7 @@ class TestTakeOver:
         lapse(first)
         second.adopt()
         for call in (
-            first.beat,
+            first.heartbeat,
             first.take_term,
             lambda: first.work.claim(now=2.0, limit=1),
             lambda: first.work.settle(claimed.event, claimed.handler, state="done", at=3.0),
@@ -161,7 +161,7 @@ class TestTakeOver:
         first, second = join(store), join(store)
         first.work.put_effect(effect("offer:1:0", "unknown"), expected_state=None)
         first.leave()
-        assert second.beat()
+        assert second.heartbeat()
         assert [one.key for one in second.adopt().effects] == ["offer:1:0"]
 
     def test_of_an_adopter_begins_anew(self, store: PostgresStore) -> None:
@@ -235,7 +235,7 @@ class TestTerm:
         term = take_term(first)
         lapse(first)
         take_term(second)
-        assert not first.beat()
+        assert not first.heartbeat()
         assert [one.index for one in first.work.claim(now=2.0, limit=1)] == [1]
         term.release()
 

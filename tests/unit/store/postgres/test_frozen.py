@@ -150,7 +150,9 @@ def test_frozen_replica_whose_role_differs_from_its_login_loses_the_term() -> No
     with store_of_its_own("role_of_replica", options="-c role=role_of_replica_owner") as store:
         first, second = join(store), join(store)
         term = take_term(first)
-        first._pulse_connection.execute(f"UPDATE freight_exchange.replica SET {LAPSED} WHERE id = {first.replica.id}")
+        first._heartbeat_connection.execute(
+            f"UPDATE freight_exchange.replica SET {LAPSED} WHERE id = {first.replica.id}"
+        )
         with frozen_inside(term):
             assert eventually(second.take_term)
 

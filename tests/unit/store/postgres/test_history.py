@@ -89,7 +89,7 @@ def test_restored_dump_is_recognised_in_its_own_cluster(
 def check_writes_nothing(seat: PostgresSeat) -> None:
     """Check that a replica whose row was restored is fenced off from all writes."""
     with pytest.raises(FencedError, match="backup was restored"):
-        seat.beat()
+        seat.heartbeat()
     with pytest.raises(FencedError):
         seat.work.put_effect(effect("offer:1:0"), expected_state=None)
     with pytest.raises(FencedError):
@@ -124,32 +124,32 @@ class TestReplicaWhoseEarlierRowIsRestored:
     def test_writes_nothing(self, store: PostgresStore, restore: str) -> None:
         seat = join(store)
         enqueue(seat, 1)
-        seat.beat()
+        seat.heartbeat()
         execute(restore)
         check_writes_nothing(seat)
 
     def test_joins_a_restored_database(self, store: PostgresStore, restore: str) -> None:
-        join(store).beat()
+        join(store).heartbeat()
         assert not join(store).is_restored
-        join(store).beat()
+        join(store).heartbeat()
         execute(restore)
         assert join(store).is_restored
 
 
 def test_replica_that_was_taken_over_joins_no_restored_database(store: PostgresStore) -> None:
     seat = join(store)
-    seat.beat()
+    seat.heartbeat()
     execute("UPDATE freight_exchange.replica SET epoch = 1, has_left = true")
     with pytest.raises(FencedError):
-        seat.beat()
+        seat.heartbeat()
     assert not join(store).is_restored
 
 
 def test_restored_database_is_recognised_by_a_process_that_has_seen_later_commits(store: PostgresStore) -> None:
     seat = join(store)
-    seat.beat()
+    seat.heartbeat()
     assert not join(store).is_restored
-    seat.beat()
+    seat.heartbeat()
     step_back(seat)
     assert join(store).is_restored
 
@@ -158,7 +158,7 @@ def test_restored_database_is_recognised_after_a_commit_that_failed(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seat = join(store)
-    seat.beat()
+    seat.heartbeat()
     step_back(seat)
     execute_any = _Connection.execute
 
@@ -176,6 +176,6 @@ def test_restored_database_is_recognised_after_a_commit_that_failed(
 
 def test_each_bot_of_a_process_recognises_a_restored_database(store: PostgresStore) -> None:
     for seat in [join(store, binding) for binding in (BINDING, OTHER)]:
-        seat.beat()
+        seat.heartbeat()
         step_back(seat)
     assert [join(store, binding).is_restored for binding in (BINDING, OTHER)] == [True, True]

@@ -16,8 +16,8 @@ def test_lease_follows_the_clock_of_the_database(store: PostgresStore, monkeypat
     take_term(first)
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: 0.0)
-        assert not first.beat()
-    assert not second.beat()
+        assert not first.heartbeat()
+    assert not second.heartbeat()
     assert second.take_term() is None
 
 
@@ -26,6 +26,6 @@ def test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica(store: P
     first, second = join(store), join(store)
     lapse(first)
     with first.work.transaction():
-        assert second.beat()
-        assert not first.beat()
-        assert not second.beat(), "nothing is to be adopted any more"
+        assert second.heartbeat()
+        assert not first.heartbeat()
+        assert not second.heartbeat(), "nothing is to be adopted any more"

@@ -47,13 +47,13 @@ class TestReplicaThatRunsWhileADumpIsRestored:
         seat = join(store)
         execute("ALTER SCHEMA freight_exchange RENAME TO away")
         with pytest.raises(StoreAwayError, match="has no such table at present"):
-            seat.beat()
+            seat.heartbeat()
         with pytest.raises(StoreAwayError, match="has no such table at present"):
             seat.work.put_effect(effect("offer:1:0"), expected_state=None)
         with pytest.raises(StoreAwayError, match="has no tables of this store at present"):
             join(store)
         execute("ALTER SCHEMA away RENAME TO freight_exchange")
-        join(store).beat()
+        join(store).heartbeat()
         store.close()
 
     @pytest.mark.parametrize("table", ["binding", "migration"])
@@ -64,7 +64,7 @@ class TestReplicaThatRunsWhileADumpIsRestored:
         with pytest.raises(StoreAwayError, match="at present"):
             join(store)
         execute(f"ALTER TABLE freight_exchange.away RENAME TO {table}")
-        join(store).beat()
+        join(store).heartbeat()
         store.close()
 
     def test_waits_for_the_rows_that_tell_the_version(self) -> None:
@@ -76,12 +76,12 @@ class TestReplicaThatRunsWhileADumpIsRestored:
             join(store)
         execute("INSERT INTO freight_exchange.migration TABLE public.rows")
         execute("DROP TABLE public.rows")
-        join(store).beat()
+        join(store).heartbeat()
         store.close()
 
 
 def test_replica_makes_the_schema_at_its_start() -> None:
     drop_schema()
     store = PostgresStore(database_url())
-    join(store).beat()
+    join(store).heartbeat()
     store.close()

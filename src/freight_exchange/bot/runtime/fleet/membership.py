@@ -29,9 +29,9 @@ LOST_SEAT: Final = (FencedError, StoreAwayError, ConflictError)
 
 T = TypeVar("T")
 
-_BEATS_PER_LEASE: Final = 3
+_HEARTBEATS_PER_LEASE: Final = 3
 _VERSION_INTERVAL: Final = 2.0
-_PULSE_INTERVAL: Final = 0.5
+_LISTEN_INTERVAL: Final = 0.5
 """Seconds of one wait for a notification: the longest for which the end of a bot waits for the thread."""
 
 
@@ -70,7 +70,7 @@ class Membership:
         self.notified = anyio.Event()
         self._calls = threading.Lock()
         self._call_thread: anyio.CapacityLimiter | None = None
-        self._pulse_thread: anyio.CapacityLimiter | None = None
+        self._heartbeat_thread: anyio.CapacityLimiter | None = None
 
     @property
     def further_feeds(self) -> Store:
@@ -161,14 +161,14 @@ class Membership:
     # The lease
 
     async def keep_lease(self) -> None:
-        """Wait for a seat, and renew its lease until cancelled. Later, `pulse` renews it."""
+        """Wait for a seat, and renew its lease until cancelled. Later, `heartbeat` renews it."""
         while self._seat is None:  # noqa: ASYNC110 - it is taken in another thread
-            await anyio.sleep(_PULSE_INTERVAL)
+            await anyio.sleep(_LISTEN_INTERVAL)
         while self._seat.lease is not None:
-            await self._beat(self._seat)
-            await anyio.sleep(self._seat.lease / _BEATS_PER_LEASE)
+            await self._send_heartbeat(self._seat)
+            await anyio.sleep(self._seat.lease / _HEARTBEATS_PER_LEASE)
 
-    async def pulse(self, on_notification: Callable[[], None]) -> None:
+    async def heartbeat(self, on_notification: Callable[[], None]) -> None:
         """Renew the lease, and listen for notifications, until cancelled.
 
         Args:
@@ -177,14 +177,14 @@ class Membership:
         seat = self._joined()
         if seat.lease is None:
             return
-        interval = seat.lease / _BEATS_PER_LEASE
+        interval = seat.lease / _HEARTBEATS_PER_LEASE
         due = anyio.current_time()
         while True:
             if anyio.current_time() >= due:
                 due = anyio.current_time() + interval
-                await self._beat(seat)
-            pause = min(_PULSE_INTERVAL, max(0.0, due - anyio.current_time()))
-            has_news = await self._run_pulse(partial(seat.wait, pause))
+                await self._send_heartbeat(seat)
+            pause = min(_LISTEN_INTERVAL, max(0.0, due - anyio.current_time()))
+            has_news = await self._run_in_heartbeat_thread(partial(seat.wait, pause))
             if has_news:
                 self.notified.set()
                 self.notified = anyio.Event()
@@ -211,14 +211,14 @@ class Membership:
         """Return whether another replica of this version of the bot lives."""
         return await self.run(self._joined().has_twin)
 
-    async def _beat(self, seat: Seat) -> None:
-        if await self._run_pulse(seat.beat):
+    async def _send_heartbeat(self, seat: Seat) -> None:
+        if await self._run_in_heartbeat_thread(seat.heartbeat):
             self._lapsed.set()
 
-    async def _run_pulse(self, work: Callable[[], T]) -> T:
+    async def _run_in_heartbeat_thread(self, work: Callable[[], T]) -> T:
         """Call the store in the thread of the lease, in which no other call can delay it."""
-        self._pulse_thread = self._pulse_thread or anyio.CapacityLimiter(1)
-        return await anyio.to_thread.run_sync(work, limiter=self._pulse_thread)
+        self._heartbeat_thread = self._heartbeat_thread or anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(work, limiter=self._heartbeat_thread)
 
     def _joined(self) -> Seat:
         if self._seat is None:

@@ -248,7 +248,7 @@ class BotSession:
                 is_failing=self.health.is_failing,
             )
             try:
-                reporting_tasks.start_soon(self.membership.pulse, dispatcher.wake)
+                reporting_tasks.start_soon(self.membership.heartbeat, dispatcher.wake)
                 adoption = await self.membership.adopt()
                 await dispatcher.recover(adoption)
                 if has_term:

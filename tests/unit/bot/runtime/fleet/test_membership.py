@@ -24,7 +24,7 @@ class LosesNotifications:
     def take_term(self) -> Any:
         return self
 
-    def beat(self) -> bool:
+    def heartbeat(self) -> bool:
         return False
 
     def wait(self, seconds: float) -> bool:
@@ -39,6 +39,6 @@ async def test_replica_looks_for_work_at_each_beat_though_no_notification_came()
     woken = anyio.Event()
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(membership.pulse, woken.set)
+            tasks.start_soon(membership.heartbeat, woken.set)
             await woken.wait()
             tasks.cancel_scope.cancel()
