@@ -29,7 +29,7 @@ from freight_exchange.models._base import FrozenMapping
 from freight_exchange.models.validation import find_zone
 from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Field, Flaws, Raw, RecordShape, register
-from freight_exchange.wire.negotiation import NEGOTIATED, NOTHING_THERE, negotiate
+from freight_exchange.wire.nested_offers import NOTHING_THERE, OFFER_KEYS, read_nested_offers
 from freight_exchange.wire.scalars import Unreadable, flag, integer, kind, moment, number, quantity, text, word
 
 __all__ = ["CONVERTER"]
@@ -90,13 +90,13 @@ def _rate(name: str, fee: object) -> Decimal | None:
 
 
 def _listing_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]:
-    found = negotiate(raw, extra, flaws)
+    found = read_nested_offers(raw, extra, flaws)
     selected = None if found.selected is None else found.offers[found.selected]
     return {**found.contacts, "offers": tuple(found.offers.values()), "selected": selected}
 
 
 def _bid_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]:
-    found = negotiate(raw, extra, flaws)
+    found = read_nested_offers(raw, extra, flaws)
     offer = None if found.used is None else found.offers.get(found.used)
     if offer is None and found.offers:
         # The record does not tell which offer it is about: all are kept in `extra`.
@@ -190,7 +190,7 @@ LISTING: Final = register(
         Listing,
         (*SHIPMENT, Field("status", word(RequestStatus), fields.STATUS)),
         parts=_listing_parts,
-        also=NEGOTIATED,
+        also=OFFER_KEYS,
     ),
 )
 BID: Final = register(
@@ -205,7 +205,7 @@ BID: Final = register(
         ),
         parts=_bid_parts,
         complete=_complete_bid,
-        also=NEGOTIATED,
+        also=OFFER_KEYS,
     ),
 )
 ROUTE: Final = register(

@@ -17,7 +17,7 @@ __all__: list[str] = []
 # Instead of an absent object, a backend may send an empty list or another empty value of its language.
 NOTHING_THERE: Final[tuple[object, ...]] = (None, {}, [], "", False)
 _CONTACTS: Final = (fields.CONTACT, fields.COMPANY)
-NEGOTIATED: Final = (fields.OFFER, *_CONTACTS)
+OFFER_KEYS: Final = (fields.OFFER, *_CONTACTS)
 _OF_AN_OFFER: Final = (*fields.OFFER_AMOUNT, *fields.OFFER_ID)
 
 
@@ -31,7 +31,7 @@ def _nested(model: type[Record], raw: object, key: str) -> Any:
         raise fault.under(key) from None
 
 
-class Negotiation:
+class NestedOffers:
     """Content of `offer`: the offers by their keys, and contacts.
 
     Attributes:
@@ -95,9 +95,9 @@ class Negotiation:
         self._flaws.append(fault)
 
 
-def negotiate(raw: Raw, extra: Extra, flaws: Flaws | None) -> Negotiation:
+def read_nested_offers(raw: Raw, extra: Extra, flaws: Flaws | None) -> NestedOffers:
     """Decode the offers and contacts of a record; unreadable ones move to `extra`."""
-    found = Negotiation(raw.get(fields.OFFER), flaws)
+    found = NestedOffers(raw.get(fields.OFFER), flaws)
     # Bid listings have the contacts on the record; the reply to an approval has them in the offer.
     found.contacts = {
         "contact": found.take(Contact, fields.CONTACT, raw.get(fields.CONTACT)),
