@@ -24,8 +24,8 @@ MUTATIONS: Final = (
     one(
         "fence: a replica that was taken over goes on writing",
         "store/postgres/replica_sql.py",
-        'f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"',
-        'f"SELECT FROM freight_exchange.replica WHERE {_OWN}"',
+        "%(started)s AND epoch = 0",
+        "%(started)s",
         f"{_FLEET}::TestTakeOver::test_ends_all_writes_of_the_replica",
     ),
     one(
@@ -251,14 +251,21 @@ MUTATIONS: Final = (
     one(
         "restored: a replica writes on into the table of a dump",
         "store/postgres/replica_sql.py",
-        '_OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s AND {LEASE} >= %(renewed)s"',
-        '_OWN: Final = f"id = %(replica)s AND {LEASE} >= %(renewed)s"',
+        " AND {FILE} = %(relation)s",
+        "",
         "tests/unit/store/postgres/test_history.py",
     ),
     one(
         "restored: a replica writes on into rows from before its last heartbeat",
         "store/postgres/replica_sql.py",
         " AND {LEASE} >= %(renewed)s",
+        "",
+        "tests/unit/store/postgres/test_history.py",
+    ),
+    one(
+        "restored: a replica writes on at another server behind its pooler",
+        "store/postgres/replica_sql.py",
+        " AND {STARTED} = %(started)s",
         "",
         "tests/unit/store/postgres/test_history.py",
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
 
-__all__ = ["FILE", "FLUSHED", "LEASE", "History", "trust"]
+__all__ = ["FILE", "FLUSHED", "LEASE", "STARTED", "History", "trust"]
 
 FLUSHED: Final = "pg_current_wal_flush_lsn()"
 """SQL: the position in the write-ahead log up to which commits survive a crash."""
@@ -17,6 +17,8 @@ it another one, even a dump of the data alone. `VACUUM FULL` does so, too."""
 LEASE: Final = "extract(epoch FROM lease_until)::float8"
 """SQL: the end of a replica's lease. Only the replica itself moves it, always to a later time unless a clock is set
 back."""
+STARTED: Final = "extract(epoch FROM pg_postmaster_start_time())::float8"
+"""SQL: the start of the server's process. A pooler may keep connections while another server takes the place of it."""
 # Another cluster has another identifier. A cluster that was promoted, or recovered to an earlier time, has another
 # timeline: the first digits of the names of its log files.
 _CLUSTER: Final = (

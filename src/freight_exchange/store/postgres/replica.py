@@ -33,6 +33,7 @@ class Replica:
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, and the bot has not looked for the lost offers yet.
         relation: The file of its row's table. A restored dump gives the table another one.
+        started: The start of the server's process at which it joined, in seconds since the epoch.
         renewed: The end of the lease after its last heartbeat.
     """
 
@@ -46,6 +47,7 @@ class Replica:
         *,
         is_restored: bool = False,
         relation: int = 0,
+        started: float = 0.0,
     ) -> None:
         self.binding = binding
         self.id = id
@@ -53,13 +55,14 @@ class Replica:
         self.lease = lease
         self.is_restored = is_restored
         self.relation = relation
+        self.started = started
         self.renewed = 0.0
         self._history = history or History()
 
     @property
     def own(self) -> dict[str, object]:
-        """Values that find its row, unless that was taken over or restored."""
-        return {"replica": self.id, "relation": self.relation, "renewed": self.renewed}
+        """Values that find its row, unless that was taken over or restored, or the server has restarted."""
+        return {"replica": self.id, "relation": self.relation, "renewed": self.renewed, "started": self.started}
 
     @classmethod
     def join(
@@ -75,10 +78,12 @@ class Replica:
         """Add the row of a new replica, and check by `history` whether the database has lost commits."""
         with connection.transaction():
             values = {**attrs.asdict(binding), "holder": str(Holder.current()), "version": version, "lease": lease}
-            id, binding_id, relation = connection.row(replica_sql.JOIN, {**values, "handlers": sorted(handlers)})
+            id, binding_id, relation, started = connection.row(
+                replica_sql.JOIN, {**values, "handlers": sorted(handlers)}
+            )
             is_restored, cluster = history.check(connection, binding_id)
         history.restart(cluster)
-        return cls(binding, id, binding_id, lease, history, is_restored=is_restored, relation=relation)
+        return cls(binding, id, binding_id, lease, history, is_restored=is_restored, relation=relation, started=started)
 
     def fence(self, connection: DatabaseConnection) -> None:
         """Lock the row until the end of the transaction, so that the work is not taken over before.
@@ -200,6 +205,6 @@ class Replica:
 
     def _fenced(self, connection: DatabaseConnection) -> FencedError:
         return FencedError(
-            f"the lease of this process in {connection.address} is over: another one has taken over its work, or a"
-            " backup was restored; this process writes nothing more under this lease"
+            f"the lease of this process in {connection.address} is over: another one has taken over its work, the"
+            " server has restarted, or a backup was restored; this process writes nothing more under this lease"
         )

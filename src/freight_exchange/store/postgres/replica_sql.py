@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE
+from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE, STARTED
 
 __all__ = [
     "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS", "HAS_NEWER",
@@ -14,8 +14,10 @@ __all__ = [
 # The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id. An earlier state
 # of the row has an earlier lease.
 _OWN: Final = f"id = %(replica)s AND {FILE} = %(relation)s AND {LEASE} >= %(renewed)s"
+# After a restart or a promotion of the server, a replica only ends, and joins again, which checks for lost commits.
+_LIVING: Final = f"{_OWN} AND {STARTED} = %(started)s AND epoch = 0"
 
-CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_OWN} AND epoch = 0"
+CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_LIVING}"
 """Query that finds a replica only if its work was not taken over."""
 
 FENCE_LOCK: Final = "FOR KEY SHARE"
@@ -29,12 +31,12 @@ JOIN: Final = f"""
     )
     INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until)
     SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
-    RETURNING id, binding, {FILE}
+    RETURNING id, binding, {FILE}, {STARTED}
 """
 # `lease_until` is no key column, so a heartbeat waits for no transaction of this replica.
 HEARTBEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
-    WHERE {_OWN} AND epoch = 0 AND NOT has_left
+    WHERE {_LIVING} AND NOT has_left
     RETURNING {FLUSHED}::text, {LEASE}
 """
 FENCE: Final = f"{CHECK} {FENCE_LOCK}"

@@ -136,6 +136,17 @@ class TestReplicaWhoseEarlierRowIsRestored:
         assert join(store).is_restored
 
 
+def test_replica_writes_nothing_at_another_server_to_which_a_pooler_has_led_its_connection(
+    store: PostgresStore,
+) -> None:
+    seat = join(store)
+    enqueue(seat, 1)
+    seat.replica.started -= 1.0
+    check_writes_nothing(seat)
+    seat.leave()
+    assert execute("SELECT has_left FROM freight_exchange.replica") == [(True,)], "others would wait for its lease"
+
+
 def test_replica_that_was_taken_over_joins_no_restored_database(store: PostgresStore) -> None:
     seat = join(store)
     seat.heartbeat()
