@@ -221,6 +221,20 @@ MUTATIONS: Final = (
         f"{_CONNECTION}::test_ledger_is_durable_on_a_server_that_does_not_wait_for_its_disk",
     ),
     one(
+        "database: rows that a policy hides count as absent",
+        "store/postgres/session.py",
+        '    "row_security": "off",\n',
+        "",
+        "tests/unit/store/postgres/test_session.py",
+    ),
+    one(
+        "database: a standby where serializable is the default ends the bot",
+        "store/postgres/session.py",
+        """        f" SET default_transaction_isolation = '{_ISOLATION}'"\n""",
+        "",
+        "tests/unit/store/postgres/test_session.py",
+    ),
+    one(
         "database: a standby ends the bot",
         "store/postgres/errors.py",
         "if isinstance(error, errors.ReadOnlySqlTransaction):",
@@ -364,8 +378,8 @@ MUTATIONS: Final = (
     one(
         "database: a statement runs on after it was given up",
         "store/postgres/session.py",
-        'f"SET statement_timeout = {(reply_timeout + _MARGIN) * 1000:.0f}"',
-        '"SET statement_timeout = 0"',
+        'f"SET statement_timeout = {(reply_timeout + _MARGIN) * 1000:.0f};"',
+        '"SET statement_timeout = 0;"',
         _CONNECTION,
     ),
     one(

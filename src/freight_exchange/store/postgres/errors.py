@@ -73,6 +73,8 @@ def translate_errors(address: str) -> Iterator[None]:
         advice = "CREATE on the database once, or all rights on the schema freight_exchange and its tables"
         if found := _SYSTEM_OBJECT.search(line):
             advice = f"the right to use {found[0]}, which every user has by default"
+        elif "row-level security" in line:
+            advice = "the attribute BYPASSRLS, or turn the row-level security of this table off"
         raise NotPermittedError(f"{address} does not permit this ({line}): grant this user {advice}") from error
     except _CONFLICTS as error:
         raise ConflictError(f"{address}: a write conflicts with another one: {_first_line(error)}") from error

@@ -24,8 +24,8 @@ _HAS_TRANSACTION_TIMEOUT: Final = 170_000
 """Oldest version of a server that can limit whole transactions."""
 
 _DEFAULTS: Final = {
-    # The fences rely on this level: a statement sees all that was committed before it, and waits for locks.
-    "default_transaction_isolation": _ISOLATION,
+    # Rows that a policy hides would count as absent, for example the offers that were made: reading them must fail.
+    "row_security": "off",
     # A connection is idle between two scans.
     "idle_session_timeout": "0",
     # While a statement waits for a lock, the server does not notice that its connection was cut.
@@ -53,9 +53,14 @@ def set_defaults(connection: psycopg.Connection[Any], *, reply_timeout: float) -
         connection: The session.
         reply_timeout: Seconds for which the client waits for a reply.
     """
-    # Composed of constants alone, which the type checker does not see. The first statement is for those that follow.
-    limit = f"SET statement_timeout = {(reply_timeout + _MARGIN) * 1000:.0f}"
-    connection.execute(limit, prepare=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    # Composed of constants alone, which the type checker does not see. The first statement is for those that follow: no
+    # query is possible within a shorter limit, nor on a standby at the level `serializable`. The fences rely on the
+    # level: a statement sees all that was committed before it, and waits for locks.
+    first = (
+        f"SET statement_timeout = {(reply_timeout + _MARGIN) * 1000:.0f};"
+        f" SET default_transaction_isolation = '{_ISOLATION}'"
+    )
+    connection.execute(first, prepare=False)  # pyright: ignore[reportArgumentType, reportCallIssue]
     found = connection.execute(_READ_DEFAULTS, [[*_DEFAULTS]]).fetchall()
     changes = [f"SET {name} = '{_DEFAULTS[name]}'" for name, now in found if now not in (None, _DEFAULTS[name])]
     if changes:
