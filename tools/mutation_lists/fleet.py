@@ -495,6 +495,20 @@ MUTATIONS: Final = (
         f"{_CONNECTION}::test_server_ends_the_connection_of_a_machine_that_is_lost",
     ),
     one(
+        "lease: that of a replica that ended before the clock was set back goes on",
+        "store/postgres/replica_sql.py",
+        " BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => greatest(%(lease)s, 3600))",
+        " >= clock_timestamp()",
+        "tests/unit/store/postgres/test_replica.py",
+    ),
+    one(
+        "lease: that of a watch ends after an hour",
+        "store/postgres/replica_sql.py",
+        "greatest(%(lease)s, 3600)",
+        "3600 + 0 * %(lease)s",
+        "tests/unit/store/postgres/test_replica.py",
+    ),
+    one(
         "database: two replicas migrate it at once",
         "store/postgres/schema.py",
         '        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))\n',

@@ -40,21 +40,26 @@ HEARTBEAT: Final = f"""
     RETURNING {FLUSHED}::text, {LEASE}
 """
 FENCE: Final = f"{CHECK} {FENCE_LOCK}"
+# A lease ends within an hour, or within the time of this replica's lease if that is longer. If one ends later, the
+# clock of the database was set back: its replica, unless that has ended, gets another one with its next heartbeat.
+_IN_TIME: Final = (
+    "lease_until BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => greatest(%(lease)s, 3600))"
+)
 # Skips a replica that is inside a transaction until the next time: its lock ends with the transaction.
-END_LAPSED: Final = """
+END_LAPSED: Final = f"""
     UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
     WHERE id IN (
         SELECT id FROM freight_exchange.replica
-        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND lease_until < clock_timestamp()
+        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND NOT {_IN_TIME}
         FOR UPDATE SKIP LOCKED
     )
 """
 LEAVE: Final = f"UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true WHERE {_OWN}"
 WITHDRAW: Final = f"DELETE FROM freight_exchange.replica WHERE {_OWN}"
-HAS_LEFTOVERS: Final = """
+HAS_LEFTOVERS: Final = f"""
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica
-        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND lease_until < clock_timestamp()
+        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND NOT {_IN_TIME}
     ) OR EXISTS (
         SELECT FROM freight_exchange.delivery JOIN freight_exchange.replica ON replica.id = delivery.owner
         WHERE delivery.binding = %(binding)s AND delivery.state = 'claimed' AND replica.has_left
@@ -107,7 +112,7 @@ TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
     WHERE id = %(binding)s AND NOT EXISTS (
         SELECT FROM freight_exchange.replica
-        WHERE replica.id = term_replica AND NOT has_left AND lease_until >= clock_timestamp()
+        WHERE replica.id = term_replica AND NOT has_left AND {_IN_TIME}
     ) AND NOT {HAS_NEWER}
     RETURNING term_epoch, state
 """

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.unit.store.postgres.databases import execute
 from tests.unit.store.postgres.replicas import join, lapse, take_term
+from tests.unit.store.rows import BINDING
 
+from freight_exchange.errors import HeldError
 from freight_exchange.store.postgres.store import PostgresStore
 
 
@@ -29,3 +32,35 @@ def test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica(store: P
         assert second.heartbeat()
         assert not first.heartbeat()
         assert not second.heartbeat(), "nothing is to be adopted any more"
+
+
+def set_back(hours: float) -> None:
+    """Set the clock of the database back, as the leases show it."""
+    execute("UPDATE freight_exchange.replica SET lease_until = lease_until + make_interval(secs => %s)", hours * 3600.0)
+
+
+def test_lease_of_a_replica_that_ended_before_the_clock_was_set_back_is_over(store: PostgresStore) -> None:
+    """Nothing would be scanned for as long as the clock was set back."""
+    take_term(join(store))
+    set_back(24.0)
+    second = join(store)
+    assert second.heartbeat()
+    assert second.take_term() is not None
+    second.adopt()
+    assert not second.heartbeat()
+
+
+def test_lease_is_not_over_because_it_is_long(store: PostgresStore) -> None:
+    take_term(join(store))
+    set_back(0.9)
+    second = join(store)
+    assert not second.heartbeat()
+    assert second.take_term() is None
+
+
+def test_lease_of_a_watch_may_be_longer_than_an_hour(store: PostgresStore) -> None:
+    with_long_interval = 6.0 * 3600
+    term = store.open(BINDING, lease=with_long_interval)
+    with pytest.raises(HeldError):
+        store.open(BINDING, lease=with_long_interval)
+    term.release()
