@@ -22,6 +22,8 @@ _ABSENT: Final = (
     errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn, errors.InvalidColumnReference,
 )  # fmt: skip
 """Errors if a part of the schema is missing; the last one if it is the key of a table."""
+_NUMBERED: Final = {f"{table}_pkey": table for table in ("binding", "replica", "event")}
+"""Tables whose rows the database numbers, by the key that refuses a number twice."""
 _CUT_OFF: Final = ("25P03", "25P04")
 """Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
 _SYSTEM_OBJECT: Final = re.compile(r"\bpg_\w+")
@@ -77,6 +79,11 @@ def translate_errors(address: str) -> Iterator[None]:
             advice = "the attribute BYPASSRLS, or turn the row-level security of this table off"
         raise NotPermittedError(f"{address} does not permit this ({line}): grant this user {advice}") from error
     except _CONFLICTS as error:
+        if (table := _NUMBERED.get(error.diag.constraint_name or "")) is not None:
+            raise StoreAwayError(
+                f"{address} is a copy whose rows were copied, but not their sequences: run SELECT setval("
+                f"pg_get_serial_sequence('freight_exchange.{table}', 'id'), max(id)) FROM freight_exchange.{table}"
+            ) from error
         raise ConflictError(f"{address}: a write conflicts with another one: {_first_line(error)}") from error
     except _ABSENT as error:
         # While a dump is restored, its tables come one after another, and their keys last.

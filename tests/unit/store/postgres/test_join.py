@@ -6,9 +6,10 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.unit.store.postgres.databases import database_url, empty_store
+from tests.unit.store.postgres.databases import database_url, empty_store, execute
 from tests.unit.store.rows import BINDING
 
+from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.postgres import session
 from freight_exchange.store.postgres.replica import Replica
 
@@ -33,4 +34,16 @@ def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytes
         seat = store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
     assert seat.take_term() is not None
     assert len(tries) == 2
+    store.close()
+
+
+def test_logical_copy_is_away_until_its_sequences_are_set() -> None:
+    """Logical replication copies rows alone: a replica met a conflict at each try, and did not say why."""
+    store = empty_store()
+    store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+    execute("SELECT setval(pg_get_serial_sequence('freight_exchange.replica', 'id'), 1, false)")
+    with pytest.raises(StoreAwayError, match="not their sequences") as error:
+        store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+    execute(str(error.value).partition("run ")[2])
+    assert store.join(BINDING, handlers=["quote"], version="1", lease=60.0).replica.id > 1
     store.close()
