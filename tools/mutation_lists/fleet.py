@@ -516,6 +516,13 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_join.py",
     ),
     one(
+        "database: a pooler without prepared statements is not named",
+        "store/postgres/errors.py",
+        "    except _NOT_PREPARED as error:",
+        "    except () as error:",
+        "tests/unit/store/postgres/test_session.py",
+    ),
+    one(
         "database: two replicas migrate it at once",
         "store/postgres/schema.py",
         '        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))\n',

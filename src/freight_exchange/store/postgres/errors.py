@@ -22,6 +22,8 @@ _ABSENT: Final = (
     errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn, errors.InvalidColumnReference,
 )  # fmt: skip
 """Errors if a part of the schema is missing; the last one if it is the key of a table."""
+_NOT_PREPARED: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+"""Errors if a connection leads to another session of the server than before."""
 _NUMBERED: Final = {f"{table}_pkey": table for table in ("binding", "replica", "event")}
 """Tables whose rows the database numbers, by the key that refuses a number twice."""
 _CUT_OFF: Final = ("25P03", "25P04")
@@ -89,6 +91,11 @@ def translate_errors(address: str) -> Iterator[None]:
         # While a dump is restored, its tables come one after another, and their keys last.
         raise StoreAwayError(
             f"{address} has no such table at present ({_first_line(error)}): restore a backup if none is being restored"
+        ) from error
+    except _NOT_PREPARED as error:
+        raise StoreError(
+            f"{address} is behind a pooler that keeps no prepared statements ({_first_line(error)}): give the address"
+            " of the server itself, or a pool in session mode"
         ) from error
     except (psycopg.DataError, errors.ProgramLimitExceeded, UnicodeEncodeError) as error:
         raise StoreError(f"{address} cannot store a value: {_first_line(error)}") from error

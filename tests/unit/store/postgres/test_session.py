@@ -6,13 +6,14 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from tests.unit.store.postgres.databases import server
+from tests.unit.store.postgres.databases import database_url, server
 from tests.unit.store.postgres.replicas import join
 from tests.unit.store.rows import effect
 from tools.lib.postgres import find_programs, running_server
 
 from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store import PostgresStore
+from freight_exchange.store.postgres.connection import DatabaseConnection
 
 
 def test_standby_is_away_where_serializable_is_the_default() -> None:
@@ -43,3 +44,12 @@ def test_rows_that_a_policy_hides_do_not_count_as_absent() -> None:
     with pytest.raises(StoreError, match="grant this user the attribute BYPASSRLS, or turn the row-level security"):
         seat.work.effect("offer:1:0")
     store.close()
+
+
+@pytest.mark.parametrize("missed", ["EXECUTE statement", "PREPARE twice AS SELECT 1; PREPARE twice AS SELECT 1"])
+def test_pooler_without_prepared_statements_is_named(missed: str) -> None:
+    """It leads each transaction of a connection to any session of the server."""
+    database = DatabaseConnection(database_url())
+    with pytest.raises(StoreError, match="is behind a pooler that keeps no prepared statements"):
+        database.execute(missed)
+    database.close()
