@@ -550,8 +550,8 @@ MUTATIONS: Final = (
     one(
         "3 a new doubt counts from the scan that ends the one before",
         "feed/core/absence/doubt_tracker.py",
-        "since = max(self._vanished[row.index].at for row in together)",
-        "since = at",
+        "since=self._vanished_at(last_group)",
+        "since=at",
         "tests/unit/feed/test_doubt_tracker.py",
     ),
     one(
@@ -571,8 +571,36 @@ MUTATIONS: Final = (
     one(
         "3 what the first doubtful scan listed begins no new doubt",
         "feed/core/absence/doubt_tracker.py",
-        "if row.last_scan >= doubt.scan and",
-        "if row.last_scan > doubt.scan and",
+        "row.last_scan < doubt.scan and",
+        "row.last_scan <= doubt.scan and",
+        "tests/unit/feed/test_doubt_tracker.py",
+    ),
+    one(
+        "3 a new doubt counts from the largest group that vanished",
+        "feed/core/absence/doubt_tracker.py",
+        "max(groups, key=self._vanished_at, default=None)",
+        "max(groups, key=len, default=None)",
+        "tests/unit/feed/test_watcher_repeated_failures.py",
+    ),
+    one(
+        "3 a doubt has lacked what its scans did not reach",
+        "feed/core/absence/doubt_tracker.py",
+        " and row.updated_after >= reached",
+        "",
+        "tests/unit/feed/test_doubt_tracker.py",
+    ),
+    one(
+        "3 when requests vanished is remembered for ever",
+        "feed/core/absence/doubt_tracker.py",
+        " if vanished.at >= before}",
+        "}",
+        "tests/unit/feed/test_doubt_tracker.py",
+    ),
+    one(
+        "3 what a doubt did not reach vanished one after the other",
+        "feed/core/absence/doubt_tracker.py",
+        "groups[max(row.last_scan, doubt.scan)]",
+        "groups[row.last_scan]",
         "tests/unit/feed/test_doubt_tracker.py",
     ),
     one(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
@@ -47,4 +48,44 @@ async def test_requests_that_two_failures_hide_are_not_withdrawn(
         service.hidden = frozenset(hidden)
         await rig.scan_for(length * MINUTE)
     assert sorted(rig.event_keys)[30:] == [("withdrawn", index) for index in range(19, 31)]
+    assert rig.poller.progress.phase == "live"
+
+
+async def test_requests_hidden_at_the_end_of_a_doubt_are_not_withdrawn_if_more_vanished_before(
+    store: Store,
+) -> None:
+    rig = Rig(service := Hiding(), store=store, interval=360.0)
+    await rig.prime()
+    await rig.scan_for(6.2 * HOUR)
+    service.publish(*range(1, 15))
+    await rig.scan()
+    service.withdraw(*range(1, 6))
+    await rig.scan_for(5 * MINUTE)
+    service.withdraw(*range(6, 10))
+    await rig.scan_for(47 * MINUTE)
+    service.hidden = frozenset(range(10, 13))
+    await rig.scan_for(35 * MINUTE)
+    service.hidden = frozenset()
+    await rig.scan_for(2 * HOUR)
+    assert sorted(rig.event_keys)[14:] == [("withdrawn", index) for index in range(1, 10)]
+    assert rig.poller.progress.phase == "live"
+
+
+async def test_failure_after_a_stop_withdraws_no_requests_that_the_doubt_before_it_did_not_reach(store: Store) -> None:
+    rig = Rig(service := Hiding(), store=store, interval=360.0)
+    await rig.prime()
+    service.publish(*range(1, 31))
+    await rig.scan_for(HOUR)
+    service.publish(*range(31, 37))
+    await rig.scan()
+    service.withdraw(31, 32, 33)
+    while rig.journal.state.absence_doubt is None:
+        await rig.scan()
+    await anyio.sleep(5 * HOUR)
+    rig = rig.restart()
+    service.hidden = frozenset(range(1, 31))
+    await rig.scan_for(30 * MINUTE)
+    service.hidden = frozenset()
+    await rig.scan_for(HOUR)
+    assert sorted(rig.event_keys)[36:] == [("withdrawn", index) for index in (31, 32, 33)]
     assert rig.poller.progress.phase == "live"

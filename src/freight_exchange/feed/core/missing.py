@@ -68,3 +68,4 @@ class MissingRequests:
     def prune(self, before: float) -> None:
         """Remove requests that scans no longer reach, as they were updated before this time."""
         self.inferred.prune(before)
+        self._doubts.prune(before)

@@ -85,15 +85,21 @@ class DoubtTracker:
             self._vanished.clear()
             return None
         self._note_vanished(absent, at)
-        together = _vanished_together(absent, doubt)
-        if doubts.is_open(doubt, at) or not doubts.is_much(len(together), known, window):
+        if before is None or doubts.is_open(doubt, at):
             return doubt
-        since = max(self._vanished[row.index].at for row in together)
-        anew = AbsenceDoubt(since=since, last=at, window=window, scan=scan)
+        groups = (rows for rows in _vanished_together(absent, before) if doubts.is_much(len(rows), known, window))
+        last_group = max(groups, key=self._vanished_at, default=None)
+        if last_group is None:
+            return doubt
+        anew = AbsenceDoubt(since=self._vanished_at(last_group), last=at, window=window, scan=scan)
         if not doubts.is_open(anew, at):
             return doubt
-        self._renewal = _Renewal(anew, doubt, frozenset(row.index for row in together))
+        self._renewal = _Renewal(anew, doubt, frozenset(row.index for row in last_group))
         return anew
+
+    def prune(self, before: float) -> None:
+        """Remove requests that scans have lacked since before this time, which they no longer reach."""
+        self._vanished = {index: vanished for index, vanished in self._vanished.items() if vanished.at >= before}
 
     def _without_renewal(self, doubt: AbsenceDoubt | None, listed: AbstractSet[int]) -> AbsenceDoubt | None:
         """Return the doubt before its renewal, if a scan lists most of the requests that had vanished."""
@@ -108,15 +114,20 @@ class DoubtTracker:
             if known is None or known.last_scan != row.last_scan:
                 self._vanished[row.index] = _Vanished(row.last_scan, at)
 
+    def _vanished_at(self, rows: Iterable[TrackedRequest]) -> float:
+        return max(self._vanished[row.index].at for row in rows)
 
-def _vanished_together(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> list[TrackedRequest]:
-    """Return the largest group of absent requests that one scan has listed since the doubt began.
 
-    Requests last listed by different scans vanished one after the other, so they do not add up. Requests that count as
-    missing already are left out.
+def _vanished_together(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> Iterable[Sequence[TrackedRequest]]:
+    """Return the absent requests that may have vanished after the doubt began, in groups that vanished together.
+
+    Requests last listed by different scans vanished one after the other, so they do not add up. Left out are requests
+    that count as missing already, and those that the doubt's own scans lacked from the beginning.
     """
+    reached = doubt.last - doubt.window
     groups = defaultdict[int, list["TrackedRequest"]](list)
     for row in absent:
-        if row.last_scan >= doubt.scan and not row.missed_scans:
-            groups[row.last_scan].append(row)
-    return max(groups.values(), key=len, default=[])
+        was_lacked = row.last_scan < doubt.scan and row.updated_after >= reached
+        if not was_lacked and not row.missed_scans:
+            groups[max(row.last_scan, doubt.scan)].append(row)
+    return groups.values()
