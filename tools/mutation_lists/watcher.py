@@ -529,15 +529,15 @@ MUTATIONS: Final = (
     one(
         "3 a new doubt ends only after an hour",
         "feed/core/absence/doubt_tracker.py",
-        "return renewal.lasted if 2 * len(renewal.vanished & listed) > len(renewal.vanished) else doubt",
+        "return new.lasted if 2 * len(new.vanished & listed) > len(new.vanished) else doubt",
         "return doubt",
         "tests/unit/feed/test_watcher_older_dates.py",
     ),
     one(
         "3 a scan that lists any of the requests ends a new doubt",
         "feed/core/absence/doubt_tracker.py",
-        "2 * len(renewal.vanished & listed) > len(renewal.vanished)",
-        "renewal.vanished & listed",
+        "2 * len(new.vanished & listed) > len(new.vanished)",
+        "new.vanished & listed",
         "tests/unit/feed/test_doubt_tracker.py",
     ),
     one(

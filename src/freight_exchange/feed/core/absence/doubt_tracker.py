@@ -32,7 +32,7 @@ class _Vanished:
 
 
 @attrs.frozen
-class _Renewal:
+class _NewDoubt:
     """Doubt that began anew, because requests vanished together.
 
     Attributes:
@@ -49,13 +49,13 @@ class _Renewal:
 class DoubtTracker:
     """Tracker of the doubts about listings.
 
-    After a doubt has lasted, what scans lack counts as missing. If requests vanish together that a scan has listed
-    since the doubt began, the doubt begins anew: the failure may have come back. It ends once most of them are listed.
+    After a doubt has lasted, what its scans have lacked counts as missing. If others vanish together, the doubt begins
+    anew: the failure may have come back. The new doubt ends once a scan lists most of them.
     """
 
     def __init__(self) -> None:
         self._vanished: dict[int, _Vanished] = {}
-        self._renewal: _Renewal | None = None
+        self._new_doubt: _NewDoubt | None = None
 
     def next_doubt(
         self,
@@ -79,7 +79,7 @@ class DoubtTracker:
             known: Number of those that were known before.
             absent: The known requests that it should have listed and did not.
         """
-        before = self._without_renewal(before, listed)
+        before = self._without_new_doubt(before, listed)
         doubt = doubts.next_doubt(before, scan=scan, window=window, at=at, listed=known, absent=len(absent))
         if doubt is None:
             self._vanished.clear()
@@ -94,19 +94,19 @@ class DoubtTracker:
         anew = AbsenceDoubt(since=self._vanished_at(last_group), last=at, window=window, scan=scan)
         if not doubts.is_open(anew, at):
             return doubt
-        self._renewal = _Renewal(anew, doubt, frozenset(row.index for row in last_group))
+        self._new_doubt = _NewDoubt(anew, doubt, frozenset(row.index for row in last_group))
         return anew
 
     def prune(self, before: float) -> None:
         """Remove requests that scans have lacked since before this time, which they no longer reach."""
         self._vanished = {index: vanished for index, vanished in self._vanished.items() if vanished.at >= before}
 
-    def _without_renewal(self, doubt: AbsenceDoubt | None, listed: AbstractSet[int]) -> AbsenceDoubt | None:
-        """Return the doubt before its renewal, if a scan lists most of the requests that had vanished."""
-        renewal = self._renewal
-        if doubt is None or renewal is None or renewal.doubt.scan != doubt.scan:
+    def _without_new_doubt(self, doubt: AbsenceDoubt | None, listed: AbstractSet[int]) -> AbsenceDoubt | None:
+        """Return the doubt before the new one, if a scan lists most of the requests that had vanished."""
+        new = self._new_doubt
+        if doubt is None or new is None or new.doubt.scan != doubt.scan:
             return doubt
-        return renewal.lasted if 2 * len(renewal.vanished & listed) > len(renewal.vanished) else doubt
+        return new.lasted if 2 * len(new.vanished & listed) > len(new.vanished) else doubt
 
     def _note_vanished(self, absent: Iterable[TrackedRequest], at: float) -> None:
         for row in absent:
