@@ -154,7 +154,7 @@ MUTATIONS: Final = (
         "store/sqlite/work_sql.py",
         "<= :now {{handler_filter}} AND {_IS_CLAIMABLE}",
         "<= :now {{handler_filter}}",
-        "tests/unit/bot/delivery/test_cancellation.py",
+        "tests/unit/store/test_work.py",
         "tests/unit/bot/delivery/test_dispatcher.py",
     ),
     one(
