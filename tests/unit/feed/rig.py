@@ -130,6 +130,26 @@ class Service:
         return self.requests[index].record if index in self.requests else None
 
 
+@attrs.define
+class Hiding(Service):
+    """Lists all requests but the hidden ones, and finds these too."""
+
+    hidden: frozenset[int] = frozenset()
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        page = await Service.page(self, number, rows, window)
+        return Rows(tuple(record for record in page.records if record.index not in self.hidden), ())
+
+
+@attrs.define
+class Partial(Hiding):
+    """Lists and finds all requests but the hidden ones."""
+
+    async def find(self, index: int) -> RateRequest | None:
+        found = await Service.find(self, index)
+        return None if index in self.hidden else found
+
+
 async def _account() -> str:
     return BINDING.account
 

@@ -8,7 +8,7 @@ from itertools import cycle
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Partial, Rig, Service
 
 from freight_exchange.errors import ServerError
 from freight_exchange.feed.core.absence import doubts
@@ -193,21 +193,6 @@ def test_doubt_ends_with_a_scan_that_looks_back_as_far() -> None:
     assert next_doubt(wide, window=WIDEST, at=100.0, listed=7, absent=3) is None
 
 
-@attrs.define
-class Partial(Service):
-    """Lists only some requests, and finds only those, while it is `away`."""
-
-    away: frozenset[int] = frozenset()
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        page = await Service.page(self, number, rows, window)
-        return Rows(tuple(record for record in page.records if record.index not in self.away), ())
-
-    async def find(self, index: int) -> RateRequest | None:
-        found = await Service.find(self, index)
-        return None if index in self.away else found
-
-
 async def partly_live(store: Store) -> tuple[Partial, Rig]:
     rig = Rig(service := Partial(), store=store, interval=300.0)
     await rig.prime()
@@ -224,11 +209,11 @@ async def test_first_scan_that_lacks_much_of_what_was_delivered_before_it_is_tro
     await rig.poller.prime()
     while rig.journal.state.stage == "window":
         await rig.scan()
-    service.away = frozenset(range(1, 7))
+    service.hidden = frozenset(range(1, 7))
     await rig.scan_for(HOUR / 4)
     assert (rig.journal.state.is_primed, rig.poller.progress.phase) == (False, "backing-off")
     assert [type(event) for event in rig.reported if isinstance(event, Degraded | Recovered)] == [Degraded]
-    service.away = frozenset()
+    service.hidden = frozenset()
     await rig.scan_for(HOUR / 4)
     assert (rig.journal.state.is_primed, rig.poller.progress.phase) == (True, "live")
     assert sorted(rig.event_keys) == [("new", index) for index in range(1, 9)]
@@ -236,16 +221,16 @@ async def test_first_scan_that_lacks_much_of_what_was_delivered_before_it_is_tro
 
 async def test_second_time_without_many_requests_withdraws_none_that_were_listed_in_between(store: Store) -> None:
     service, rig = await partly_live(store)
-    service.away = frozenset(range(1, 9))
+    service.hidden = frozenset(range(1, 9))
     await rig.scan_for(1.2 * HOUR)
-    service.away = frozenset()
+    service.hidden = frozenset()
     while (state := rig.journal.state).watermark.time - state.tiers["six hours"] < HOUR - 600.0:
         await rig.scan()
     service.publish(*range(1, 13), notes="fragile")
     await rig.scan()
     reported = len(rig.event_keys)
     # The next scan looks further back than the one that listed them.
-    service.away = frozenset(range(1, 9))
+    service.hidden = frozenset(range(1, 9))
     await rig.scan_for(0.5 * HOUR)
     assert rig.event_keys[reported:] == []
     assert ("updated", 1) in rig.event_keys[-12:]
@@ -253,28 +238,28 @@ async def test_second_time_without_many_requests_withdraws_none_that_were_listed
 
 async def test_empty_listings_after_a_scan_that_lacked_much_withdraw_none_that_it_listed(store: Store) -> None:
     service, rig = await partly_live(store)
-    service.away = frozenset(range(1, 9))
+    service.hidden = frozenset(range(1, 9))
     while (doubt := rig.journal.state.absence_doubt) is None or not doubts.is_checked(doubt):
         # What is updated meanwhile is listed by the scans that lack the rest.
         service.publish(*range(9, 13), notes=str(anyio.current_time()))
         await rig.scan()
     assert rig.journal.state.scan == rig.seen(9).last_scan
     reported = len(rig.event_keys)
-    service.away = frozenset(range(1, 13))
+    service.hidden = frozenset(range(1, 13))
     await rig.scan_for(0.5 * HOUR)
     assert not [(kind, index) for kind, index in rig.event_keys[reported:] if index >= 9]
 
 
 async def test_request_that_a_doubtful_scan_lists_is_not_looked_up_though_earlier_scans_lacked_it(store: Store) -> None:
     service, rig = await partly_live(store)
-    service.away, service.lookup_faults = frozenset({1}), [ServerError("down", status=503)] * 9
+    service.hidden, service.lookup_faults = frozenset({1}), [ServerError("down", status=503)] * 9
     while not service.lookups:
         await rig.scan()
-    service.away = frozenset(range(2, 13))
+    service.hidden = frozenset(range(2, 13))
     while rig.poller.progress.phase != "backing-off":
         await rig.scan()
     service.lookup_faults.clear()
-    service.away = frozenset({1})
+    service.hidden = frozenset({1})
     service.lookups.clear()
     while rig.poller.progress.phase == "backing-off":
         await rig.scan()
@@ -334,7 +319,7 @@ async def test_request_that_is_listed_soon_after_a_lag_of_the_clock_is_withdrawn
     await rig.scan()
     assert ("new", 1) in rig.event_keys
     began = anyio.current_time() - service.windows[-1]
-    service.away = frozenset({1})
+    service.hidden = frozenset({1})
     while ("withdrawn", 1) not in rig.event_keys:
         service.touch(9)
         service.pages.clear()

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import anyio
-import attrs
 import pytest
-from tests.unit.feed.rig import HOUR, Rig, Service
+from tests.unit.feed.rig import HOUR, Partial, Rig
 
-from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
-from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
 
 MINUTE = 60.0
-
-
-@attrs.define
-class Hiding(Service):
-    """Hides some requests from listings and look-ups."""
-
-    hidden: frozenset[int] = frozenset()
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        page = await Service.page(self, number, rows, window)
-        return Rows(tuple(record for record in page.records if record.index not in self.hidden), ())
-
-    async def find(self, index: int) -> RateRequest | None:
-        found = await Service.find(self, index)
-        return None if index in self.hidden else found
 
 
 @pytest.mark.parametrize(
@@ -38,7 +20,7 @@ class Hiding(Service):
 async def test_requests_that_two_failures_hide_are_not_withdrawn(
     store: Store, interval: float, first: int, recovery: int, second: int
 ) -> None:
-    rig = Rig(service := Hiding(), store=store, interval=interval)
+    rig = Rig(service := Partial(), store=store, interval=interval)
     await rig.prime()
     await rig.scan_for(6.2 * HOUR)
     service.publish(*range(1, 31))
@@ -54,7 +36,7 @@ async def test_requests_that_two_failures_hide_are_not_withdrawn(
 async def test_requests_hidden_at_the_end_of_a_doubt_are_not_withdrawn_if_more_vanished_before(
     store: Store,
 ) -> None:
-    rig = Rig(service := Hiding(), store=store, interval=360.0)
+    rig = Rig(service := Partial(), store=store, interval=360.0)
     await rig.prime()
     await rig.scan_for(6.2 * HOUR)
     service.publish(*range(1, 15))
@@ -72,7 +54,7 @@ async def test_requests_hidden_at_the_end_of_a_doubt_are_not_withdrawn_if_more_v
 
 
 async def test_failure_after_a_stop_withdraws_no_requests_that_the_doubt_before_it_did_not_reach(store: Store) -> None:
-    rig = Rig(service := Hiding(), store=store, interval=360.0)
+    rig = Rig(service := Partial(), store=store, interval=360.0)
     await rig.prime()
     service.publish(*range(1, 31))
     await rig.scan_for(HOUR)

@@ -8,16 +8,13 @@ from datetime import timedelta
 from typing import Any
 
 import anyio
-import attrs
 import pytest
-from tests.unit.feed.rig import DAY, HOUR, Rig, Service
+from tests.unit.feed.rig import DAY, HOUR, Hiding, Rig, Service
 
 from freight_exchange.errors import NotFoundError, ServerError
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.feed.events import Gap
-from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
-from freight_exchange.wire import Rows
 
 pytestmark = pytest.mark.virtual_time
 
@@ -229,17 +226,6 @@ async def test_long_first_scan_shows_how_far_it_is(store: Store, caplog: pytest.
     assert [phase for phase, _ in progress] == ["priming"] * 3
     assert 0 < progress[0][1] < progress[1][1] < progress[2][1]
     assert 2 <= sum("requests so far" in line for line in caplog.messages) <= 3
-
-
-@attrs.define
-class Hiding(Service):
-    """Lists some requests no longer."""
-
-    hidden: frozenset[int] = frozenset()
-
-    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-        page = await Service.page(self, number, rows, window)
-        return Rows(tuple(record for record in page.records if record.index not in self.hidden), ())
 
 
 async def test_update_that_is_listed_beside_the_first_scan_is_new_though_later_scans_lack_it(store: Store) -> None:
