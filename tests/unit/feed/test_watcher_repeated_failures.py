@@ -71,3 +71,19 @@ async def test_failure_after_a_stop_withdraws_no_requests_that_the_doubt_before_
     await rig.scan_for(HOUR)
     assert sorted(rig.event_keys)[36:] == [("withdrawn", index) for index in (31, 32, 33)]
     assert rig.poller.progress.phase == "live"
+
+
+async def test_failure_before_the_end_of_a_doubt_withdraws_nothing(store: Store) -> None:
+    rig = Rig(service := Partial(), store=store, interval=120.0)
+    await rig.prime()
+    service.publish(*range(1, 9))
+    await rig.scan_for(3 * HOUR)
+    service.publish(*range(9, 20))
+    await rig.scan_for(3 * HOUR)
+    withdrawn = (1, 4, 5, 7, 9, 12, 13, 14, 16, 17, 18)
+    service.withdraw(*withdrawn)
+    for length, hidden in ((20, range(1, 20)), (39, ()), (57, (6, 15, 19)), (26 * 60, ())):
+        service.hidden = frozenset(hidden)
+        await rig.scan_for(length * MINUTE)
+    assert sorted(rig.event_keys)[19:] == [("withdrawn", index) for index in withdrawn]
+    assert rig.poller.progress.phase == "live"

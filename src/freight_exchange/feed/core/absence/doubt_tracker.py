@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from freight_exchange.feed.core.absence import doubts
+from freight_exchange.feed.core.absence.doubts import LASTING
 from freight_exchange.feed.core.state import AbsenceDoubt
 
 if TYPE_CHECKING:
@@ -37,25 +39,26 @@ class _NewDoubt:
 
     Attributes:
         doubt: The new doubt, as it began.
-        lasted: The doubt before, which had lasted.
+        before: The doubt before it.
         vanished: Indexes of the requests.
     """
 
     doubt: AbsenceDoubt
-    lasted: AbsenceDoubt
+    before: AbsenceDoubt
     vanished: frozenset[int]
 
 
 class DoubtTracker:
     """Tracker of the doubts about listings.
 
-    After a doubt has lasted, what its scans have lacked counts as missing. If others vanish together, the doubt begins
-    anew: the failure may have come back. The new doubt ends once a scan lists most of them.
+    After a doubt has lasted, what its scans have lacked counts as missing. Whenever others vanish together, the doubt
+    begins anew: the failure may have come back. The new doubt ends once a scan lists most of them.
     """
 
     def __init__(self) -> None:
         self._vanished: dict[int, _Vanished] = {}
-        self._new_doubt: _NewDoubt | None = None
+        self._returned = -math.inf
+        self._new_doubts: list[_NewDoubt] = []
 
     def next_doubt(
         self,
@@ -79,34 +82,46 @@ class DoubtTracker:
             known: Number of those that were known before.
             absent: The known requests that it should have listed and did not.
         """
-        before = self._without_new_doubt(before, listed)
+        before = self._without_new_doubts(before, listed)
         doubt = doubts.next_doubt(before, scan=scan, window=window, at=at, listed=known, absent=len(absent))
         if doubt is None:
             self._vanished.clear()
             return None
+        self._note_returned(listed, at)
         self._note_vanished(absent, at)
-        if before is None or doubts.is_open(doubt, at):
+        if before is None:
             return doubt
-        groups = (rows for rows in _vanished_together(absent, before) if doubts.is_much(len(rows), known, window))
-        last_group = max(groups, key=self._vanished_at, default=None)
-        if last_group is None:
+        groups = self._vanished_together(absent, before, is_failure=not known or at - self._returned < LASTING)
+        large = [rows for rows in groups if doubts.is_much(len(rows), known, window)]
+        vanished = frozenset(row.index for rows in large for row in rows)
+        if not vanished:
             return doubt
-        anew = AbsenceDoubt(since=self._vanished_at(last_group), last=at, window=window, scan=scan)
+        since = max(self._vanished[index].at for index in vanished)
+        anew = AbsenceDoubt(since=since, last=at, window=window, scan=scan)
         if not doubts.is_open(anew, at):
             return doubt
-        self._new_doubt = _NewDoubt(anew, doubt, frozenset(row.index for row in last_group))
+        if not doubts.is_open(doubt, at):
+            self._new_doubts.clear()
+        self._new_doubts.append(_NewDoubt(anew, doubt, vanished))
         return anew
 
     def prune(self, before: float) -> None:
         """Remove requests that scans have lacked since before this time, which they no longer reach."""
         self._vanished = {index: vanished for index, vanished in self._vanished.items() if vanished.at >= before}
 
-    def _without_new_doubt(self, doubt: AbsenceDoubt | None, listed: AbstractSet[int]) -> AbsenceDoubt | None:
-        """Return the doubt before the new one, if a scan lists most of the requests that had vanished."""
-        new = self._new_doubt
-        if doubt is None or new is None or new.doubt.scan != doubt.scan:
-            return doubt
-        return new.lasted if 2 * len(new.vanished & listed) > len(new.vanished) else doubt
+    def _without_new_doubts(self, doubt: AbsenceDoubt | None, listed: AbstractSet[int]) -> AbsenceDoubt | None:
+        """Return the doubt before all new ones that end, as the scan lists most of their vanished requests."""
+        while doubt is not None and self._new_doubts and self._new_doubts[-1].doubt.scan == doubt.scan:
+            vanished = self._new_doubts[-1].vanished
+            if 2 * len(vanished & listed) <= len(vanished):
+                break
+            doubt = self._new_doubts.pop().before
+        return doubt
+
+    def _note_returned(self, listed: AbstractSet[int], at: float) -> None:
+        for index in self._vanished.keys() & listed:
+            del self._vanished[index]
+            self._returned = at
 
     def _note_vanished(self, absent: Iterable[TrackedRequest], at: float) -> None:
         for row in absent:
@@ -114,20 +129,22 @@ class DoubtTracker:
             if known is None or known.last_scan != row.last_scan:
                 self._vanished[row.index] = _Vanished(row.last_scan, at)
 
-    def _vanished_at(self, rows: Iterable[TrackedRequest]) -> float:
-        return max(self._vanished[row.index].at for row in rows)
+    def _vanished_together(
+        self, absent: Iterable[TrackedRequest], doubt: AbsenceDoubt, *, is_failure: bool
+    ) -> Iterable[Sequence[TrackedRequest]]:
+        """Return the absent requests that vanished after the doubt began, in groups that vanished together.
+
+        Requests last listed by different scans vanished one after the other, so they do not add up, unless this looks
+        like a failure: the scan lists no known request, or requests have returned within the last hour. Left out are
+        requests that count as missing already, and those that the doubt's own scans lacked from the beginning.
+        """
+        groups = defaultdict[int, list["TrackedRequest"]](list)
+        for row in absent:
+            if self._vanished[row.index].at > doubt.since and not row.missed_scans and not _was_lacked(row, doubt):
+                groups[0 if is_failure else max(row.last_scan, doubt.scan)].append(row)
+        return groups.values()
 
 
-def _vanished_together(absent: Iterable[TrackedRequest], doubt: AbsenceDoubt) -> Iterable[Sequence[TrackedRequest]]:
-    """Return the absent requests that may have vanished after the doubt began, in groups that vanished together.
-
-    Requests last listed by different scans vanished one after the other, so they do not add up. Left out are requests
-    that count as missing already, and those that the doubt's own scans lacked from the beginning.
-    """
-    reached = doubt.last - doubt.window
-    groups = defaultdict[int, list["TrackedRequest"]](list)
-    for row in absent:
-        was_lacked = row.last_scan < doubt.scan and row.updated_after >= reached
-        if not was_lacked and not row.missed_scans:
-            groups[max(row.last_scan, doubt.scan)].append(row)
-    return groups.values()
+def _was_lacked(row: TrackedRequest, doubt: AbsenceDoubt) -> bool:
+    """Return whether the scans of the doubt have lacked the request from the beginning."""
+    return row.last_scan < doubt.scan and row.updated_after >= doubt.last - doubt.window
