@@ -49,7 +49,7 @@ class Lease:
         self._store = store
         self._closes_store = closes_store
         self._threads: anyio.CapacityLimiter | None = None
-        self._at_work = threading.Lock()
+        self._call_lock = threading.Lock()
         self._left = False
         self._held: FeedStore | None = None
         self.is_waiting = False
@@ -127,7 +127,7 @@ class Lease:
 
         def alone() -> T:
             # After a native cancellation the call goes on without its task: the next call waits for its end.
-            with self._at_work:
+            with self._call_lock:
                 return work()
 
         return await anyio.to_thread.run_sync(alone, limiter=self._limiter())

@@ -177,8 +177,8 @@ class KillRun:
                 self._arm(name, path)
 
     def _arm(self, name: str, path: str | None) -> None:
-        recipe = FAULTS[name]
-        self._exchange.faults.add(*recipe(path=path, processed=self._random.choice(recipe.phases)))
+        factory = FAULTS[name]
+        self._exchange.faults.add(*factory(path=path, processed=self._random.choice(factory.phases)))
 
     def _provoke(self, kill: Kill) -> None:
         """See to it that the bot has reason to come where it is to be killed."""

@@ -17,7 +17,7 @@ __all__ = ["CONTRADICTIONS", "KINDS", "Kind", "Plan", "Strike"]
 Kind = Literal["submit", "publish", "approve", "decline", "create_route", "update_route"]
 KINDS: tuple[Kind, ...] = ("submit", "publish", "approve", "decline", "create_route", "update_route")
 
-GENERAL = tuple(name for name, recipe in FAULTS.items() if recipe.path is None)
+GENERAL = tuple(name for name, factory in FAULTS.items() if factory.path is None)
 CONTRADICTIONS: Mapping[str, tuple[Kind, ...]] = {
     "reply_of_another_request": KINDS,
     "reply_with_another_amount": ("submit",),
@@ -25,7 +25,7 @@ CONTRADICTIONS: Mapping[str, tuple[Kind, ...]] = {
     "approval_of_another_offer": ("approve",),
 }
 """Faults that strike writes alone: a listing that names other records gives no evidence."""
-LOGIN = (*GENERAL, *(name for name, recipe in FAULTS.items() if recipe.path == "login"))
+LOGIN = (*GENERAL, *(name for name, factory in FAULTS.items() if factory.path == "login"))
 
 # Where GETs lose their bodies, the listings' types are lost with the pages' numbers, and no reader of listings is proof
 # against a default that leaves out what it looks for: such a service wants `get_parameters="query"`.

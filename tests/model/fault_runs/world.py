@@ -141,11 +141,11 @@ class World:
             "login": ("POST", "login"),
             "reading": ("GET", _LISTINGS[self.plan.kind]),
         }[place]
-        recipe = FAULTS[strike.name]
-        if place == "login" and recipe.times is None:
-            self.sandbox.strike(*recipe(method=method, path=path, processed=strike.processed))
+        factory = FAULTS[strike.name]
+        if place == "login" and factory.times is None:
+            self.sandbox.strike(*factory(method=method, path=path, processed=strike.processed))
         else:
-            self.sandbox.strike(*recipe(method=method, path=path, processed=strike.processed, times=strike.times))
+            self.sandbox.strike(*factory(method=method, path=path, processed=strike.processed, times=strike.times))
 
     def meddle(self, moment: str) -> None:
         """Somebody else selects the other offer, or gives the route another vessel."""

@@ -119,7 +119,7 @@ async def test_a_slow_reader_after_days_of_silence_loses_nothing(store: Store) -
     assert sorted(rig.event_keys) == [("new", index) for index in range(1, 201)]
 
 
-async def test_a_reader_with_little_patience_comes_to_the_end_of_a_scan(store: Store) -> None:
+async def test_a_reader_with_a_short_timeout_comes_to_the_end_of_a_scan(store: Store) -> None:
     service = Service(clamp=5, latency=0.6)
     rig = await live(service, store)
     service.publish(*range(1, 61))

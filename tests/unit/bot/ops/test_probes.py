@@ -124,7 +124,7 @@ class TestPages:
 
 
 @pytest.fixture
-def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probes, "_REQUEST_TIMEOUT", 0.2)
 
 
@@ -154,7 +154,7 @@ class TestSocket:
             await stream.send_eof()
             assert await everything(stream) == b""
 
-    @pytest.mark.usefixtures("short_patience")
+    @pytest.mark.usefixtures("short_timeout")
     async def test_slow_request_is_closed(self) -> None:
         async with port() as number, await anyio.connect_tcp(HOST, number) as stream:
             await stream.send(b"GET /livez HTTP/1.1\r\n")
