@@ -178,8 +178,8 @@ MUTATIONS: Final = (
         (
             (
                 "feed/core/changes/classify.py",
-                "before.digest == digests[index]:\n",
-                "digests[index] in before.digest:\n",
+                "elif before.digest != request.digest:\n",
+                "elif request.digest not in before.digest:\n",
             ),
             (
                 "feed/core/changes/classify.py",
@@ -276,8 +276,8 @@ MUTATIONS: Final = (
     one(
         "7 another version's digest is another state",
         "feed/core/changes/classify.py",
-        "for change in changes[index] if change.fields]",
-        "for change in changes[index]]",
+        "bool(change.fields) and not",
+        "not",
         "tests/unit/feed/test_watcher_honesty.py::test_another_version_that_writes_other_digests_reports_nothing_again",
     ),
     one(

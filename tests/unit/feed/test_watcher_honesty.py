@@ -146,7 +146,7 @@ async def test_another_version_that_writes_other_digests_reports_nothing_again(
     service.publish(*range(30))
     await rig.scan()
     assert len(rig.events) == 30
-    monkeypatch.setattr("freight_exchange.feed.core.changes.classify.digest", lambda request: digest(request)[::-1])
+    monkeypatch.setattr("freight_exchange.feed.core.changes.page_states.digest", lambda request: digest(request)[::-1])
     next_one = rig.restart()
     await next_one.scan(3)
     assert len(next_one.events) == 30

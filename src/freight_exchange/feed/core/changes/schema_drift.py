@@ -50,6 +50,28 @@ class Change:
         """Return whether the only difference is the presence of these fields."""
         return bool(fields) and fields & (self.had ^ self.has) >= {*self.fields}
 
+    @property
+    def flipped_fields(self) -> frozenset[str]:
+        """The fields that appeared or disappeared, if nothing else changed."""
+        flipped = self.had ^ self.has
+        return flipped if self.is_only_of(flipped) else _NONE
+
+
+@attrs.frozen
+class _Turn:
+    """Fields that a known request gained and lost, as far as the service may have changed that.
+
+    Attributes:
+        index: The request.
+        had: All fields that it had.
+        gained, lost: The fields in question.
+    """
+
+    index: int
+    had: frozenset[str]
+    gained: frozenset[str]
+    lost: frozenset[str]
+
 
 def schema_change(
     now: Mapping[int, RateRequest],
@@ -70,7 +92,7 @@ def schema_change(
     afters = _NONE.union(*(present(record) for record in now.values()))
     befores = _NONE.union(*(change.had for change in changed.values()))
     doubtful = ((afters - befores - before.extras) | (befores - afters)).difference(FIELDS)
-    turns: list[tuple[int, Change, frozenset[str], frozenset[str]]] = []
+    turns: list[_Turn] = []
     common = 0
     for index in now.keys() & known.keys():
         services = _excusable(known[index], observation, befores | afters, doubtful=doubtful)
@@ -82,18 +104,20 @@ def schema_change(
             continue
         common += 1
         if change is not None:
-            turns.append((index, change, (change.has - change.had) & services, (change.had - change.has) & services))
-    gained = Counter(name for _, _, came, _ in turns for name in came)
-    lost = Counter(name for _, _, _, went in turns for name in went)
+            turns.append(
+                _Turn(index, change.had, (change.has - change.had) & services, (change.had - change.has) & services)
+            )
+    gained = Counter(name for turn in turns for name in turn.gained)
+    lost = Counter(name for turn in turns for name in turn.lost)
     if not any(count >= max(_least(name), _NEARLY_ALL * common) for name, count in (*gained.items(), *lost.items())):
         return schema, None
-    having = Counter(name for _, change, _, _ in turns for name in change.had)
+    having = Counter(name for turn in turns for name in turn.had)
     added = sorted(
         name for name, count in gained.items() if count >= max(_least(name), _NEARLY_ALL * (len(turns) - having[name]))
     )
     removed = sorted(name for name, count in lost.items() if count >= max(_least(name), _NEARLY_ALL * having[name]))
     fields = frozenset((*added, *removed))
-    affected = sorted(index for index, _, came, went in turns if (came | went) & fields)
+    affected = sorted(turn.index for turn in turns if (turn.gained | turn.lost) & fields)
     event = SchemaChanged(
         added=tuple(added), removed=tuple(removed), requests=tuple(affected), observed=observation.between[1]
     )
