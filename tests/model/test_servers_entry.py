@@ -42,6 +42,18 @@ def test_request_that_is_updated_after_the_entry_is_new() -> None:
     assert reported(run, 300.0, 345) == []
 
 
+def test_update_that_a_backup_undoes_before_it_is_reported_is_new() -> None:
+    for content, found in ((SECOND, []), (FIRST, [""])):
+        run = standing()
+        row = run.market.now[1]
+        run.market.update(100.0, 1, SECOND)
+        run.listing(150.0, WIDEST)
+        run.market.put_back(200.0, row)
+        run.listing(300.0, WIDEST, 1, as_of=150.0 if content is SECOND else None)
+        run.report(300.0, "new", 1, content=content)
+        assert excuses(run) == found
+
+
 def test_request_that_is_gone_by_the_entry_and_comes_back_is_new() -> None:
     def returned(gone: float, back: float) -> list[str]:
         run = HandMadeRun()

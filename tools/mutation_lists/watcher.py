@@ -241,8 +241,8 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that fails is a failure of the scan",
         "feed/scanning/confirm_withdrawn.py",
-        "            elif is_transient(error) or is_from_login(error):\n",
-        "            elif is_transient(error) or is_from_login(error):\n                raise\n",
+        "            elif _is_outage(error):\n",
+        "            elif _is_outage(error):\n                raise\n",
         "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
@@ -620,15 +620,22 @@ MUTATIONS: Final = (
     one(
         "3 what vanishes after others returned does not add up",
         "feed/core/absence/doubt_tracker.py",
-        " or at - self._returned < LASTING",
+        " or doubts.is_much(len(self._returned), known, window)",
         "",
         "tests/unit/feed/test_doubt_tracker.py",
     ),
     one(
         "3 what vanishes long after others returned adds up",
         "feed/core/absence/doubt_tracker.py",
-        "at - self._returned < LASTING",
-        "self._returned > 0.0",
+        "if at - seen < LASTING}",
+        "}",
+        "tests/unit/feed/test_doubt_tracker.py",
+    ),
+    one(
+        "3 one request that returns makes all that vanish add up",
+        "feed/core/absence/doubt_tracker.py",
+        "doubts.is_much(len(self._returned), known, window)",
+        "bool(self._returned)",
         "tests/unit/feed/test_doubt_tracker.py",
     ),
     one(
@@ -637,6 +644,20 @@ MUTATIONS: Final = (
         "doubt = self._new_doubts.pop().before",
         "return self._new_doubts.pop().before",
         "tests/unit/feed/test_doubt_tracker.py",
+    ),
+    one(
+        "3 a look-up whose token is refused costs nothing",
+        "feed/scanning/confirm_withdrawn.py",
+        "                if isinstance(error, AuthenticationError):\n",
+        "                if False:\n",
+        "tests/unit/feed/test_watcher_look_ups.py",
+    ),
+    one(
+        "3 a control whose token is refused costs nothing",
+        "feed/scanning/confirm_withdrawn.py",
+        "if _is_outage(error) or isinstance(error, AuthenticationError):",
+        "if _is_outage(error):",
+        "tests/unit/feed/test_watcher_look_ups.py",
     ),
     one(
         "3 a date from before a withdrawal counts as proven",

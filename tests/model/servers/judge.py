@@ -110,7 +110,8 @@ class _Judge(History):
             return
         if event.kind == "new" and before is not None:
             self._find("repeated", index, event.at, f"new after {before.kind}")
-        if event.kind == "new" and self.schedule.start == "now" and self.entry.stood_before(index, event.at):
+        is_old = any(version.since <= self.entry.began for version in versions)
+        if event.kind == "new" and self.schedule.start == "now" and is_old and self.entry.stood_before(index, event.at):
             excuse = self.entry.excuse_for_new(index, event.at)
             self._find("stood before", index, event.at, f"{event.content}", excuse)
         if event.returned != gone:

@@ -89,17 +89,23 @@ def test_requests_that_different_scans_listed_last_begin_a_doubt_if_nothing_know
     assert scans.scan(5000.0, vanished, known=known) == (anew if is_anew else attrs.evolve(LASTED, last=5000.0))
 
 
-@pytest.mark.parametrize(("at", "is_anew"), [(5000.0 + LASTING, False), (5000.0 + LASTING - 1, True)])
-def test_requests_that_different_scans_listed_last_begin_a_doubt_if_others_have_just_returned(
-    at: float, is_anew: bool
+@pytest.mark.parametrize(
+    ("returned", "later", "is_anew"),
+    [((7, 8, 9), LASTING - 1, True), ((7, 8, 9), LASTING, False), ((8, 9), LASTING - 1, False)],
+)
+def test_requests_that_different_scans_listed_last_begin_a_doubt_if_many_have_just_returned(
+    returned: tuple[int, ...], later: float, is_anew: bool
 ) -> None:
     scans = Scans()
     gone = [row(index, last_scan=2) for index in (11, 12, 13)]
-    scans.scan(4900.0, (*gone, row(9)))
-    scans.scan(5000.0, gone, listed=(9,))
-    vanished = [row(index, last_scan=index + 5) for index in (1, 2, 3)]
-    scans.scan(at, (*gone, *vanished))
-    assert scans.doubt == (begun(scans, at, at) if is_anew else attrs.evolve(LASTED, last=at))
+    scans.scan(4800.0, (*gone, *map(row, returned)), known=9)
+    scans.scan(4900.0, gone, listed=returned[:1])
+    scans.scan(at := 4900.0 + later - 1, gone, listed=returned)
+    assert at < 4900.0 + LASTING
+    vanished = [row(index, last_scan=index + 6) for index in (1, 2, 3)]
+    scans.scan(4900.0 + later, (*gone, *vanished))
+    now = 4900.0 + later
+    assert scans.doubt == (begun(scans, now, now) if is_anew else attrs.evolve(LASTED, last=now))
 
 
 def test_requests_that_no_scan_has_listed_since_the_doubt_begin_no_doubt() -> None:
@@ -197,10 +203,10 @@ def test_first_doubt_ends_only_by_a_scan_that_lacks_little() -> None:
 def test_only_requests_that_vanished_long_ago_are_forgotten(pruned: float, is_anew: bool) -> None:
     scans = Scans()
     gone = [row(index, last_scan=2) for index in (11, 12, 13)]
-    scans.scan(5000.0, (*gone, row(9)))
+    scans.scan(5000.0, (*gone, *map(row, (7, 8, 9))), known=9)
     scans.tracker.prune(pruned)
     # A forgotten request does not return.
-    scans.scan(5100.0, gone, listed=(9,))
+    scans.scan(5100.0, gone, listed=(7, 8, 9))
     vanished = [row(index, last_scan=index + 5) for index in (1, 2, 3)]
     scans.scan(5200.0, (*gone, *vanished))
     assert scans.doubt == (begun(scans, 5200.0, 5200.0) if is_anew else attrs.evolve(LASTED, last=5200.0))

@@ -10,7 +10,13 @@ import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Service, live
 
-from freight_exchange.errors import DecodeError, LoginRejectedError, NotFoundError, RateLimitedError
+from freight_exchange.errors import (
+    AuthenticationError,
+    DecodeError,
+    LoginRejectedError,
+    NotFoundError,
+    RateLimitedError,
+)
 from freight_exchange.hooks import Degraded, Scan
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
@@ -115,6 +121,27 @@ async def test_failing_look_ups_and_scans_send_no_more_than_scans_alone(store: S
     service.pages.clear()
     await rig.scan_for(HOUR)
     assert len(service.windows) + len(service.lookups) <= HOUR / 30
+
+
+@virtual_time
+@pytest.mark.parametrize("controls", [0, 1])
+async def test_look_up_whose_token_is_refused_delays_the_next_scan(store: Store, controls: int) -> None:
+    service = Service()
+    service.publish(9)
+    rig = await live(service, store)
+    service.publish(1)
+    await rig.scan()
+    service.withdraw(1)
+    # A control comes first; the refused token cost three requests, and the scan is the fourth.
+    refused = AuthenticationError("no", status=401, attempts=2)
+    service.lookup_faults[:] = [*[None] * controls, refused]
+    while len(service.lookups) <= controls:
+        await rig.scan()
+    looked_up = anyio.current_time()
+    service.pages.clear()
+    while not service.pages:
+        await rig.scan()
+    assert anyio.current_time() - looked_up >= 4 * 30
 
 
 @virtual_time

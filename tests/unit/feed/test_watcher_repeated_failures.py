@@ -87,3 +87,27 @@ async def test_failure_before_the_end_of_a_doubt_withdraws_nothing(store: Store)
         await rig.scan_for(length * MINUTE)
     assert sorted(rig.event_keys)[19:] == [("withdrawn", index) for index in withdrawn]
     assert rig.poller.progress.phase == "live"
+
+
+async def test_one_request_that_comes_and_goes_does_not_prolong_a_doubt(store: Store) -> None:
+    rig = Rig(service := Partial(), store=store, interval=600.0)
+    await rig.prime()
+    await rig.scan_for(HOUR)
+    begun, oldest = anyio.current_time(), 1
+    for step in range(80):
+        # One request each seven and a half minutes; each is open for one and a half hours.
+        service.publish(step + 1)
+        if step + 1 - oldest >= 12:
+            service.withdraw(oldest)
+            oldest += 1
+        if step == 24:
+            service.withdraw(*range(oldest, oldest + 6))
+            oldest += 6
+        if step % 8 == 0:
+            service.publish(1000)
+        elif step % 8 == 4:
+            service.withdraw(1000)
+        while anyio.current_time() < begun + (step + 1) * 7.5 * MINUTE:
+            await rig.scan()
+    withdrawn = {index for kind, index in rig.event_keys if kind == "withdrawn"}
+    assert withdrawn >= set(range(1, oldest - 24))

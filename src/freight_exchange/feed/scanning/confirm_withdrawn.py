@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import LoginRejectedError, NotFoundError
+from freight_exchange.errors import AuthenticationError, LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
 from freight_exchange.feed.core.absence.lookups import Lookups
@@ -98,7 +98,7 @@ class WithdrawalCheck:
         except LoginRejectedError:
             raise
         except READ_ERRORS as error:
-            if is_transient(error) or is_from_login(error):
+            if _is_outage(error) or isinstance(error, AuthenticationError):
                 self._record_failure(index, error)
         else:
             self._pacer.record_reply()
@@ -126,7 +126,7 @@ class WithdrawalCheck:
                 if not self._lookups.record_denial(row.index):
                     return
                 await self._journal.record_withdrawal(row, self._clock.read())
-            elif is_transient(error) or is_from_login(error):
+            elif _is_outage(error):
                 self._lookups.record_failure(row.index)
                 self._record_failure(row.index, error)
                 return
@@ -134,6 +134,9 @@ class WithdrawalCheck:
                 await self._journal.record_unprovable(row)
             else:
                 # The refusal may be a transient failure: retry after the next scan.
+                if isinstance(error, AuthenticationError):
+                    # The refused token cost a login and a second look-up.
+                    self._record_failure(row.index, error)
                 return
         else:
             self._pacer.record_reply()
@@ -145,3 +148,7 @@ class WithdrawalCheck:
         # The pause counts the scan too: look-up and scan are two requests in one interval.
         self._pacer.repeat_delay(sent=1 + request_count(error))
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))
+
+
+def _is_outage(error: FreightExchangeError) -> bool:
+    return is_transient(error) or is_from_login(error)

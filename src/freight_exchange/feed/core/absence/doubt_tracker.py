@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
@@ -57,7 +56,7 @@ class DoubtTracker:
 
     def __init__(self) -> None:
         self._vanished: dict[int, _Vanished] = {}
-        self._returned = -math.inf
+        self._returned: dict[int, float] = {}
         self._new_doubts: list[_NewDoubt] = []
 
     def next_doubt(
@@ -86,12 +85,14 @@ class DoubtTracker:
         doubt = doubts.next_doubt(before, scan=scan, window=window, at=at, listed=known, absent=len(absent))
         if doubt is None:
             self._vanished.clear()
+            self._new_doubts.clear()
             return None
         self._note_returned(listed, at)
         self._note_vanished(absent, at)
         if before is None:
             return doubt
-        groups = self._vanished_together(absent, before, is_failure=not known or at - self._returned < LASTING)
+        is_failure = not known or doubts.is_much(len(self._returned), known, window)
+        groups = self._vanished_together(absent, before, is_failure=is_failure)
         large = [rows for rows in groups if doubts.is_much(len(rows), known, window)]
         vanished = frozenset(row.index for rows in large for row in rows)
         if not vanished:
@@ -100,9 +101,8 @@ class DoubtTracker:
         anew = AbsenceDoubt(since=since, last=at, window=window, scan=scan)
         if not doubts.is_open(anew, at):
             return doubt
-        if not doubts.is_open(doubt, at):
-            self._new_doubts.clear()
-        self._new_doubts.append(_NewDoubt(anew, doubt, vanished))
+        recent = (new for new in self._new_doubts if doubts.is_open(new.doubt, at))
+        self._new_doubts = [*recent, _NewDoubt(anew, doubt, vanished)]
         return anew
 
     def prune(self, before: float) -> None:
@@ -119,9 +119,11 @@ class DoubtTracker:
         return doubt
 
     def _note_returned(self, listed: AbstractSet[int], at: float) -> None:
-        for index in self._vanished.keys() & listed:
+        recent = {index: seen for index, seen in self._returned.items() if at - seen < LASTING}
+        returned = self._vanished.keys() & listed
+        self._returned = recent | dict.fromkeys(returned, at)
+        for index in returned:
             del self._vanished[index]
-            self._returned = at
 
     def _note_vanished(self, absent: Iterable[TrackedRequest], at: float) -> None:
         for row in absent:
@@ -134,17 +136,18 @@ class DoubtTracker:
     ) -> Iterable[Sequence[TrackedRequest]]:
         """Return the absent requests that vanished after the doubt began, in groups that vanished together.
 
-        Requests last listed by different scans vanished one after the other, so they do not add up, unless this looks
-        like a failure: the scan lists no known request, or requests have returned within the last hour. Left out are
-        requests that count as missing already, and those that the doubt's own scans lacked from the beginning.
+        Those last listed by different scans may have vanished one after the other. They do not add up, unless this
+        looks like a failure: the scan lists no known request, or many have returned within the last hour. Left out are
+        requests that count as missing already, and those that the doubt's own scans have lacked all along.
         """
         groups = defaultdict[int, list["TrackedRequest"]](list)
         for row in absent:
             if self._vanished[row.index].at > doubt.since and not row.missed_scans and not _was_lacked(row, doubt):
+                # The doubt's scans did not reach what was last listed before it: that is one group.
                 groups[0 if is_failure else max(row.last_scan, doubt.scan)].append(row)
         return groups.values()
 
 
 def _was_lacked(row: TrackedRequest, doubt: AbsenceDoubt) -> bool:
-    """Return whether the scans of the doubt have lacked the request from the beginning."""
+    """Return whether the scans of the doubt have lacked the request all along, as far as they reach."""
     return row.last_scan < doubt.scan and row.updated_after >= doubt.last - doubt.window
