@@ -627,7 +627,7 @@ MUTATIONS: Final = (
     one(
         "3 what vanishes long after others returned adds up",
         "feed/core/absence/doubt_tracker.py",
-        "if at - seen < LASTING}",
+        "if at - seen < doubts.LASTING}",
         "}",
         "tests/unit/feed/test_doubt_tracker.py",
     ),

@@ -8,7 +8,7 @@ from random import Random
 import anyio
 import attrs
 import pytest
-from tests.unit.feed.rig import HOUR, Service, live
+from tests.unit.feed.rig import HOUR, Rig, Service, live
 
 from freight_exchange.errors import (
     AuthenticationError,
@@ -39,13 +39,19 @@ class Mute(Service):
         return await Service.find(self, index)
 
 
-@virtual_time
-async def test_failing_look_up_does_not_delay_or_fail_scans(store: Store) -> None:
-    service = Mute()
+async def watching_two(service: Service, store: Store) -> Rig:
+    """Return a watcher that knows request 9 since before it began, and has reported request 1."""
     service.publish(9)
     rig = await live(service, store)
     service.publish(1)
     await rig.scan()
+    return rig
+
+
+@virtual_time
+async def test_failing_look_up_does_not_delay_or_fail_scans(store: Store) -> None:
+    service = Mute()
+    rig = await watching_two(service, store)
     service.publish(2)
     await rig.scan()
     rig.reported.clear()
@@ -127,10 +133,7 @@ async def test_failing_look_ups_and_scans_send_no_more_than_scans_alone(store: S
 @pytest.mark.parametrize("controls", [0, 1])
 async def test_look_up_whose_token_is_refused_delays_the_next_scan(store: Store, controls: int) -> None:
     service = Service()
-    service.publish(9)
-    rig = await live(service, store)
-    service.publish(1)
-    await rig.scan()
+    rig = await watching_two(service, store)
     service.withdraw(1)
     # A control comes first; the refused token cost three requests, and the scan is the fourth.
     refused = AuthenticationError("no", status=401, attempts=2)
@@ -164,10 +167,7 @@ async def test_a_limit_of_rate_ends_the_look_ups_of_this_scan(store: Store) -> N
 @virtual_time
 async def test_reader_with_short_timeout_gets_scans_and_later_the_look_up(store: Store) -> None:
     service = Service(latency=0.6)
-    service.publish(9)
-    rig = await live(service, store)
-    service.publish(1)
-    await rig.scan()
+    rig = await watching_two(service, store)
     service.withdraw(1)
     service.pages.clear()
     until = anyio.current_time() + 1200
@@ -199,10 +199,7 @@ async def test_request_that_is_listed_again_is_not_looked_up(store: Store) -> No
 @virtual_time
 async def test_a_login_rejected_by_a_look_up_ends_the_feed(store: Store) -> None:
     service = Service()
-    service.publish(9)
-    rig = await live(service, store)
-    service.publish(1)
-    await rig.scan()
+    rig = await watching_two(service, store)
     service.withdraw(1)
     service.lookup_faults[:] = [LoginRejectedError("no", status=401)]
     with pytest.raises(LoginRejectedError):

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import attrs
 
 from freight_exchange.feed.core.absence import doubts
-from freight_exchange.feed.core.absence.doubts import LASTING
 from freight_exchange.feed.core.state import AbsenceDoubt
 
 if TYPE_CHECKING:
@@ -101,6 +100,7 @@ class DoubtTracker:
         anew = AbsenceDoubt(since=since, last=at, window=window, scan=scan)
         if not doubts.is_open(anew, at):
             return doubt
+        # Once a new doubt has lasted, its requests count as missing: no scan ends it any more.
         recent = (new for new in self._new_doubts if doubts.is_open(new.doubt, at))
         self._new_doubts = [*recent, _NewDoubt(anew, doubt, vanished)]
         return anew
@@ -119,7 +119,7 @@ class DoubtTracker:
         return doubt
 
     def _note_returned(self, listed: AbstractSet[int], at: float) -> None:
-        recent = {index: seen for index, seen in self._returned.items() if at - seen < LASTING}
+        recent = {index: seen for index, seen in self._returned.items() if at - seen < doubts.LASTING}
         returned = self._vanished.keys() & listed
         self._returned = recent | dict.fromkeys(returned, at)
         for index in returned:
