@@ -436,9 +436,16 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_updates.py",
     ),
     one(
+        "9 the baseline reaches back no further than a fast narrow scan",
+        "feed/core/planning/planner.py",
+        "least=2 * NARROW_DEADLINE, ",
+        "",
+        "tests/unit/feed/test_first_scan.py::test_start_now_reports_nothing_from_before_though_the_service_becomes_slow",
+    ),
+    one(
         "11 a poll may take as long as it likes",
         "feed/scanning/poller.py",
-        "deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf",
+        "deadline = NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf",
         "deadline = math.inf",
         "tests/unit/feed/test_watcher_trouble.py::test_rule_11_a_poll_has_a_deadline_of_its_own",
     ),
