@@ -176,7 +176,7 @@ class Planner:
     def _plan_since_watermark(
         self, state: State, now: Reading, *, least: float = 0.0, is_silent: bool = False, is_first: bool = False
     ) -> ScanPlan:
-        """Return the plan of a scan of the updates since the watermark, of any age, that may take `least` seconds or more."""
+        """Return the plan of a scan of the updates since the watermark, of any age; it may take `least` seconds."""
         age, expected = state.watermark.most(now), max(least, self._narrow_times.expected())
         tier = schedule.tier_within(age)
         if tier is not schedule.NARROW:
