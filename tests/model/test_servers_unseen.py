@@ -55,10 +55,22 @@ def test_state_that_every_scan_should_have_listed_has_no_excuse() -> None:
 
 def test_update_that_is_older_than_the_widest_window_when_it_appears_is_never_listed() -> None:
     assert published(AN_HOUR, stamp=1500.0 - 3700.0) == ["never listed"]
-    assert published(AN_HOUR, stamp=1500.0 - 3500.0) == [""]
+    assert published(AN_HOUR, stamp=1500.0 - 1400.0) == [""]
     lagging = attrs.evolve(AN_HOUR, replicas=Replicas((3700.0,), "request", 1e9))
     assert published(lagging) == ["never listed"]
     assert published(attrs.evolve(lagging, replicas=Replicas((900.0,), "request", 1e9))) == [""]
+
+
+def test_update_that_leaves_the_widest_window_within_an_hour_may_be_in_no_hourly_scan() -> None:
+    left = "left the widest window before the hourly scan"
+    assert published(AN_HOUR, stamp=1500.0 - 3500.0) == [left]
+    assert published(AN_HOUR, stamp=1500.0 - 1500.0) == [left]
+    assert published(AN_HOUR, 1600.0, stamp=1500.0 - 3500.0) == [""]
+    # A scan of half an hour lists it first.
+    assert published(AN_HOUR, stamp=1500.0 - 1400.0) == [""]
+    # An hourly scan lists it first.
+    assert published(Quirks(windows="capped", cap=7200), stamp=1500.0 - 3000.0) == [""]
+    assert published(Quirks(windows="capped", cap=7200), stamp=1500.0 - 3500.0) == [left]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,8 @@ class Unseen(History):
             return "a cache that answers every window alike"
         if self.is_older_than_hourly_scans(index, since):
             return "left the widest window before the daily scan" if self.left_within_a_day(index, since) else DAILY
+        if self.left_before_the_hourly_scan(index, self._visible(since)):
+            return "left the widest window before the hourly scan"
         left = self.left(index, since)
         if left is not None and self.is_degraded(left, grace=0.0):
             return "Degraded when it left the widest window of the service"
@@ -103,7 +105,7 @@ class Unseen(History):
     def left_while_hidden(self, index: int, since: float) -> bool:
         """Return whether a failure hid a request until no hourly scan could list it any more, nor one of half an hour.
 
-        Those are made every five minutes, or every interval. Requests may fail honestly before and after: no reply.
+        Requests may fail honestly before and after: no reply.
         """
         quirks = self.schedule.quirks
         hidden, ended = since, -math.inf
@@ -113,12 +115,19 @@ class Unseen(History):
             if span.start <= hidden + (TURN * self.interval if hidden == since else 0.0):
                 hidden = max(hidden, span.end)
                 ended = max(ended, span.end) if is_hiding else ended
-        row = self.market.rows(hidden).get(index)
-        if row is None or ended <= since:
+        return ended > since and self.left_before_the_hourly_scan(index, hidden)
+
+    def left_before_the_hourly_scan(self, index: int, at: float) -> bool:
+        """Return whether a request leaves the widest window before the next hourly scan, and scans of half an hour too.
+
+        Those are made every five minutes, or every interval.
+        """
+        row = self.market.rows(at).get(index)
+        if row is None:
             return False
-        age = self.schedule.quirks.service_clock(hidden) - row.stamp
+        age = self.schedule.quirks.service_clock(at) - row.stamp
         is_too_old = age + TURN * max(_FIVE_MINUTES, self.interval) > _HALF_AN_HOUR
-        return is_too_old and not self.is_within_reach(row, hidden + _HOUR + TURN * self.interval)
+        return is_too_old and not self.is_within_reach(row, at + _HOUR + TURN * self.interval)
 
     def left_while_the_reader_paused(self, index: int, since: float) -> bool:
         """Return whether a request left the widest window while the reader paused: the feed reads no listing meanwhile.
