@@ -19,6 +19,7 @@ from freight_exchange import (
     OutcomeUnknownError,
     RateLimitedError,
 )
+from freight_exchange.errors.transient import request_count
 from freight_exchange.platform import clock
 from freight_exchange.testing import Sandbox
 
@@ -92,6 +93,18 @@ async def test_a_wave_of_401_over_a_thousand_tasks_makes_one_login() -> None:
         sandbox.exchange.expire_tokens()
         assert await crowd(exchange) == {"ok": TASKS}
     assert logins(sandbox) == 2
+
+
+async def test_error_after_a_refused_token_counts_the_login_too() -> None:
+    sandbox = stocked(Sandbox())
+    async with sandbox.client() as exchange:
+        await exchange.login()
+        arm(sandbox, "unauthorized_once", Kind.READ)
+        arm(sandbox, "throttled_huge", Kind.READ, times=None)
+        before = len(sandbox.audit_log.calls)
+        with pytest.raises(RateLimitedError) as caught:
+            await perform(exchange, Kind.READ)
+    assert request_count(caught.value) == len(sandbox.audit_log.calls) - before == 3
 
 
 async def test_401_for_ever_makes_one_login_more_and_no_storm() -> None:

@@ -234,9 +234,16 @@ MUTATIONS: Final = (
     one(
         "7 a look-up that failed is not made again",
         "feed/scanning/confirm_withdrawn.py",
-        "                self._lookups.record_failure(row.index)\n                self._record_failure",
-        "                self._lookups.close(row.index)\n                self._record_failure",
+        "self._lookups.record_failure(row.index, is_refusal=False)",
+        "self._lookups.close(row.index)",
         "tests/unit/feed/test_watcher_look_ups.py",
+    ),
+    one(
+        "7 an outage counts as a refused look-up",
+        "feed/core/absence/lookups.py",
+        "self._refusals[index] += is_refusal",
+        "self._refusals[index] += 1",
+        "tests/unit/feed/test_lookups.py",
     ),
     one(
         "7 a look-up that fails is a failure of the scan",

@@ -49,7 +49,7 @@ class FreightExchangeError(Exception):
     """`True` after the call has ended with this error: callers must not repeat the call for it."""
 
     token_refused: bool = False
-    """`True` if the login failed after the service had refused the call's token, so that the call was sent too."""
+    """`True` if the service refused the token of the call: this error is of the login after that, or of the replay."""
 
     login_pending: bool = False
     """`True` if the deadline passed while the call waited for a login."""

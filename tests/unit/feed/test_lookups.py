@@ -53,21 +53,32 @@ def test_last_scan_of_the_run_before_counts() -> None:
 def test_one_that_fails_goes_behind_the_others_and_is_left_after_five_times() -> None:
     lookups = Lookups(240.0)
     lookups.update([missed(1), missed(2)], **NOW)
-    lookups.record_failure(lookups.next_row().index)
+    lookups.record_failure(lookups.next_row().index, is_refusal=True)
     assert lookups.next_row().index == 2
     for _ in range(4):
         lookups.update([], **NOW)
-        lookups.record_failure(2 if lookups.next_row().index == 2 else 1)
+        lookups.record_failure(2 if lookups.next_row().index == 2 else 1, is_refusal=True)
     turns = 0
     while turns < 20:
         lookups.update([], **NOW)
         if not lookups:
             break
-        lookups.record_failure(lookups.next_row().index)
+        lookups.record_failure(lookups.next_row().index, is_refusal=True)
         turns += 1
     assert turns == 5
     lookups.update([missed(1)], **NOW)
     assert lookups.next_row().index == 1
+
+
+def test_failures_in_an_outage_are_no_refusals() -> None:
+    lookups = Lookups(240.0)
+    for is_refusal in (False, True, True, True, True):
+        lookups.update([missed(1)], **NOW)
+        assert not lookups.record_failure(1, is_refusal=is_refusal)
+    lookups.update([], **NOW)
+    assert not lookups
+    lookups.update([missed(1)], **NOW)
+    assert lookups.record_failure(1, is_refusal=True)
 
 
 def test_ten_are_looked_up_after_a_scan_and_the_others_after_the_next() -> None:

@@ -127,10 +127,10 @@ class WithdrawalCheck:
                     return
                 await self._journal.record_withdrawal(row, self._clock.read())
             elif _is_outage(error):
-                self._lookups.record_failure(row.index)
+                self._lookups.record_failure(row.index, is_refusal=False)
                 self._record_failure(row.index, error)
                 return
-            elif self._lookups.record_failure(row.index):
+            elif self._lookups.record_failure(row.index, is_refusal=True):
                 await self._journal.record_unprovable(row)
             else:
                 # The refusal may be a transient failure: retry after the next scan.

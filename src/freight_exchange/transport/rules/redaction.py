@@ -56,6 +56,7 @@ def describe(
     else:
         error.path = request.path
     error.attempts = request.progress.sends
+    error.token_refused = request.progress.replays > 0
     error.elapsed = anyio.current_time() - request.context.started
     if response is not None:
         error.status = response.status

@@ -60,7 +60,7 @@ class Lookups:
     There must be some time between the two scans, as a short failure may hide a request from both. After each scan,
     some of the requests are looked up, if they were last seen long enough ago. A service with one lagging server may
     show a request once, and then hide it until that server catches up. A failed look-up moves to the end of the queue
-    until after the next scan. After a few failures the request is dropped, until deep scans lack it again.
+    until after the next scan. After a few failures the request is dropped, until a scan lacks it again.
 
     Args:
         apart: Least seconds from the first scan that lacked a request to the last one.
@@ -70,7 +70,8 @@ class Lookups:
         self._apart = apart
         self._open: dict[int, TrackedRequest] = {}
         self._misses: dict[int, _Misses] = {}
-        self._failures: dict[int, int] = {}
+        self._failures = Counter[int]()
+        self._refusals = Counter[int]()
         self._denials = Denials()
         self._turn: list[int] = []
 
@@ -101,6 +102,7 @@ class Lookups:
             if is_known:
                 self._open[row.index] = row
         self._misses = {i: m for i, m in self._misses.items() if i in self._open or m.last > began - _REMEMBERED}
+        self._refusals = Counter({i: count for i, count in self._refusals.items() if i in self._misses})
         ready = (index for index, row in self._open.items() if row.last_seen <= long_ago and self._are_apart(index))
         self._turn = list(islice(ready, _LOOKUPS_A_SCAN))
         return any(row.index not in self._open or not self._are_apart(row.index) for row in missing)
@@ -115,18 +117,23 @@ class Lookups:
 
     def close(self, index: int) -> None:
         """Remove a request whose result is committed, or that is listed again."""
-        self._open.pop(index, None)
         self._misses.pop(index, None)
-        self._failures.pop(index, None)
-        self._denials.forget(index)
-        self._turn = [other for other in self._turn if other != index]
+        self._refusals.pop(index, None)
+        self._drop(index)
 
-    def record_failure(self, index: int) -> bool:
-        """Record a failed look-up; return whether it was the last try."""
-        self._failures[index] = self._failures.get(index, 0) + 1
-        if self._failures[index] >= _TRIES:
+    def record_failure(self, index: int, *, is_refusal: bool) -> bool:
+        """Record a failed look-up; return whether the service has refused to look up the request often enough.
+
+        An outage proves nothing about that: after a few failures the request only makes room for others.
+        """
+        self._failures[index] += 1
+        self._refusals[index] += is_refusal
+        if self._refusals[index] >= _TRIES:
             self.close(index)
             return True
+        if self._failures[index] >= _TRIES:
+            self._drop(index)
+            return False
         self._denials.forget(index)
         self._move_back(index)
         return False
@@ -144,6 +151,12 @@ class Lookups:
     def pause(self) -> None:
         """Stop look-ups until after the next scan."""
         self._turn = []
+
+    def _drop(self, index: int) -> None:
+        self._open.pop(index, None)
+        self._failures.pop(index, None)
+        self._denials.forget(index)
+        self._turn = [other for other in self._turn if other != index]
 
     def _move_back(self, index: int) -> None:
         """Move a request to the end of the queue, until after the next scan."""
