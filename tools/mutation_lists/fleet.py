@@ -72,6 +72,20 @@ MUTATIONS: Final = (
         f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
     ),
     one(
+        "term: each replica writes at each notification, though another one has it",
+        "store/postgres/replica.py",
+        "if connection.row(replica_sql.IS_TERM_TAKEN, self._values)[0]:",
+        "if False:",
+        "tests/unit/store/postgres/test_term.py::test_replica_that_asks_for_a_taken_term_writes_nothing",
+    ),
+    one(
+        "term: a replica that was taken over does not find that out from the term",
+        "store/postgres/replica_sql.py",
+        "SELECT EXISTS ({CHECK}) AND EXISTS (",
+        "SELECT EXISTS (",
+        "tests/unit/store/postgres/test_term.py",
+    ),
+    one(
         "term: it is kept until the handlers have ended",
         "bot/runtime/fleet/term.py",
         "        # Another replica may scan from now on, while this one drains.\n"

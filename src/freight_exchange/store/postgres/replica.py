@@ -141,6 +141,9 @@ class Replica:
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
         """Take the term if no other living replica has it, and return its epoch and the feed's state."""
+        if connection.row(replica_sql.IS_TERM_TAKEN, self._values)[0]:
+            # Each replica asks at each notification, and a transaction would cost the server a write.
+            return None
         try:
             with connection.transaction():
                 self.fence(connection)

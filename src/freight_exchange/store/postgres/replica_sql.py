@@ -8,7 +8,7 @@ from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE, STARTE
 
 __all__ = [
     "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS", "HAS_NEWER",
-    "HAS_TWIN", "HEARTBEAT", "HOLDER", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
+    "HAS_TWIN", "HEARTBEAT", "HOLDER", "IS_TERM_TAKEN", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
 ]  # fmt: skip
 
 # The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id. An earlier state
@@ -107,6 +107,13 @@ LEFT_OUT: Final = """
         LIMIT 1
     ) AS newest
     WHERE own.id = %(replica)s
+"""
+# Not true for a replica whose work was taken over: it has to find that out.
+IS_TERM_TAKEN: Final = f"""
+    SELECT EXISTS ({CHECK}) AND EXISTS (
+        SELECT FROM freight_exchange.binding JOIN freight_exchange.replica ON replica.id = term_replica
+        WHERE binding.id = %(binding)s AND replica.id <> %(replica)s AND NOT has_left AND {_IN_TIME}
+    )
 """
 TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s

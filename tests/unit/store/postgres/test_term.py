@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.unit.store.postgres.cutter import Cutter
 from tests.unit.store.postgres.databases import execute
-from tests.unit.store.postgres.replicas import join, take_term
+from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import event, put, seen
 
+from freight_exchange.errors import FencedError
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.store import PostgresStore
 
@@ -32,6 +33,24 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(DatabaseConnection, "execute", measure)
     return sizes
+
+
+def test_replica_that_asks_for_a_taken_term_writes_nothing(store: PostgresStore) -> None:
+    holder, other = join(store), join(store)
+    take_term(holder)
+    assert other.take_term() is None
+    row = "SELECT xmax::text FROM freight_exchange.replica WHERE id = %s"
+    # It has not even locked its row.
+    assert execute(row, other.replica.id) == [("0",)]
+
+
+def test_replica_whose_work_was_taken_over_finds_that_out_though_the_term_is_taken(store: PostgresStore) -> None:
+    holder, other = join(store), join(store)
+    take_term(holder)
+    lapse(other)
+    holder.adopt()
+    with pytest.raises(FencedError):
+        other.take_term()
 
 
 def test_long_page_is_sent_in_parts(store: PostgresStore, sizes: list[int]) -> None:
