@@ -450,6 +450,13 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_first_scan.py::test_start_now_reports_nothing_from_before_though_the_service_becomes_slow",
     ),
     one(
+        "9 a request within the start that changes first is an update",
+        "feed/core/observing.py",
+        'changed_is_new=state.stage == "window",',
+        "changed_is_new=False,",
+        "tests/unit/feed/test_first_scan.py::test_request_within_start_that_changes_before_it_is_handed_out_is_new",
+    ),
+    one(
         "11 a poll may take as long as it likes",
         "feed/scanning/poller.py",
         "deadline = NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf",

@@ -63,6 +63,24 @@ async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store:
     assert rig.event_keys == recent
 
 
+async def test_request_within_start_that_changes_before_it_is_handed_out_is_new(store: Store) -> None:
+    service = Service(clamp=10, latency=1.0)
+    for index in range(1, 601):
+        service.publish(index, age=10.0 * index)
+    rig = Rig(service, store=store, start=timedelta(hours=2))
+    await rig.poller.prime()
+    entered = len(service.pages)
+
+    def change(_: int) -> None:
+        # It is then before the pages that the scan of the last two hours has still to read.
+        if len(service.pages) == entered + 4:
+            service.publish(100, notes="moved")
+
+    service.on_page = change
+    await rig.prime()
+    assert Counter(rig.event_keys) == {("new", index): 1 for index in service.requests}
+
+
 @pytest.mark.parametrize("start", STARTS, ids=str)
 async def test_request_published_during_the_first_scan_is_new_and_handed_out_soon(store: Store, start: Start) -> None:
     service = large_market()

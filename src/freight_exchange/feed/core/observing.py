@@ -60,6 +60,7 @@ def _undecided(observation: Observation, state: State) -> Observation:
     return attrs.evolve(
         observation,
         version=UNDECIDED if state.is_entered else BASELINE,
+        changed_is_new=state.stage == "window",
         undecided_since=state.watermark.time - state.allowance,
         unseen_is_recent=False,
     )

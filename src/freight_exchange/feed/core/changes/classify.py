@@ -67,7 +67,7 @@ def classify(
     for index, request in requests.items():
         before = request.before
         reported: Iterable[RequestEvent] = ()
-        if before is None or _counts_as_unseen(before, observation):
+        if before is None or _counts_as_unseen(request, before, observation):
             if not observation.is_silent:
                 reported = _events_of("new", None, request.states, observation)
         elif request.changes:
@@ -137,12 +137,12 @@ def _is_difference(change: Change, observation: Observation) -> bool:
     return bool(change.fields) and not change.is_only_of(observation.unsteady_extras)
 
 
-def _counts_as_unseen(before: TrackedRequest, observation: Observation) -> bool:
+def _counts_as_unseen(request: RequestOnPage, before: TrackedRequest, observation: Observation) -> bool:
     if before.version > BASELINE:
         return False
-    return observation.baseline_is_new or (
-        before.version == UNDECIDED and before.first_seen > observation.undecided_since
-    )
+    if before.version == UNDECIDED and before.first_seen > observation.undecided_since:
+        return True
+    return observation.baseline_is_new or (observation.changed_is_new and before.digest != request.digest)
 
 
 def _events_of(

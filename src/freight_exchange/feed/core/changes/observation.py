@@ -62,6 +62,7 @@ class Observation:
         is_silent: Whether requests seen for the first time make no events.
         version: The version of requests seen for the first time that make no event.
         baseline_is_new: Whether a request of the baseline counts as seen for the first time.
+        changed_is_new: Whether one does that has changed since: the scan that would report it as new lists it no more.
         undecided_since: An undecided request counts as seen for the first time if a scan first saw it after this time.
         covered: End of the time whose updates earlier scans have seen. A difference found now was updated later, unless
             the service shows it late. A look-up confirms conclusions from this.
@@ -80,6 +81,7 @@ class Observation:
     is_silent: bool
     version: int = BASELINE
     baseline_is_new: bool = False
+    changed_is_new: bool = False
     undecided_since: float = math.inf
     covered: float
     unseen_is_recent: bool = True
