@@ -443,11 +443,11 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_watcher_updates.py",
     ),
     one(
-        "9 the baseline reaches back no further than a fast narrow scan",
-        "feed/core/planning/planner.py",
-        "least=2 * NARROW_DEADLINE, ",
-        "",
-        "tests/unit/feed/test_first_scan.py::test_start_now_reports_nothing_from_before_though_the_service_becomes_slow",
+        "9 what a window from before the entry lists counts as updated since",
+        "feed/core/observing.py",
+        "begin - older, end",
+        "begin, end",
+        "tests/unit/feed/test_first_scan.py::test_event_of_a_long_window_says_that_it_may_be_from_before_the_entry",
     ),
     one(
         "9 a request within the start that changes first is an update",
@@ -459,7 +459,7 @@ MUTATIONS: Final = (
     one(
         "11 a poll may take as long as it likes",
         "feed/scanning/poller.py",
-        "deadline = NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf",
+        "deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf",
         "deadline = math.inf",
         "tests/unit/feed/test_watcher_trouble.py::test_rule_11_a_poll_has_a_deadline_of_its_own",
     ),

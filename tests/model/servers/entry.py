@@ -10,13 +10,15 @@ from tests.model.servers.drawing import Schedule
 from tests.model.servers.history import History
 from tests.model.servers.market import Content, Row
 from tests.model.servers.replies import SLACK, begins, first_alike
-from tests.model.servers.run import Log
+from tests.model.servers.run import EPOCH, Log, Reported
 from tests.model.servers.server import Served, StrangeServer
 from tests.model.servers.unseen import Unseen
 
 __all__ = ["Entry"]
 
 _SCAN: Final = 60.0
+_SLOW: Final = 2.0
+"""Seconds for a reply."""
 
 
 class Entry(History):
@@ -55,17 +57,28 @@ class Entry(History):
         latest = max((s.as_of for s in self.listings(self.began)), default=self.began)
         return stood is not None and stood == self.market.rows(at).get(index) and index in self.market.rows(latest)
 
-    def excuse_for_new(self, index: int, at: float) -> str:
+    def excuse_for_new(self, index: int, event: Reported) -> str:
         """Return why replies showed a request that stood before as if it was published later, or nothing."""
         if self.was_kept_for_a_later_window(index) or self.was_kept_from_a_later_window(index):
             return "a cache that answers every window alike"
+        at = event.at
         if self.clocks.may_have_slept(index, at):
             return "a wall clock that was set: all of a window may be later than the entry"
         if self.was_hidden(index):
             return "hidden from the first scan"
         if self.clocks.brought_back(index, at):
             return "a service clock that was set back: its windows list what they did not before"
+        if self.may_be_older_as_the_event_says(index, event):
+            return "slow replies: the window begins before the entry, as the event says"
         return ""
+
+    def may_be_older_as_the_event_says(self, index: int, event: Reported) -> bool:
+        """Return whether replies of a slow service make windows long, and an event says how old its request may be."""
+        row = self.market.rows(event.at).get(index)
+        if row is None or event.observed is None or self.schedule.quirks.latency < _SLOW:
+            return False
+        since, _ = event.observed
+        return since is not None and since.timestamp() - EPOCH <= row.stamp
 
     def was_kept_for_a_later_window(self, index: int) -> bool:
         """Return whether the first listing of a request was kept for another window, and asked with one since entry."""

@@ -112,7 +112,7 @@ class _Judge(History):
             self._find("repeated", index, event.at, f"new after {before.kind}")
         is_old = any(version.since <= self.entry.began for version in versions)
         if event.kind == "new" and self.schedule.start == "now" and is_old and self.entry.stood_before(index, event.at):
-            excuse = self.entry.excuse_for_new(index, event.at)
+            excuse = self.entry.excuse_for_new(index, event)
             self._find("stood before", index, event.at, f"{event.content}", excuse)
         if event.returned != gone:
             self._find("returned", index, event.at, f"{event.kind} returned={event.returned} after {before}")

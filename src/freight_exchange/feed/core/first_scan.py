@@ -7,8 +7,8 @@ A feed delivers events before its first scan is complete. Until then these scans
 
 With `start="now"`, a request found by the first scan may be older than the feed, or may have been published since. It
 stays `UNDECIDED` until a narrow scan that begins an allowance later. If that lists it, it was updated after the feed
-was entered, and is reported as new; otherwise it belongs to the baseline. A scan that lacks many known requests decides
-nothing.
+was entered, and is reported as new; otherwise it belongs to the baseline. On a slow service the window of that scan
+reaches back before the entry, as the event says. A scan that lacks many known requests decides nothing.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import attrs
@@ -29,12 +30,13 @@ def observe_scan(
     recent_updates = RECENT_UNKNOWN if scan.tier is schedule.NARROW else scan.recent_updates
     if state.is_primed:
         return attrs.evolve(observation, recent_updates=recent_updates)
+    observation = _undecided(observation, state)
     between, is_reported = observation.between, scan.is_first and not scan.is_silent
     if not state.is_entered or is_reported:
         # Requests seen for the first time may be older than the feed.
         between = (None, between[1])
     return attrs.evolve(
-        _undecided(observation, state),
+        observation,
         is_silent=scan.is_silent,
         baseline_is_new=not state.is_entered or is_reported,
         between=between,
@@ -57,8 +59,13 @@ def observe_look_up(state: State, unsteady: UnsteadyFields, received: Reading) -
 
 def _undecided(observation: Observation, state: State) -> Observation:
     """Return the observation as it counts before the first scan is complete."""
+    # What the page shows of a request for the first time may be as old as the window, which reaches back further than
+    # the entry into the feed if scans take long.
+    begin, end = observation.between
+    older = timedelta(seconds=max(0.0, observation.covered - observation.begin))
     return attrs.evolve(
         observation,
+        between=(None if begin is None else begin - older, end),
         version=UNDECIDED if state.is_entered else BASELINE,
         changed_is_new=state.stage == "window",
         undecided_since=state.watermark.time - state.allowance,

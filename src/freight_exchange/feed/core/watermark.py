@@ -16,8 +16,7 @@ from freight_exchange.models import validation
 from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed, rebased
 
 __all__ = [
-    "LEAST_RETENTION", "LONGEST_ALLOWANCE", "NARROW_DEADLINE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark",
-    "is_covered", "window_for",
+    "LEAST_RETENTION", "LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for",
 ]  # fmt: skip
 
 LONGEST_ALLOWANCE: Final = 1800.0
@@ -34,9 +33,6 @@ LEAST_RETENTION: Final = WIDEST + 86_400.0
 
 It is a day more than the service may list a request again for the same update.
 """
-
-NARROW_DEADLINE: Final = 600.0
-"""Seconds after which a narrow scan is given up. A window allows for at most twice as long a scan."""
 
 _SCANS_REMEMBERED: Final = 200
 

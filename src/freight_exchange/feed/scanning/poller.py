@@ -15,7 +15,6 @@ from freight_exchange.errors import DeadlineExceededError, FreightExchangeError,
 from freight_exchange.errors.transient import READ_ERRORS, is_transient
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import Planner
-from freight_exchange.feed.core.watermark import NARROW_DEADLINE
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.scanning.fetch import PageFetcher
 from freight_exchange.feed.scanning.paced import until_due
@@ -35,6 +34,7 @@ __all__ = ["Poller"]
 
 _BETWEEN_PRUNINGS: Final = 3600.0
 _BETWEEN_PARTS: Final = 1.0
+_NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _ATTEMPTS_OF_A_PAGE: Final = 12
 _MOST_DEPARTURES: Final = 3
@@ -194,7 +194,7 @@ class Poller:
 
     async def _read_in_time(self, scan: ActiveScan) -> bool | None:
         # A deep scan needs no deadline of its own: each page has one, and the number of rounds is limited.
-        deadline = NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf
+        deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf
         began, so_far = anyio.current_time(), (scan.scanner.pages, scan.recent)
         try:
             with anyio.move_on_after(deadline):

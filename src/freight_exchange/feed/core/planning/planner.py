@@ -9,7 +9,7 @@ import attrs
 
 from freight_exchange.feed.core.absence import doubts
 from freight_exchange.feed.core.planning import schedule
-from freight_exchange.feed.core.watermark import NARROW_DEADLINE, WIDEST, ScanTimes, window_for
+from freight_exchange.feed.core.watermark import WIDEST, ScanTimes, window_for
 from freight_exchange.platform.clock import Reading, max_elapsed
 
 if TYPE_CHECKING:
@@ -148,12 +148,8 @@ class Planner:
         self._rests[tier.name] = _Rest(time + seconds, seconds)
 
     def recent_plan(self, state: State, now: Reading) -> ScanPlan:
-        """Return the plan of a scan of recent updates, which are the baseline of later narrow scans.
-
-        It looks back as far beyond the watermark as any of them: an update from before the entry that a later, slower
-        one lists must not look like one since.
-        """
-        return self._plan_since_watermark(state, now, least=2 * NARROW_DEADLINE, is_silent=True, is_first=True)
+        """Return the plan of a scan of recent updates, which are the baseline of later narrow scans."""
+        return self._plan_since_watermark(state, now, is_silent=True, is_first=True)
 
     def _plan_first_scan(self, state: State, now: Reading, *, deep: bool) -> ScanPlan:
         if not state.is_entered:
@@ -174,10 +170,10 @@ class Planner:
         return ScanPlan(schedule.tier_within(age), window, window, is_first=True)
 
     def _plan_since_watermark(
-        self, state: State, now: Reading, *, least: float = 0.0, is_silent: bool = False, is_first: bool = False
+        self, state: State, now: Reading, *, is_silent: bool = False, is_first: bool = False
     ) -> ScanPlan:
-        """Return the plan of a scan of the updates since the watermark, of any age; it may take `least` seconds."""
-        age, expected = state.watermark.most(now), max(least, self._narrow_times.expected())
+        """Return the plan of a scan of exactly the updates since the watermark, of any age."""
+        age, expected = state.watermark.most(now), self._narrow_times.expected()
         tier = schedule.tier_within(age)
         if tier is not schedule.NARROW:
             expected = max(expected, self._deep_times.expected())
