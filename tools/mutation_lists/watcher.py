@@ -66,6 +66,27 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_scanner.py",
     ),
     one(
+        "3 two pages of known rows end the listing, though more were inserted",
+        "paging/window_walk.py",
+        "if not anything_unseen and now.idle and self.number * now.full >= 2 * len(now.seen):",
+        "if not anything_unseen and now.idle:",
+        "tests/unit/paging/test_growing_listing.py",
+    ),
+    one(
+        "3 recent rows excuse a round in a listing that grows faster than it is read",
+        "paging/window_walk.py",
+        "frozenset() if 0 < now.repeated < 2 * len(now.brought) else frozenset(now.brought)",
+        "frozenset(now.brought)",
+        "tests/unit/paging/test_growing_listing.py",
+    ),
+    one(
+        "3 a page of known rows ends the recent updates, though more came meanwhile",
+        "feed/scanning/fetch.py",
+        "if found and (may_follow or not found <= recent):",
+        "if not found <= recent:",
+        "tests/unit/feed/test_watcher_long_scans.py",
+    ),
+    one(
         "3 a short page always ends the listing",
         "paging/window_walk.py",
         "elif not rows or (rows < longest and not self._is_perhaps_cut(keys)):",

@@ -57,9 +57,9 @@ class _Round:
         descending: The climb has ended.
         probing: The first page was short, and the next one is requested in its size.
         idle: The previous page had no row that was new to this climb.
+        repeated: Number of rows of a climb that ended because they came again; 0 after another end.
         again: The previous page was the same as the one before it.
         length: Length of the listing at the end of the climb; 0 if unknown.
-        has_new_rows: A row came that was not in earlier rounds.
         moved: Rows moved, so the descent proves nothing.
         seen: The rows of this climb; during the descent, its rows and those of the last page of the climb.
         brought: The rows that were not in earlier rounds.
@@ -71,9 +71,9 @@ class _Round:
     descending: bool = False
     probing: bool = False
     idle: bool = False
+    repeated: int = 0
     again: bool = False
     length: int = 0
-    has_new_rows: bool = False
     moved: bool = False
     seen: set[Hashable] = attrs.Factory(set)
     brought: set[Hashable] = attrs.Factory(set)
@@ -145,14 +145,13 @@ class WindowWalk(Generic[T]):
         now.page_before, now.again = page, False
         if self.number == 0 and not now.descending:
             now.first = keys
-        now.brought.update(key for key in keys if key not in self._known)
-        has_new_rows, seen_before = not self._known.issuperset(keys), len(now.seen)
-        self._known.update(keys)
-        now.seen.update(keys)
-        now.has_new_rows = now.has_new_rows or has_new_rows
+        new_rows, seen_before = page - self._known, len(now.seen)
+        now.brought |= new_rows
+        self._known |= page
+        now.seen |= page
         unseen = len(now.seen) - seen_before
         if now.descending:
-            now.moved = now.moved or has_new_rows or unseen < len(page) or len(page) < now.full
+            now.moved = now.moved or bool(new_rows) or unseen < len(page) or len(page) < now.full
             self._step_down()
         else:
             now.length += len(page)
@@ -200,8 +199,7 @@ class WindowWalk(Generic[T]):
 
     def _step_up(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
         # A row that is twice in a page counts once.
-        rows, now = len({*keys}), self._round
-        longest = self._sizes.longest(self._operation)
+        rows, now, longest = len({*keys}), self._round, self._sizes.longest(self._operation)
         self._sizes.saw(self._operation, rows)
         # A server may have a page size of its own, larger than the one requested.
         now.full = max(now.full, rows)
@@ -224,12 +222,14 @@ class WindowWalk(Generic[T]):
 
     def _pass_full_page(self, rows: int, *, anything_unseen: bool) -> None:
         now = self._round
-        if not anything_unseen and now.idle:
+        # If all rows are known but the page is not a repetition, rows were inserted, and others follow after as many
+        # known rows. If these are as many as the climb has read, the listing begins again or grows too fast.
+        if not anything_unseen and now.idle and self.number * now.full >= 2 * len(now.seen):
             # The length of the listing is unknown, so the descent proves nothing.
+            now.repeated = len(now.seen)
             self._reach_end([])
             now.moved, now.length = True, 0
             return
-        # If all rows are known but the page is not a repetition, many rows were inserted, and more may follow.
         now.idle = not anything_unseen
         if now.probing:
             now.probing = False
@@ -291,9 +291,10 @@ class WindowWalk(Generic[T]):
             self.number -= 1
             return
         self._quiet_before = self._rounds_without_news
-        self._rounds_without_news = 0 if now.has_new_rows else self._rounds_without_news + 1
+        self._rounds_without_news = 0 if now.brought else self._rounds_without_news + 1
         self._length = now.length
         self.ended = not now.moved or self._is_quiet
         if not self.ended:
-            self.unexplained = frozenset(now.brought)
+            # In a listing that grows faster than it is read, a climb misses the end, and recent rows are no excuse.
+            self.unexplained = frozenset() if 0 < now.repeated < 2 * len(now.brought) else frozenset(now.brought)
             self._start_climb()

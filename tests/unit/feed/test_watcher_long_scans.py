@@ -59,6 +59,24 @@ async def test_recent_updates_are_read_to_their_end_however_many(store: Store) -
     assert {index for _, index in rig.event_keys} >= set(range(1, 181))
 
 
+async def test_listing_that_grows_by_pages_at_a_time_is_read_to_its_end(store: Store) -> None:
+    """The pages after such growth list only what the scan has just read."""
+    service = Service(clamp=10, latency=2.0)
+    service.publish(*range(1, 301), age=DAY)
+    published = [0.0]
+
+    def publish(_: int) -> None:
+        while anyio.current_time() - published[0] >= 60:
+            published[0] += 60
+            service.publish(*range(100 * int(published[0]), 100 * int(published[0]) + 21))
+
+    service.on_page = publish
+    rig = Rig(service, store=store, start="backfill")
+    with anyio.fail_after(3 * HOUR):
+        await rig.prime()
+    assert {index for _, index in rig.event_keys} >= set(range(1, 301))
+
+
 async def test_reader_with_short_timeout_reaches_the_end_of_recent_scans(store: Store) -> None:
     service = Service(clamp=5, latency=0.6)
     rig = await live(service, store)

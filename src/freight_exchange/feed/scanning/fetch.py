@@ -11,7 +11,7 @@ import anyio
 from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.changes.observation import RecentUpdates
-from freight_exchange.feed.core.planning.scanner import Scanner
+from freight_exchange.feed.core.planning.scanner import OPERATION, Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
 from freight_exchange.feed.scanning.paced import read_page, wait_to_continue
@@ -108,7 +108,9 @@ class PageFetcher:
         """
         sent, (recent, number) = self._clock.read(), scan.recent
         found = await self._read_recent_page(scan, number)
-        if not found <= recent:
+        # If updates came between two pages, others follow after as many known ones, and a page may add nothing.
+        may_follow = number * self._journal.sizes.longest(OPERATION) < 2 * len(recent)
+        if found and (may_follow or not found <= recent):
             scan.recent = (recent | found, number + 1)
             return
         scan.recent = (frozenset(), 0)
