@@ -80,6 +80,13 @@ MUTATIONS: Final = (
         "tests/unit/paging/test_growing_listing.py",
     ),
     one(
+        "3 each call gives a narrow scan its whole time again",
+        "feed/scanning/poller.py",
+        "anyio.move_on_after(deadline - scan.seconds)",
+        "anyio.move_on_after(deadline)",
+        "tests/unit/feed/test_watcher_long_scans.py",
+    ),
+    one(
         "3 a page of known rows ends the recent updates, though more came meanwhile",
         "feed/scanning/fetch.py",
         "if found and (may_follow or not found <= recent):",

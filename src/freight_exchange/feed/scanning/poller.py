@@ -195,9 +195,10 @@ class Poller:
     async def _read_in_time(self, scan: ActiveScan) -> bool | None:
         # A deep scan needs no deadline of its own: each page has one, and the number of rounds is limited.
         deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf
+        await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
         began, so_far = anyio.current_time(), (scan.scanner.pages, scan.recent)
         try:
-            with anyio.move_on_after(deadline):
+            with anyio.move_on_after(deadline - scan.seconds):
                 return await self._read(scan)
         except anyio.get_cancelled_exc_class():
             came = scan.unwritten is not None or (scan.scanner.pages, scan.recent) != so_far
@@ -213,7 +214,6 @@ class Poller:
         The pages are committed in each case. After a cancellation, a later call continues the scan.
         """
         events_before = scan.event_count
-        await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
         while True:
             await self._pages.take(scan)
             self.progress.show(scan)
@@ -260,18 +260,17 @@ class Poller:
         Each of them would cost a request, and receive nothing.
         """
         now = anyio.current_time()
-        if page_came or now <= scan.due:
-            scan.departures = 0 if page_came else scan.departures
+        if page_came:
+            scan.departures = 0
             return
         scan.departures += 1
         if scan.departures < _MOST_DEPARTURES:
             return
-        waited = now - max(began, scan.due)
         scan.due = self._pacer.record_failure(now)
         self.progress.note_trouble(
             DeadlineExceededError(
                 f"the reader left {scan.departures} times in a row before a page of the scan had come, after "
-                f"{waited:.1f} s the last time: wait longer for events"
+                f"{now - began:.1f} s the last time: wait longer for events"
             )
         )
 

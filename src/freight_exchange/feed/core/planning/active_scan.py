@@ -50,7 +50,7 @@ class ActiveScan:
             gone.
         doubt: Error that tells why it proves no absence, if it lacks too many requests.
         unwritten: The last page with the times of its request and its reply, until it is committed.
-        seconds: Seconds spent on it.
+        seconds: Seconds spent on its pages.
         is_covering: Whether it covers everything up to its start; valid once its last page is committed.
         recent_updates: Result of the narrow scan made at its last page, if any.
         due: Time on the loop's clock at which to continue after a failed page.
