@@ -74,7 +74,7 @@ def _addresses(value: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def parse_addresses(text: str, name: str) -> dict[str, str]:
-    """Parse `publish=quote/request,submit=quote/bid`; `name` is the text's name in errors."""
+    """Parse `publish=quote/request,submit=quote/bid`; errors name the text by `name`."""
     pairs = [part.partition("=") for part in text.split(",")]
     try:
         return settings.addresses({operation.strip(): address.strip() for operation, _, address in pairs})

@@ -287,5 +287,5 @@ class Bot(Router):
         session = None if self._supervisor is None else self._supervisor.session
         is_running = session is not None and session.phase in ("running", "draining") and not session.is_closed
         if session is None or session.components is None or not is_running:
-            raise ConfigurationError("this bot does not run: call this while it runs")
+            raise ConfigurationError("this bot does not run: call this method while the bot runs")
         return session.components

@@ -72,9 +72,9 @@ class UnitOfWork:
         """Return seconds on the feed's clock, which continues through restarts."""
         return self._feed.time()
 
-    def moment(self, time: float) -> datetime:
+    def to_utc(self, time: float) -> datetime:
         """Convert a time of the feed's clock to UTC."""
-        return self._feed.moment(time)
+        return self._feed.to_utc(time)
 
     async def read(self, work: Callable[[WorkStore], T]) -> T:
         """Read from the store."""

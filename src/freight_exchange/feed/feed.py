@@ -87,7 +87,7 @@ class Feed(EventStream[Event]):
         """Return the time on the feed's own clock, in seconds. It never goes back, even over restarts."""
         return self._watermark().time_at(self._client.clock.read())
 
-    def moment(self, time: float) -> datetime:
+    def to_utc(self, time: float) -> datetime:
         """Convert a time on the feed's own clock to UTC, by this machine's clock."""
         now = self._client.clock.read()
         return datetime.fromtimestamp(now.wall - (self._watermark().time_at(now) - time), UTC)

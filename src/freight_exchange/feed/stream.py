@@ -66,7 +66,7 @@ class EventStream(Generic[EventT]):
     # What a feed implements
 
     async def _begin(self, pacer: Pacer) -> None:
-        """Run the first scan, unless an earlier run has, and load events. The lease is already held."""
+        """Run the first scan, unless an earlier run has completed it, and load events. The lease is already held."""
         raise NotImplementedError
 
     async def _scan(self) -> None:

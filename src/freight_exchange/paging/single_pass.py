@@ -124,7 +124,7 @@ class SinglePass(Generic[T]):
                     self._restart()
                 return ()
             case "last row":
-                self._judge_last_row(keys)
+                self._check_last_row(keys)
                 return ()
         self.fitting = self.size
         page = Counter(keys)
@@ -241,7 +241,7 @@ class SinglePass(Generic[T]):
             self._return_to = self._at
             self._at = PageRequest(number * size - 1, 1, "last row")
 
-    def _judge_last_row(self, keys: list[Hashable]) -> None:
+    def _check_last_row(self, keys: list[Hashable]) -> None:
         """Restart the pass if the last row of the short page was skipped."""
         self._at = self._return_to
         if len(keys) == 1 and keys[0] not in self.found.rows:

@@ -43,7 +43,7 @@ def boot_id() -> str:
 
 @attrs.frozen(kw_only=True)
 class Reading:
-    """One moment by every clock.
+    """Reading of all clocks at one time.
 
     Attributes:
         run: Identity of the event loop's run. `loop` is comparable only within the same run.
@@ -70,7 +70,7 @@ class SendLimit:
     """Time limit until which parts of a write may be sent.
 
     Attributes:
-        since: Begin of the time.
+        since: Start of the limit.
         seconds: Its length, by the clock that advances most, so that sleep of the machine counts.
     """
 

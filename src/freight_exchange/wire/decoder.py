@@ -11,7 +11,7 @@ from freight_exchange.wire.converter import Field, Flaws, Raw, RecordShape
 from freight_exchange.wire.excerpt import excerpt
 from freight_exchange.wire.failure import reports_failure
 from freight_exchange.wire.repeated_keys import repeats
-from freight_exchange.wire.scalars import LARGEST_INTEGER, Unreadable, integer, place
+from freight_exchange.wire.scalars import LARGEST_INTEGER, Unreadable, integer, position_of
 from freight_exchange.wire.scalars import kind as kind_of
 
 __all__ = [
@@ -203,7 +203,7 @@ def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
 
 
 def index_of_raw(raw: object) -> int | None:
-    """Return the index of an unreadable record, or `None` if it cannot be read either."""
+    """Return the index of an unreadable record, or `None` if the index is unreadable too."""
     if not isinstance(raw, dict):
         return None
     try:
@@ -233,7 +233,7 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
                 suspects.append(suspect)
             broken.append(_described(fault, path, raw, len(broken)))
         else:
-            flaws.extend(_described(flaw, path, raw, place) for place, flaw in enumerate(found, len(flaws)))
+            flaws.extend(_described(flaw, path, raw, position) for position, flaw in enumerate(found, len(flaws)))
     return Rows(tuple(good), tuple(broken), tuple(flaws))
 
 
@@ -247,27 +247,27 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     if held is None:
         return [], []
     if isinstance(held, list):
-        return [str(place) for place in range(len(held))], held
+        return [str(position) for position in range(len(held))], held
     if not isinstance(held, dict):
         raise DecodeError(f"{kind_of(held)} where a collection is expected", path=name, raw=excerpt(held))
     keys = list(held)
     if _is_record(held):
         return [""], [held]
-    if keys != [str(place) for place in range(len(keys))]:
-        if keys and max(map(place, keys)) < 0:
+    if keys != [str(position) for position in range(len(keys))]:
+        if keys and max(map(position_of, keys)) < 0:
             raise DecodeError("an object that is no collection", path=name, raw=excerpt(held))
-        keys.sort(key=place)
+        keys.sort(key=position_of)
     return keys, [held[key] for key in keys]
 
 
 def _is_record(held: Raw) -> bool:
     """Return whether the collection is a single record."""
     has_index = any(key in held and not isinstance(held[key], (dict, list, type(None))) for key in fields.INDEX)
-    return has_index and all(place(key) < 0 for key in held)
+    return has_index and all(position_of(key) < 0 for key in held)
 
 
-def _described(fault: Unreadable, path: str, raw: object, place: int) -> DecodeError:
-    if place >= MOST_DESCRIBED:
+def _described(fault: Unreadable, path: str, raw: object, position: int) -> DecodeError:
+    if position >= MOST_DESCRIBED:
         return UndescribedError(index_of_raw(raw))
     fault = fault.under(path)
     return DecodeError(fault.reason, path=fault.path, raw=excerpt(raw))

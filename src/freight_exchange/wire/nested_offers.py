@@ -10,7 +10,7 @@ from freight_exchange.models import Company, Contact, Offer, OfferStatus
 from freight_exchange.models._base import Record
 from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Flaws, Raw
-from freight_exchange.wire.scalars import Unreadable, place
+from freight_exchange.wire.scalars import Unreadable, position_of
 
 __all__: list[str] = []
 
@@ -115,15 +115,15 @@ def _entries(raw: object) -> tuple[dict[str, object], dict[str, object]]:
     if raw in NOTHING_THERE:
         return {}, {}
     if isinstance(raw, list):
-        return {str(place): entry for place, entry in enumerate(raw) if entry not in NOTHING_THERE}, {}
+        return {str(position): entry for position, entry in enumerate(raw) if entry not in NOTHING_THERE}, {}
     if not isinstance(raw, dict) or any(key in raw for key in _OF_AN_OFFER):
         return {"": raw}, {}
     entries: dict[str, object] = {}
     others: dict[str, object] = {}
-    for key in sorted(raw, key=place):
+    for key in sorted(raw, key=position_of):
         entry = raw[key]
         # For example a count of the entries.
-        stray = place(key) < 0 and entry is not None and not isinstance(entry, (dict, list))
+        stray = position_of(key) < 0 and entry is not None and not isinstance(entry, (dict, list))
         if stray or (key in _CONTACTS and entry not in NOTHING_THERE):
             others[key] = entry
         elif entry not in NOTHING_THERE:

@@ -117,7 +117,7 @@ def flag(value: object, _: object = None) -> bool | None:
     return _FLAGS[word]
 
 
-def moment(value: object, _: object = None) -> datetime:
+def date_time(value: object, _: object = None) -> datetime:
     """Read a date-time without a zone."""
     # Digits alone are seconds or milliseconds since 1970, but would be read as a date: 1712011530000 as a day of 1712.
     if not isinstance(value, str) or value.strip().isdecimal():
@@ -149,8 +149,8 @@ class Words(dict[object, Word | UnknownWord | None]):
         return self._folded.get(word.strip().casefold()) or UnknownWord(word) if word else None
 
 
-def place(key: str) -> int:
-    """Return the position in a collection that a key is, or -1 if it is none."""
+def position_of(key: str) -> int:
+    """Return the position in a collection that a key names, or -1 if it names none."""
     # A longer number is no position, and Python refuses to convert very long ones.
     return int(key) if len(key) <= 18 and key.isascii() and key.isdecimal() else -1
 

@@ -30,7 +30,7 @@ from freight_exchange.models.validation import find_zone
 from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Field, Flaws, Raw, RecordShape, register
 from freight_exchange.wire.nested_offers import NOTHING_THERE, OFFER_KEYS, read_nested_offers
-from freight_exchange.wire.scalars import Unreadable, flag, integer, kind, moment, number, quantity, text, word
+from freight_exchange.wire.scalars import Unreadable, date_time, flag, integer, kind, number, quantity, text, word
 
 __all__ = ["CONVERTER"]
 
@@ -41,7 +41,7 @@ SHIPMENT: Final = (
     Field("type", word(RequestType), fields.TYPE),
     Field("origin", text, fields.ORIGIN),
     Field("destination", text, fields.DESTINATION),
-    Field("need_date", moment, fields.NEED_DATE),
+    Field("need_date", date_time, fields.NEED_DATE),
     Field("notes", text, fields.NOTES),
     Field("quantity", quantity, fields.QUANTITY),
     Field("packaging", word(Packaging), fields.PACKAGING),
@@ -158,7 +158,7 @@ USER: Final = register(
             Field("email", text, fields.EMAIL),
             Field("title", text, fields.TITLE),
             Field("enabled", flag, fields.ENABLED),
-            Field("last_login", moment, fields.LAST_LOGIN),
+            Field("last_login", date_time, fields.LAST_LOGIN),
             Field("image_url", text, fields.IMAGE_URL),
         ),
         parts=_user_parts,
@@ -216,10 +216,10 @@ ROUTE: Final = register(
             Field("index", integer, fields.INDEX, required=True),
             Field("origin", text, fields.ORIGIN),
             Field("destination", text, fields.DESTINATION),
-            Field("cy_cutoff", moment, fields.CY_CUTOFF),
-            Field("cfs_cutoff", moment, fields.CFS_CUTOFF),
-            Field("departure", moment, fields.DEPARTURE),
-            Field("arrival", moment, fields.ARRIVAL),
+            Field("cy_cutoff", date_time, fields.CY_CUTOFF),
+            Field("cfs_cutoff", date_time, fields.CFS_CUTOFF),
+            Field("departure", date_time, fields.DEPARTURE),
+            Field("arrival", date_time, fields.ARRIVAL),
             Field("carrier", integer, fields.CARRIER),
             Field("vessel", text, fields.VESSEL),
             Field("voyage_id", text, fields.VOYAGE_ID),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.absence.lookup_trust import LookupTrust
 
 
 def test_control_that_finds_a_request_resets_the_failures_before_it() -> None:
-    trust = LookUpTrust(tries=2)
+    trust = LookupTrust(tries=2)
     trust.begin([4, 5])
     assert not trust.record_control(0.0, is_found=False)
     assert trust.control == 5

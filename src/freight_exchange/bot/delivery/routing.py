@@ -138,7 +138,7 @@ class Routing:
         keys of the events prevent a second delivery.
         """
         now = self._unit_of_work.time()
-        moment = self._unit_of_work.moment(now)
+        moment = self._unit_of_work.to_utc(now)
         mark = _handler_mark(handler, "introduced", now)
         if await self._unit_of_work.read(lambda store: store.effect(mark.key)) is not None:
             return

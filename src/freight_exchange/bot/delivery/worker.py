@@ -210,7 +210,7 @@ class Worker:
         """Observe how long an event waited since the scan that found it, at its first attempt."""
         if delivery.attempts > 1 or delivery.error is not None or not isinstance(event, RequestEvent | OfferEvent):
             return
-        now = self._unit_of_work.moment(self._unit_of_work.time())
+        now = self._unit_of_work.to_utc(self._unit_of_work.time())
         waited = (now - event.observed_between[1]).total_seconds()
         self._metrics.event_latencies[delivery.handler,].observe(max(waited, 0.0))
 

@@ -161,10 +161,10 @@ class SelectedBids:
             if bid.index in self._reported or not self._is_complete(bid):
                 continue
             now = self._unit_of_work.time()
-            add_event = partial(self._add_event, bid=bid, now=now, moment=self._unit_of_work.moment(now))
+            add_event = partial(self._add_event, bid=bid, now=now, moment=self._unit_of_work.to_utc(now))
             if await self._unit_of_work.write("selected", add_event):
                 await self._routing.deliver_kind(BidSelected.kind, self._routing.selection_handlers())
-            mark = partial(self._mark, key=_key_of(bid.index), state="told", now=now)
+            mark = partial(self._mark, key=_key_of(bid.index), state="reported", now=now)
             await self._unit_of_work.write("reported", mark)
             self._reported.add(bid.index)
 
@@ -221,7 +221,7 @@ class SelectedBids:
                 store.put_effect(mark, expected_state=None)
 
         now = self._unit_of_work.time()
-        moment = self._unit_of_work.moment(now)
+        moment = self._unit_of_work.to_utc(now)
         mark = _handler_mark(handler, "introduced", now)
         earlier = await self._unit_of_work.read(find)
         if earlier is None:

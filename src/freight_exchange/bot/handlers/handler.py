@@ -79,7 +79,7 @@ class Handler:
         if isinstance(filter_, OfferFilter):
             return isinstance(event, OfferEvent) and filter_.matches(event.offer, event.listing)
         if isinstance(event, (Gap, Unreadable)):
-            # They have no fields to filter by.
+            # Gaps and unreadable requests have no fields to filter by.
             return True
         return filter_.matches(subject(event))
 

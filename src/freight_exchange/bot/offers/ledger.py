@@ -198,7 +198,7 @@ class Ledger:
         self._tasks.start_soon(run)
         await finished.wait()
         if not outcome:
-            raise ConfigurationError("this bot has ended: call this while it runs")
+            raise ConfigurationError("this bot has ended: call this method while the bot runs")
         if (error := outcome[0]) is not None:
             raise error
 

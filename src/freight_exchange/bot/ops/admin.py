@@ -14,7 +14,7 @@ import attrs
 from freight_exchange.bot.answers.record import AnswerRecord, answer_prefix, is_answer
 from freight_exchange.bot.offers.record import UNSETTLED, OfferRecord, State, is_offer, offer_prefix
 from freight_exchange.bot.ops.decisions import OnWait, decide_answer, decide_offer
-from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, moment, request_state
+from freight_exchange.bot.ops.feed_state import covered_until, explain_handling, request_state, to_utc
 from freight_exchange.bot.ops.status import DeadLetter, Doubt, FileStatus, Handling
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME, offer_feed_name
 from freight_exchange.errors import ConfigurationError
@@ -93,7 +93,7 @@ class BotFile:
         with self._open_snapshot() as (feed, state):
             if state is None:
                 return []
-            effects, when = feed.effects(*UNSETTLED), partial(moment, state)
+            effects, when = feed.effects(*UNSETTLED), partial(to_utc, state)
             offers = [OfferRecord.from_effect(effect) for effect in effects if is_offer(effect)]
             answers = [AnswerRecord.from_effect(effect) for effect in effects if is_answer(effect)]
             found = [Doubt.from_record(record, when) for record in offers]

@@ -17,7 +17,7 @@ from freight_exchange.platform.clock import Reading, SystemClock
 if TYPE_CHECKING:
     from freight_exchange.store.snapshot import Snapshot
 
-__all__ = ["covered_until", "explain_handling", "moment", "request_state"]
+__all__ = ["covered_until", "explain_handling", "request_state", "to_utc"]
 
 
 def request_state(feed: Snapshot) -> State | None:
@@ -29,7 +29,7 @@ def covered_until(feed: Snapshot, offer_feed: Snapshot | None) -> datetime | Non
     """Return the time up to which the feed of requests covers updates, or the feed of offers if the former is idle."""
     for state in (request_state(feed), _offer_state(offer_feed)):
         if state is not None and state.is_primed:
-            return moment(state, state.watermark.time)
+            return to_utc(state, state.watermark.time)
     return None
 
 
@@ -52,7 +52,7 @@ def explain_handling(index: int, feed: Snapshot, offer_feed: Snapshot | None) ->
     return explain(index, tracked, events, state=state, time=time, wall=wall, where=None)
 
 
-def moment(state: State | OfferFeedState, time: float) -> datetime:
+def to_utc(state: State | OfferFeedState, time: float) -> datetime:
     """Return a time on the feed's clock as UTC."""
     present, wall = _clocks(state)
     return datetime.fromtimestamp(wall - (present - time), UTC)

@@ -66,7 +66,7 @@ async def open_listener(
             address = listener.extra(SocketAttribute.local_address)
             return listener, (host, int(address[1]))
         if not has_warned:
-            _logger.warning("%s; waiting for it", failure)
+            _logger.warning("%s; waiting for the port", failure)
             has_warned = True
         await anyio.sleep(_RETRY_INTERVAL)
         if counts is None or counts():

@@ -125,8 +125,8 @@ class Doubt(Serializable):
     since: datetime
 
     @classmethod
-    def from_record(cls, record: OfferRecord, moment: Callable[[float], datetime]) -> Self:
-        """Make it from an offer of the ledger. `moment` converts a time of the feed's clock to UTC."""
+    def from_record(cls, record: OfferRecord, to_utc: Callable[[float], datetime]) -> Self:
+        """Make it from an offer of the ledger. `to_utc` converts a time of the feed's clock to UTC."""
         return cls(
             request=record.request,
             revision=record.revision,
@@ -134,11 +134,11 @@ class Doubt(Serializable):
             amount=record.amount,
             currency=record.currency,
             parked=record.parked,
-            since=moment(record.in_doubt_since),
+            since=to_utc(record.in_doubt_since),
         )
 
     @classmethod
-    def from_answer(cls, record: AnswerRecord, moment: Callable[[float], datetime]) -> Self:
+    def from_answer(cls, record: AnswerRecord, to_utc: Callable[[float], datetime]) -> Self:
         """Make it from an answer of the ledger, as `from_record` does."""
         return cls(
             kind="approval" if record.approved else "decline",
@@ -149,7 +149,7 @@ class Doubt(Serializable):
             amount=record.amount,
             currency=record.currency,
             parked=record.parked,
-            since=moment(record.in_doubt_since),
+            since=to_utc(record.in_doubt_since),
         )
 
 

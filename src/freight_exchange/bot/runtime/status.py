@@ -49,6 +49,6 @@ def read_status(supervisor: Supervisor | None, metrics: Metrics) -> BotStatus:
 
 def read_doubts(components: Components) -> Sequence[Doubt]:
     """Read the offers and the answers to offers in doubt, each kind by age."""
-    moment = components.unit_of_work.moment
-    offers = [Doubt.from_record(record, moment) for record in components.ledger.resolver.records()]
-    return [*offers, *(Doubt.from_answer(record, moment) for record in components.answers.doubts())]
+    to_utc = components.unit_of_work.to_utc
+    offers = [Doubt.from_record(record, to_utc) for record in components.ledger.resolver.records()]
+    return [*offers, *(Doubt.from_answer(record, to_utc) for record in components.answers.doubts())]

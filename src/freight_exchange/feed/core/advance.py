@@ -28,8 +28,8 @@ __all__ = [
     "clock_lags",
     "earliest_moment",
     "find_gap",
-    "moment",
     "recheck_window",
+    "to_utc",
     "with_watermark",
 ]
 
@@ -160,7 +160,7 @@ def find_gap(state: State, reading: Reading) -> tuple[tuple[NewEvent, ...], Stat
     return (event,), attrs.evolve(state, gap_until=until)
 
 
-def moment(reading: Reading) -> datetime:
+def to_utc(reading: Reading) -> datetime:
     """Return the time of day at a reading, UTC."""
     return datetime.fromtimestamp(reading.wall, UTC)
 

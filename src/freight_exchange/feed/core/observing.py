@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from freight_exchange.feed.core.advance import clock_lags, earliest_moment, moment
+from freight_exchange.feed.core.advance import clock_lags, earliest_moment, to_utc
 from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Observation
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.core.planning import schedule
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.core.state import State
     from freight_exchange.platform.clock import Reading
 
-__all__ = ["observe_look_up", "observe_recent", "observe_scan"]
+__all__ = ["observe_lookup", "observe_recent", "observe_scan"]
 
 
 def observe_scan(
@@ -52,7 +52,7 @@ def observe_recent(
     return observation if state.is_primed else _undecided(observation, state)
 
 
-def observe_look_up(state: State, unsteady: UnsteadyFields, received: Reading) -> Observation:
+def observe_lookup(state: State, unsteady: UnsteadyFields, received: Reading) -> Observation:
     """Return the observation of a request that was looked up."""
     return _observe(state, unsteady, state.scan, received, received, received, WIDEST)
 
@@ -89,7 +89,7 @@ def _observe(
         window=window,
         is_silent=False,
         covered=covered,
-        between=(earliest_moment(state, covered, received), moment(received)),
+        between=(earliest_moment(state, covered, received), to_utc(received)),
         schema=state.schema,
         unsteady=unsteady.fields_of,
         unsteady_extras=unsteady.common,

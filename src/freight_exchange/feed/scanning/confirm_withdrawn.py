@@ -10,7 +10,7 @@ import anyio
 
 from freight_exchange.errors import AuthenticationError, LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
-from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.absence.lookup_trust import LookupTrust
 from freight_exchange.feed.core.absence.lookups import Lookups
 from freight_exchange.feed.core.watermark import WIDEST
 
@@ -51,7 +51,7 @@ class WithdrawalCheck:
         self._pacer = pacer
         self._lookups = Lookups(_APART * pacer.interval)
         self._listed: list[int] = []
-        self._trust = LookUpTrust(_TRIES)
+        self._trust = LookupTrust(_TRIES)
         self._late_lookups_left = 0
 
     @property

@@ -15,12 +15,12 @@ from freight_exchange.feed.core.advance import (
     absence_query,
     earliest_moment,
     find_gap,
-    moment,
+    to_utc,
 )
 from freight_exchange.feed.core.changes.classify import classify, withdrawal
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
 from freight_exchange.feed.core.missing import MissingRequests
-from freight_exchange.feed.core.observing import observe_look_up, observe_recent, observe_scan
+from freight_exchange.feed.core.observing import observe_lookup, observe_recent, observe_scan
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import is_recent
@@ -223,7 +223,7 @@ class Journal:
         time = self.state.watermark.time_at(received)
 
         def decide(found: ReadSet) -> Commit:
-            between = (earliest_moment(self.state, row.last_seen, received), moment(received))
+            between = (earliest_moment(self.state, row.last_seen, received), to_utc(received))
             after, event = withdrawal(found.requests.get(row.index, row), between, time)
             return Commit(requests=(after,), events=() if event is None else (event,), at=time)
 
@@ -232,7 +232,7 @@ class Journal:
 
     async def record_find(self, record: RateRequest, received: Reading) -> None:
         """Commit a request that scans lack, and that a look-up has found."""
-        observation = observe_look_up(self.state, self._unsteady, received)
+        observation = observe_lookup(self.state, self._unsteady, received)
         flips = set[tuple[int | None, str]]()
 
         def decide(found: ReadSet) -> Commit:

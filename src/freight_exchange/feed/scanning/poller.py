@@ -80,7 +80,7 @@ class Poller:
         self._pruned = -math.inf
 
     async def prime(self) -> None:
-        """Run the first scan up to the point from which updates are reported, unless an earlier run has.
+        """Run the first scan up to the point from which updates are reported, unless an earlier run has completed it.
 
         If the listing has one page, it is read completely. Otherwise only the first pages and the recent updates are
         read: the baseline of the narrow scans that run while `scan` reads the rest.

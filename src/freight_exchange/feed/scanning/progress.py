@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors.transient import is_transient, retry_delay
-from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.advance import to_utc
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.watermark import WIDEST
@@ -60,7 +60,7 @@ class Progress:
         self.last_success: datetime | None = None
         if journal.state.is_primed:
             self.phase = "catching-up"
-            self.last_success = moment(journal.state.watermark.reading)
+            self.last_success = to_utc(journal.state.watermark.reading)
 
     @property
     def quiet_for(self) -> float:
@@ -117,7 +117,7 @@ class Progress:
             self._reports.note_recovery()
 
     def _note_coverage(self, scan: ActiveScan, ended: float) -> None:
-        began = moment(scan.began)
+        began = to_utc(scan.began)
         if scan.tier is schedule.NARROW:
             self._planner.record_duration(scan.tier, ended - scan.started)
         # Narrow scans may have overtaken a deep one.

@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
 from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
-from freight_exchange.feed.core.absence.lookup_trust import LookUpTrust
+from freight_exchange.feed.core.absence.lookup_trust import LookupTrust
 from freight_exchange.feed.core.absence.lookups import Denials
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class GoneCheck:
         self._pacer = pacer
         self._failures: dict[int, int] = {}
         self._denials = Denials()
-        self._trust = LookUpTrust(_TRIES)
+        self._trust = LookupTrust(_TRIES)
 
     async def look_up(self, scan: OfferScan) -> None:
         """Look up the requests of offers that enough scans have lacked, and commit the results.

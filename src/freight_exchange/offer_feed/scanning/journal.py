@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange.feed.core.absence import doubts
-from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.advance import to_utc
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
 from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
@@ -222,9 +222,9 @@ class OfferJournal:
 
     def _between(self, received: Reading) -> tuple[datetime | None, datetime]:
         if not self.state.is_primed:
-            return None, moment(received)
+            return None, to_utc(received)
         since = self.state.watermark.time_at(received) - self.state.watermark.time
-        return datetime.fromtimestamp(received.wall - since, moment(received).tzinfo), moment(received)
+        return datetime.fromtimestamp(received.wall - since, to_utc(received).tzinfo), to_utc(received)
 
     def _has_offers(self, index: int) -> bool:
         """Return whether a request has an offer that is not gone."""

@@ -10,7 +10,7 @@ import anyio
 
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
-from freight_exchange.feed.core.advance import moment
+from freight_exchange.feed.core.advance import to_utc
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.scanning.paced import quiet_for, read_page, until_due, wait_to_continue
 from freight_exchange.feed.scanning.reports import ScanReports
@@ -86,7 +86,7 @@ class OfferPoller:
         self.phase = "stopped"
 
     async def prime(self) -> None:
-        """Run the first scan, unless an earlier run has.
+        """Run the first scan, unless an earlier run has completed it.
 
         Raises:
             FreightExchangeError: The service does not exist or refuses, so waiting does not help.
@@ -167,7 +167,7 @@ class OfferPoller:
     # Outcomes
 
     def _note_success(self, scan: OfferScan, started: float) -> None:
-        self.last_success = moment(scan.began)
+        self.last_success = to_utc(scan.began)
         self.phase = "live"
         self._pacer.record_scan(started)
         self._reports.note_recovery()

@@ -222,7 +222,7 @@ class Membership:
 
     def _joined(self) -> Seat:
         if self._seat is None:
-            raise ConfigurationError("this bot has no seat in its store: call this while it runs")
+            raise ConfigurationError("this bot has no seat in its store: call this method while the bot runs")
         return self._seat
 
     def _warn_left_out(self, handlers: Sequence[str]) -> None:

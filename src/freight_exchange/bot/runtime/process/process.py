@@ -202,7 +202,7 @@ async def _main(
         status: int, has_ended: Callable[[], bool] = lambda: False, close_timeout: float = CLOSE_TIMEOUT
     ) -> None:
         watchdog.set_deadline(drain + _GRACE, status, unless=lambda: not in_flight or has_ended())
-        # Without handlers only the bot's own work remains: a slow disk may take longer.
+        # If no handler runs, only the bot's own work remains. A slow disk may need the longer limit.
         watchdog.set_deadline(drain + close_timeout, status, unless=has_ended)
 
     def on_failure(error: BaseException, has_ended: Callable[[], bool]) -> None:

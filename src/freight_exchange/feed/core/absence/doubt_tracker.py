@@ -49,8 +49,8 @@ class _NewDoubt:
 class DoubtTracker:
     """Tracker of the doubts about listings.
 
-    After a doubt has lasted, what its scans have lacked counts as missing. Whenever others vanish together, the doubt
-    begins anew: the failure may have come back. The new doubt ends once a scan lists most of them.
+    When a doubt has been open for `LASTING`, the requests that its scans lacked count as missing. If further requests
+    vanish together, a new doubt begins, since the failure may have returned. A scan that lists most of them ends it.
     """
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class DoubtTracker:
         anew = AbsenceDoubt(since=since, last=at, window=window, scan=scan)
         if not doubts.is_open(anew, at):
             return doubt
-        # Once a new doubt has lasted, its requests count as missing: no scan ends it any more.
+        # After `LASTING` the requests of a new doubt count as missing, and no scan ends that doubt.
         recent = (new for new in self._new_doubts if doubts.is_open(new.doubt, at))
         self._new_doubts = [*recent, _NewDoubt(anew, doubt, vanished)]
         return anew

@@ -1,6 +1,6 @@
 """Doubts about listings that lack a third or more of the known requests. Pure.
 
-Such a listing may be a failure of the service. The lacking requests count as withdrawn only if the doubt lasts.
+Such a listing may be a failure of the service. The missing requests count as withdrawn only after `LASTING`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def next_doubt(
     if is_much(absent, listed, window):
         if before is None:
             return AbsenceDoubt(since=at, last=at, window=window, scan=scan)
-        # After the doubt has lasted, shallow scans do not belong to it: they do not reach older requests, and what they
-        # lack counts as missing.
+        # After `LASTING`, shallow scans do not belong to the doubt: they do not reach older requests, and what they do
+        # not list counts as missing.
         belongs = is_open(before, at) or _DEPTH * window >= before.window or is_checked(before)
         return attrs.evolve(before, last=at if belongs else before.last, window=max(before.window, window))
     if before is None or window >= min(WIDEST, before.window + at - before.since) or at - before.last >= _FORGOTTEN:
@@ -66,7 +66,7 @@ def is_open(doubt: AbsenceDoubt | None, at: float) -> bool:
 
 
 def is_checked(doubt: AbsenceDoubt) -> bool:
-    """Return whether a scan of about the same depth still lacked much after the doubt had lasted."""
+    """Return whether a scan of about the same depth still lacked many requests after `LASTING`."""
     return doubt.last - doubt.since >= LASTING
 
 

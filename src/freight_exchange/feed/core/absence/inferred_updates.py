@@ -59,7 +59,7 @@ class InferredUpdates:
                 Within a clock lag the two times are closer.
         """
         is_inferred = before is None or before.updated_after < row.updated_after
-        # A date may be inferred or proven: not known for dates of an earlier run, or of a withdrawn request.
+        # For a date of an earlier run, or of a withdrawn request, it is not known whether it was inferred or proven.
         is_unknown = before is not None and (before.last_scan <= self._last_scan or not before.digest)
         known = self._proofs.pop(row.index, None)
         if known is None and not (is_inferred or is_unknown):

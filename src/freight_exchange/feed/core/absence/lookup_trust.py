@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["LookUpTrust"]
+__all__ = ["LookupTrust"]
 
 _REST: Final = 600.0
 """Seconds without look-ups after several failed controls."""
 
 
-class LookUpTrust:
+class LookupTrust:
     """Trust in look-ups: after a scan they count only if a control has found a listed request.
 
     A service whose look-ups fail may answer that every request is unknown.

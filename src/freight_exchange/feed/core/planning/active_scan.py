@@ -48,7 +48,7 @@ class ActiveScan:
         missing: Requests that it should have seen and did not.
         recheck_window: Seconds before its start that a second scan must look back, to prove that some of `missing` are
             gone.
-        doubt: Error that tells why it proves no absence, if it lacks too many requests.
+        doubt: Reason why the scan proves no absence, if it lacks too many requests.
         unwritten: The last page with the times of its request and its reply, until it is committed.
         seconds: Seconds spent on its pages.
         is_covering: Whether it covers everything up to its start; valid once its last page is committed.
