@@ -16,8 +16,8 @@ from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.rules.retry_matrix import (
-    LONGEST_WAIT,
     MATRIX,
+    MAX_WAIT,
     THROTTLED_COST,
     TRANSIENT_COST,
     Cause,
@@ -49,7 +49,7 @@ def test_page_lists_the_causes_that_are_retried() -> None:
     assert {*causes.values()} == {*Cause} - {Cause.UNAVAILABLE, Cause.THROTTLED_LONG}
     assert MATRIX[Cause.UNAVAILABLE][RequestKind.READ] is MATRIX[Cause.BROKEN][RequestKind.READ]
     policy = RetryPolicy()
-    assert LONGEST_WAIT == 120
+    assert MAX_WAIT == 120
     assert f"budget** of {policy.budget} tokens" in page
     assert f"takes\n{TRANSIENT_COST}, or {THROTTLED_COST} after a status 429" in page
 

@@ -445,7 +445,7 @@ MUTATIONS: Final = (
     one(
         "11 Retry-After is ignored",
         "feed/core/planning/pacer.py",
-        "pause = max(pause, min(retry_after, LONGEST_HONOURED))",
+        "pause = max(pause, min(retry_after, MAX_HONOURED))",
         "pass",
         "tests/unit/feed/test_pacer.py",
     ),
@@ -732,14 +732,14 @@ MUTATIONS: Final = (
     one(
         "feed: a lease that ends between two polls",
         "feed/lease.py",
-        "return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)",
+        "return max(_MIN_LEASE, _INTERVALS_OF_A_LEASE * interval)",
         "return interval / 2",
         "tests/unit/feed/test_lease.py",
     ),
     one(
         "feed: a reader who always leaves too soon is not logged",
         "feed/scanning/poller.py",
-        "        if scan.departures < _MOST_DEPARTURES:\n",
+        "        if scan.departures < _MAX_DEPARTURES:\n",
         "        if True:\n",
         "tests/unit/feed/test_watcher_trouble.py::test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held_to_a_pace",
     ),

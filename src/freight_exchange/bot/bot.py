@@ -22,7 +22,7 @@ from freight_exchange.bot.runtime.background import BackgroundRun
 from freight_exchange.bot.runtime.dead_letters import read_dead_letters, replay_dead_letter
 from freight_exchange.bot.runtime.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.runtime.operator_port import OperatorPort
-from freight_exchange.bot.runtime.options import LEAST_RETENTION, BotOptions
+from freight_exchange.bot.runtime.options import MIN_RETENTION, BotOptions
 from freight_exchange.bot.runtime.process import process
 from freight_exchange.bot.runtime.shutdown import FailureCallback, FailureLog, ignore_failure, log_failure
 from freight_exchange.bot.runtime.status import read_doubts, read_status
@@ -97,7 +97,7 @@ class Bot(Router):
         host: str = "127.0.0.1",
         settle: timedelta = timedelta(seconds=30),
         selection_interval: timedelta = timedelta(minutes=2),
-        retention: timedelta = LEAST_RETENTION,
+        retention: timedelta = MIN_RETENTION,
         allowance: timedelta = timedelta(seconds=60),
         name: str = DEFAULT_NAME,
         standby: bool = False,

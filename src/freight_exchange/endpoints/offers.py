@@ -23,7 +23,7 @@ SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.list_parame
 """The own requests of all states, with their offers."""
 
 _LOOKUPS = {"quote/offer": _LIST, "quote/getoffers": SEARCH_ALL}
-_MOST_SEEN = 4096
+_MAX_SEEN = 4096
 
 
 class SeenOffers:
@@ -40,7 +40,7 @@ class SeenOffers:
             if offer.id is not None:
                 self._requests[offer.id] = listing.index
                 self._requests.move_to_end(offer.id)
-        while len(self._requests) > _MOST_SEEN:
+        while len(self._requests) > _MAX_SEEN:
             self._requests.popitem(last=False)
 
     def request_of(self, offer: int) -> int | None:

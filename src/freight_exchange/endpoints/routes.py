@@ -17,7 +17,7 @@ from freight_exchange.paging import Paginator
 __all__ = ["Routes", "SeenRoutes"]
 
 _LIST = Listed("routes.list", "GET", "route")
-_MOST_SEEN = 1024
+_MAX_SEEN = 1024
 
 
 class SeenRoutes:
@@ -29,7 +29,7 @@ class SeenRoutes:
     def remember(self, route: Route) -> None:
         self._routes[route.index] = route
         self._routes.move_to_end(route.index)
-        if len(self._routes) > _MOST_SEEN:
+        if len(self._routes) > _MAX_SEEN:
             self._routes.popitem(last=False)
 
     def forget(self, index: int) -> None:

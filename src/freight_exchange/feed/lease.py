@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _logger = logging.getLogger("freight_exchange.feed")
 
-_SHORTEST_LEASE: Final = 90.0
+_MIN_LEASE: Final = 90.0
 _INTERVALS_OF_A_LEASE: Final = 3
 _BETWEEN_TRIES: Final = 1.0
 _TO_LEAVE: Final = 5.0
@@ -141,4 +141,4 @@ class Lease:
 
 def lease_time(interval: float) -> float:
     """Return the seconds for which each commit extends the lease of a feed with this interval."""
-    return max(_SHORTEST_LEASE, _INTERVALS_OF_A_LEASE * interval)
+    return max(_MIN_LEASE, _INTERVALS_OF_A_LEASE * interval)

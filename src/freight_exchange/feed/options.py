@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
 
-__all__ = ["LEAST_INTERVAL", "LEAST_RETENTION", "FeedOptions", "WatchOptions", "check_text"]
+__all__ = ["MIN_INTERVAL", "MIN_RETENTION", "FeedOptions", "WatchOptions", "check_text"]
 
-LEAST_INTERVAL: Final = timedelta(seconds=1)
-LEAST_RETENTION: Final = timedelta(seconds=watermark.LEAST_RETENTION)
+MIN_INTERVAL: Final = timedelta(seconds=1)
+MIN_RETENTION: Final = timedelta(seconds=watermark.MIN_RETENTION)
 
-_LONGEST_ALLOWANCE: Final = timedelta(days=1)
-_LONGEST_INTERVAL: Final = timedelta(days=1)
+_MAX_ALLOWANCE: Final = timedelta(days=1)
+_MAX_INTERVAL: Final = timedelta(days=1)
 
 
 @attrs.frozen(kw_only=True)
@@ -39,7 +39,7 @@ class FeedOptions:
     interval: timedelta
     name: str
     standby: bool
-    retention: timedelta = LEAST_RETENTION
+    retention: timedelta = MIN_RETENTION
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -47,10 +47,10 @@ class FeedOptions:
         check_text(self.name, "name")
         if not isinstance(self.standby, bool):
             raise ConfigurationError(f"standby must be True or False, not {self.standby!r}")
-        if _positive(self.interval, "interval") < LEAST_INTERVAL:
+        if _positive(self.interval, "interval") < MIN_INTERVAL:
             raise ConfigurationError(f"interval must be at least one second, to spare the service, not {self.interval}")
-        if self.interval > _LONGEST_INTERVAL:
-            raise ConfigurationError(f"interval must be at most {_LONGEST_INTERVAL}, not {self.interval}")
+        if self.interval > _MAX_INTERVAL:
+            raise ConfigurationError(f"interval must be at most {_MAX_INTERVAL}, not {self.interval}")
         check_store(self.store)
 
 
@@ -70,7 +70,7 @@ class WatchOptions(FeedOptions):
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.start, timedelta):
-            if not timedelta(0) <= self.start <= validation.LONGEST_WINDOW:
+            if not timedelta(0) <= self.start <= validation.MAX_WINDOW:
                 raise ConfigurationError(
                     f"start must be from zero to five days, which is all that the service lists, not {self.start}"
                 )
@@ -78,9 +78,9 @@ class WatchOptions(FeedOptions):
             raise ConfigurationError(f"start must be 'now', 'backfill' or a timedelta, not {self.start!r}")
         if self.where is not None and not isinstance(self.where, RequestFilter):
             raise ConfigurationError(f"where must be RequestFilter(...), not {type(self.where).__name__}")
-        if _positive(self.allowance, "allowance") > _LONGEST_ALLOWANCE:
+        if _positive(self.allowance, "allowance") > _MAX_ALLOWANCE:
             raise ConfigurationError(
-                f"allowance must be at most {_LONGEST_ALLOWANCE}, not {self.allowance}: it lengthens the window of each"
+                f"allowance must be at most {_MAX_ALLOWANCE}, not {self.allowance}: it lengthens the window of each"
                 " scan"
             )
         super().__attrs_post_init__()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 __all__ = [
-    "LONGEST_WINDOW", "NUMERAL", "Number", "amount", "boolean", "count", "enum_member", "find_zone", "identifier",
+    "MAX_WINDOW", "NUMERAL", "Number", "amount", "boolean", "count", "enum_member", "find_zone", "identifier",
     "incoterm", "naive_datetime", "number", "rates", "set_fields", "text", "three_letters",
     "timezone", "window_seconds", "zoned_datetime",
 ]  # fmt: skip
@@ -29,7 +29,7 @@ __all__ = [
 Number: TypeAlias = Decimal | int | float | str
 """Types of an amount or a measure. A float is read as its `repr`."""
 
-LONGEST_WINDOW: Final = timedelta(days=5)
+MAX_WINDOW: Final = timedelta(days=5)
 """The maximum of `secondsSinceUpdate` (service document, 8)."""
 
 _MAX_EXPONENT: Final = 30
@@ -82,12 +82,12 @@ def count(value: object, field: str) -> int:
 def window_seconds(since: timedelta | None = None, field: str = "since") -> int:
     """Return seconds since the last update, rounded up; by default five days, the maximum of the service."""
     if since is None:
-        since = LONGEST_WINDOW
+        since = MAX_WINDOW
     if not isinstance(since, timedelta):
         raise ValidationError(f"{field} must be a timedelta, not {_describe(since)}", field=field)
     if since <= timedelta(0):
         raise ValidationError(f"{field} must be longer than zero, not {since}", field=field)
-    if since > LONGEST_WINDOW:
+    if since > MAX_WINDOW:
         raise ValidationError(f"{field} must be at most five days, which is all that the service lists", field=field)
     return -(-since // timedelta(seconds=1))
 

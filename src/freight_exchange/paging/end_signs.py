@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE
+from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE
 
 __all__ = ["FAILURE", "REFUSALS", "EndSigns", "pages_past_end"]
 
@@ -18,7 +18,7 @@ FAILURE: Final = 500
 _FURTHER_ROWS: Final = 100
 """Rows to look past the first sign of the end, since all rows of several small pages in a row may be hidden."""
 
-_LONGEST_GAP: Final = 3
+_MAX_GAP: Final = 3
 """Longest run of hidden pages after which further empty pages can still show the end of a listing."""
 
 _PAGES_PER_GAP: Final = 10
@@ -28,9 +28,9 @@ _PAGES_PER_GAP: Final = 10
 def pages_past_end(further: int, size: int) -> int:
     """Return how many pages to request past the first sign: `further`, or more if the pages of the service are small.
 
-    Sizes below `LEAST_PAGE_SIZE` are those of probes, which need no more.
+    Sizes below `MIN_PAGE_SIZE` are those of probes, which need no more.
     """
-    return max(further, -(-_FURTHER_ROWS // size)) if further and size >= LEAST_PAGE_SIZE else further
+    return max(further, -(-_FURTHER_ROWS // size)) if further and size >= MIN_PAGE_SIZE else further
 
 
 class EndSigns:
@@ -69,7 +69,7 @@ class EndSigns:
 
         It is always `False` for a pass that does not look past the end, since that proves nothing anyway.
         """
-        return self.further > 0 and self._gap > _LONGEST_GAP
+        return self.further > 0 and self._gap > _MAX_GAP
 
     def add(self, size: int, *, empty: bool) -> bool:
         """Count a page as a sign; return `True` if the listing has ended.

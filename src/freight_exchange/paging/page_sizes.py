@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_PAGE_SIZE",
-    "LEAST_PAGE_SIZE",
+    "MIN_PAGE_SIZE",
     "SIZE_REFUSALS",
     "PageSizes",
     "WantedSize",
@@ -26,7 +26,7 @@ DEFAULT_PAGE_SIZE: Final = 100
 _LADDER: Final = (1000, 100, 20, 10)
 """Smaller page sizes to try after a refusal; 20 and 10 are the service's defaults (service document, 4.2 and 4.4)."""
 
-LEAST_PAGE_SIZE: Final = _LADDER[-1]
+MIN_PAGE_SIZE: Final = _LADDER[-1]
 """Smallest page size, used if larger pages fail or show no rows."""
 
 

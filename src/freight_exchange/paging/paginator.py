@@ -17,7 +17,7 @@ from freight_exchange.paging.page_sizes import PageSizes, WantedSize
 from freight_exchange.paging.prefetch import FetchPage, Prefetcher
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
-from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
+from freight_exchange.paging.sweep import MAX_ROUNDS, Sweep
 from freight_exchange.paging.unpaged import UnpagedListing
 from freight_exchange.transport.background import BackgroundTasks
 
@@ -209,7 +209,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         walk = self._walk
         if isinstance(walk, Sweep) and walk.is_unstable:
             raise FeedProtocolError(
-                f"the listing changed during each of {MOST_ROUNDS} sweeps: its content is uncertain; read it later"
+                f"the listing changed during each of {MAX_ROUNDS} sweeps: its content is uncertain; read it later"
             )
         number, size = walk.number, walk.size
         try:

@@ -20,7 +20,7 @@ from freight_exchange.paging.collected_rows import CollectedRows
 from freight_exchange.paging.end_signs import FAILURE, REFUSALS, EndSigns
 from freight_exchange.paging.offset_probe import OffsetProbe
 from freight_exchange.paging.page import PageRequest, Step
-from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE, SIZE_REFUSALS, WantedSize
+from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE, SIZE_REFUSALS, WantedSize
 from freight_exchange.paging.seen_rows import Alike, SeenRows
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ __all__ = ["SinglePass"]
 
 T = TypeVar("T")
 
-_MOST_RESTARTS: Final = 3
+_MAX_RESTARTS: Final = 3
 
 
 class SinglePass(Generic[T]):
@@ -249,7 +249,7 @@ class SinglePass(Generic[T]):
 
     def _restart(self) -> bool:
         """Restart because the service now cuts pages differently; return `False` after too many restarts."""
-        if self._restarts == _MOST_RESTARTS:
+        if self._restarts == _MAX_RESTARTS:
             return False
         self._restarts += 1
         self._begin(self._wanted.rows, "first")
@@ -287,7 +287,7 @@ class SinglePass(Generic[T]):
     def _meet_end(self, *, empty: bool = False) -> None:
         """Count a sign of the end; request a further page while there are too few."""
         # The service may cut all pages shorter than requested: only the longest page shows what it gives.
-        most = min(self.size, max(self.longest, LEAST_PAGE_SIZE)) if self.longest else self.size
+        most = min(self.size, max(self.longest, MIN_PAGE_SIZE)) if self.longest else self.size
         if self._end.add(most, empty=empty):
             self.uncertain = self.uncertain or self._end.undecided or self._end.hides_runs
             self.ended = True

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.page_sizes import LEAST_PAGE_SIZE, WantedSize
+from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE, WantedSize
 from freight_exchange.paging.reread import LOOK_FURTHER, Recheck, Reread
 from freight_exchange.paging.seen_rows import Alike, SeenRows
 from freight_exchange.paging.single_pass import SinglePass
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from freight_exchange.paging.page import RawPage
     from freight_exchange.paging.page_sizes import PageSizes
 
-__all__ = ["MOST_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
+__all__ = ["MAX_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
 
 T = TypeVar("T")
 
-MOST_ROUNDS: Final = 16
+MAX_ROUNDS: Final = 16
 """Rounds after which a sweep gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS: Final = 3
@@ -112,7 +112,7 @@ class Sweep(Generic[T]):
     @property
     def is_unstable(self) -> bool:
         """`True` if the listing has changed so often that the sweep gives up."""
-        return self._rounds > MOST_ROUNDS
+        return self._rounds > MAX_ROUNDS
 
     def numbers(self) -> Iterable[int]:
         """Return the numbers of the next pages, as far as they do not depend on the reply to the next one."""
@@ -169,7 +169,7 @@ class Sweep(Generic[T]):
             # All pages were short.
             return self._proven
         # Without any row, all rows of cut pages may be hidden: the smallest size shows more pages.
-        return LEAST_PAGE_SIZE if climb.found.end == self._start == 0 else climb.size
+        return MIN_PAGE_SIZE if climb.found.end == self._start == 0 else climb.size
 
     def _begin_recheck(self) -> Recheck[T]:
         climb, start = self._climb, self._start

@@ -31,11 +31,11 @@ from freight_exchange.paging.seen_rows import keys_of
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
 
-__all__ = ["MOST_ROUNDS", "ROUNDS_THAT_LACK", "ROUNDS_WITHOUT_NEWS", "WindowWalk"]
+__all__ = ["MAX_ROUNDS", "ROUNDS_THAT_LACK", "ROUNDS_WITHOUT_NEWS", "WindowWalk"]
 
 T = TypeVar("T")
 
-MOST_ROUNDS = 16
+MAX_ROUNDS = 16
 """Rounds of climb and descent after which a walk gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS = 3
@@ -115,7 +115,7 @@ class WindowWalk(Generic[T]):
     @property
     def is_unstable(self) -> bool:
         """`True` if the listing has changed so often that its content is uncertain."""
-        return self._rounds > MOST_ROUNDS
+        return self._rounds > MAX_ROUNDS
 
     @property
     def descending(self) -> bool:

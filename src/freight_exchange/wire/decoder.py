@@ -11,14 +11,14 @@ from freight_exchange.wire.converter import Field, Flaws, Raw, RecordShape
 from freight_exchange.wire.excerpt import excerpt
 from freight_exchange.wire.failure import reports_failure
 from freight_exchange.wire.repeated_keys import repeats
-from freight_exchange.wire.scalars import LARGEST_INTEGER, Unreadable, integer, position_of
+from freight_exchange.wire.scalars import MAX_INTEGER, Unreadable, integer, position_of
 from freight_exchange.wire.scalars import kind as kind_of
 
 __all__ = [
     "BIDS",
     "CARRIERS",
     "CURRENCIES",
-    "MOST_DESCRIBED",
+    "MAX_DESCRIBED",
     "OFFERS",
     "REQUESTS",
     "ROUTES",
@@ -47,7 +47,7 @@ class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and an error for each that could not be read.
 
     The `path` of an error is the place in the reply (`raterequests.3.weight`), and `raw` is the record as received.
-    Errors after the first `MOST_DESCRIBED` have only the index of the record, if it can be read.
+    Errors after the first `MAX_DESCRIBED` have only the index of the record, if it can be read.
 
     Attributes:
         records: The records that could be read.
@@ -63,7 +63,7 @@ class Rows(NamedTuple, Generic[T]):
 
 
 class UndescribedError(DecodeError):
-    """Broken record after the first `MOST_DESCRIBED` of a reply, with its index only.
+    """Broken record after the first `MAX_DESCRIBED` of a reply, with its index only.
 
     A reply may have a hundred thousand of them, so each must take little time and memory.
     """
@@ -98,7 +98,7 @@ CARRIERS: Final = Kind(fields.CARRIERS, Carrier, shapes.CARRIER)
 CURRENCIES: Final = Kind(fields.CURRENCIES, Currency, shapes.CURRENCY)
 
 
-MOST_DESCRIBED: Final = 100
+MAX_DESCRIBED: Final = 100
 """Most broken records of a reply to quote in full; further errors have only an index."""
 
 
@@ -208,7 +208,7 @@ def index_of_raw(raw: object) -> int | None:
         return None
     try:
         index = raw.get(fields.INDEX[0])
-        return index if type(index) is int and 0 <= index < LARGEST_INTEGER else integer(index)
+        return index if type(index) is int and 0 <= index < MAX_INTEGER else integer(index)
     except (TypeError, ValueError):
         return None
 
@@ -220,7 +220,7 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
     suspects: list[Field] = []
     for key, raw in zip(keys, raws, strict=True):
         # Records of a page usually break in the same few fields, so for later records only these are checked.
-        enough = len(broken) >= MOST_DESCRIBED
+        enough = len(broken) >= MAX_DESCRIBED
         if enough and (not isinstance(raw, dict) or any(field.breaks(raw) for field in suspects)):
             broken.append(UndescribedError(index_of_raw(raw)))
             continue
@@ -267,7 +267,7 @@ def _is_record(held: Raw) -> bool:
 
 
 def _described(fault: Unreadable, path: str, raw: object, position: int) -> DecodeError:
-    if position >= MOST_DESCRIBED:
+    if position >= MAX_DESCRIBED:
         return UndescribedError(index_of_raw(raw))
     fault = fault.under(path)
     return DecodeError(fault.reason, path=fault.path, raw=excerpt(raw))

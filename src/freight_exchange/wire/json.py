@@ -15,29 +15,29 @@ from freight_exchange.wire.repeated_keys import RepeatedKeys, Repeats, count_key
 
 __all__ = ["decoded", "dump", "parse"]
 
-LARGEST_BODY: Final = 10_000_000
+MAX_BODY: Final = 10_000_000
 DEEPEST: Final = 64
-LARGEST_EXPONENT: Final = 30
-MOST_DIGITS: Final = 60
+MAX_EXPONENT: Final = 30
+MAX_DIGITS: Final = 60
 
 # With traps this context refuses inexact numbers, as quickly as `Decimal` itself. So `1e999` never becomes a number
 # that needs a gigabyte to print.
 EXACT: Final = Context(
-    prec=MOST_DIGITS,
-    Emax=LARGEST_EXPONENT,
-    Emin=-LARGEST_EXPONENT,
+    prec=MAX_DIGITS,
+    Emax=MAX_EXPONENT,
+    Emin=-MAX_EXPONENT,
     traps=[Clamped, Inexact, InvalidOperation, Overflow, Rounded, Subnormal],
 )
 
-_ENDLESS: Final = 10**MOST_DIGITS
+_ENDLESS: Final = 10**MAX_DIGITS
 _LARGE: Final = 4096
 """Length of a text above which the quicker decoder saves more time than its import takes."""
 _CONSTANTS: Final = {None: "null", True: "true", False: "false"}
-_MOST_INTEGER_DIGITS: Final = 1000
+_MAX_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
-def parse(content: bytes, *, largest: int | None = LARGEST_BODY) -> object:
+def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
     """Decode a JSON body: fractions as `Decimal` exactly as written, integers as `int`.
 
     A number beyond any price or measure stays text: an exponent above 30, a fraction of more than 60 digits, an integer
@@ -122,7 +122,7 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _integer_or_text(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_INTEGER_DIGITS else digits
+    return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else digits
 
 
 def _fraction_or_text(digits: str) -> Decimal | str:
@@ -181,7 +181,7 @@ def _decoded(text: str) -> object:
 def _long_digits(text: str) -> bool:
     # The text is checked in blocks: a run of twice a block's length covers a whole block. This is far cheaper than a
     # Python call for each integer.
-    step = _MOST_INTEGER_DIGITS // 2
+    step = _MAX_INTEGER_DIGITS // 2
     return any(text[start : start + step].isdigit() for start in range(0, len(text), step))
 
 
@@ -236,7 +236,7 @@ def _written(value: object, depth: int = 0) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{','.join([_written(item, depth + 1) for item in value])}]"
     number = Decimal(float.__repr__(value)) if isinstance(value, float) else value
-    if isinstance(number, Decimal) and number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS:
+    if isinstance(number, Decimal) and number.is_finite() and abs(number.adjusted()) <= MAX_DIGITS:
         return format(number, "f")
     raise ValidationError(f"JSON cannot hold this {type(value).__name__}", field="body")
 

@@ -20,7 +20,7 @@ __all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_o
 
 # A lifetime of more than thirty years is a date, in seconds since 1970.
 _EARLIEST_EPOCH: Final = 10**9
-_LONGEST_SENTENCE: Final = 300
+_MAX_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
 _PERSONAL: Final = frozenset(key for field in shapes.USER.fields for key in field.keys) - set(fields.IMAGE_URL)
 _COMPANY: Final = frozenset(key for field in shapes.COMPANY.fields for key in field.keys)
@@ -131,15 +131,15 @@ def _reports_success(data: dict[str, object]) -> bool:
 def sentence(data: object) -> str | None:
     """Return the sentence in the body of a refusal, or `None` if there is none."""
     found = next(_sentences(data), None)
-    if found is None or len(found) <= _LONGEST_SENTENCE:
+    if found is None or len(found) <= _MAX_SENTENCE:
         return found
-    return f"{found[: _LONGEST_SENTENCE - 3]}..."
+    return f"{found[: _MAX_SENTENCE - 3]}..."
 
 
 def sentence_of_text(text: str) -> str | None:
     """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
     words = " ".join(text.split())
-    if not words or len(words) > _LONGEST_SENTENCE or not words.isprintable() or _HTML.search(words):
+    if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
         return None
     return words
 

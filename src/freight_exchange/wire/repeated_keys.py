@@ -9,7 +9,7 @@ from freight_exchange.errors import DecodeError
 
 __all__ = ["RepeatedKeys", "Repeats", "count_keys", "repeats"]
 
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 
 class RepeatedKeys(dict[str, object]):
@@ -50,7 +50,7 @@ class Repeats:
         rows = rows and all(isinstance(item, dict) for _, item in pairs)
         seen: set[str] = set()
         for key, _ in pairs:
-            if key in seen and len(self.found) < _MOST_NAMED:
+            if key in seen and len(self.found) < _MAX_NAMED:
                 self.found[key] = rows and self.found.get(key, True)
             seen.add(key)
         return [item for _, item in sorted(pairs, key=lambda pair: int(pair[0]))] if rows else value

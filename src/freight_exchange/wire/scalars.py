@@ -13,12 +13,12 @@ from typing import Final
 
 from freight_exchange.models.enums import UnknownWord, Word
 from freight_exchange.models.validation import NUMERAL
-from freight_exchange.wire.json import EXACT, LARGEST_EXPONENT
+from freight_exchange.wire.json import EXACT, MAX_EXPONENT
 
 __all__: list[str] = []
 
-LARGEST_INTEGER: Final = 2**63
-LARGEST_NUMBER: Final = 10 ** (LARGEST_EXPONENT + 1)
+MAX_INTEGER: Final = 2**63
+MAX_NUMBER: Final = 10 ** (MAX_EXPONENT + 1)
 
 _FLAGS: Final = {
     **dict.fromkeys(("true", "yes", "on", "y", "t", "1"), True),
@@ -63,7 +63,7 @@ def number(value: object, _: object = None) -> Decimal | None:
     if value is None or isinstance(value, Decimal):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        if -LARGEST_NUMBER < value < LARGEST_NUMBER:
+        if -MAX_NUMBER < value < MAX_NUMBER:
             return Decimal(value)
         raise ValueError("a number beyond any price or measure")
     if not isinstance(value, str):
@@ -82,13 +82,13 @@ def number(value: object, _: object = None) -> Decimal | None:
 
 def integer(value: object, _: object = None) -> int | None:
     """Read a whole number, in any spelling that `number` accepts."""
-    if type(value) is int and -LARGEST_INTEGER < value < LARGEST_INTEGER:
+    if type(value) is int and -MAX_INTEGER < value < MAX_INTEGER:
         return value
     exact = number(value)
     if exact is None:
         return None
     # Read as a `Decimal` first, since `int("1e30")` fails and `int(1.5)` loses the half.
-    if exact != exact.to_integral_value() or not -LARGEST_INTEGER < exact < LARGEST_INTEGER:
+    if exact != exact.to_integral_value() or not -MAX_INTEGER < exact < MAX_INTEGER:
         raise ValueError(f"{format_scalar(str(exact))} where a whole number is expected")
     return int(exact)
 

@@ -17,7 +17,7 @@ __all__ = ["Call", "Quirks", "Reply", "Service"]
 EMAIL: Final = "bot@forwarder.example"
 PASSWORD: Final = "correct horse"
 _WINDOW: Final = 3600
-_LONGEST_WINDOW: Final = 432000
+_MAX_WINDOW: Final = 432000
 
 Reply = tuple[int, Any]
 
@@ -132,7 +132,7 @@ class Service:
 
     def _requests(self, call: Call, now: float) -> Reply:
         parameters = call.parameters
-        window = min(int(parameters.get("secondsSinceUpdate", _WINDOW)), _LONGEST_WINDOW)
+        window = min(int(parameters.get("secondsSinceUpdate", _WINDOW)), _MAX_WINDOW)
         if "index" in parameters:
             found = self.market.shipments.get(int(parameters["index"]))
             visible = [found] if found is not None and found.is_open(now) else []

@@ -12,7 +12,7 @@ from tests.model.fault_runs.run import Run
 __all__ = ["Tally"]
 
 _COLUMNS = ("success", "error", "Applied", "NotApplied", "Conflict", "StillUnknown", "refused", "cancelled")
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 
 
 @attrs.define
@@ -124,6 +124,6 @@ def _row(name: str, *cells: object) -> str:
 
 
 def _replays(seeds: list[int]) -> str:
-    named = ", ".join(map(str, sorted(seeds)[:_MOST_NAMED]))
-    more = f" and {len(seeds) - _MOST_NAMED} more" if len(seeds) > _MOST_NAMED else ""
+    named = ", ".join(map(str, sorted(seeds)[:_MAX_NAMED]))
+    more = f" and {len(seeds) - _MAX_NAMED} more" if len(seeds) > _MAX_NAMED else ""
     return f"seeds {named}{more}; replay with: python tools/seeded_runs.py --part writes --replay {min(seeds)}"

@@ -11,7 +11,7 @@ from tests.model.paging.run import Run
 
 __all__ = ["Tally"]
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 _VERDICTS = ("Applied", "NotApplied", "Conflict")
 
 
@@ -89,9 +89,9 @@ class Tally:
             f" verdicts decided {self.decided} of {self.visible} ({self.decided_share:.2%})"
         ]
         lines += [
-            f"WRONG {len(seeds)}: {wrong}: seeds {sorted(seeds)[:_MOST_NAMED]}" for wrong, seeds in self.wrong.items()
+            f"WRONG {len(seeds)}: {wrong}: seeds {sorted(seeds)[:_MAX_NAMED]}" for wrong, seeds in self.wrong.items()
         ]
-        lines += [f"undecided: seeds {sorted(self.undecided)[:_MOST_NAMED]}"] if self.undecided else []
+        lines += [f"undecided: seeds {sorted(self.undecided)[:_MAX_NAMED]}"] if self.undecided else []
         lines += [f"{reading}: {outcome}: {count}" for (reading, outcome), count in sorted(self.outcomes.items())]
         lines += [f"excused, {reading}: {why}: {count}" for (reading, why), count in sorted(self.excused.items())]
         return "\n".join(lines)

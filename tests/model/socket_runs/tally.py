@@ -11,7 +11,7 @@ from tests.model.socket_runs.run import Run
 
 __all__ = ["Tally"]
 
-_MOST_NAMED = 12
+_MAX_NAMED = 12
 
 
 @attrs.define
@@ -77,7 +77,7 @@ class Tally:
             f" at most {self.latest:.2f} s beyond a deadline"
         ]
         for (wrong, where), seeds in sorted(self.wrong.items()):
-            lines.append(f"  WRONG {len(seeds)}: {wrong}: {where}: --replay {sorted(seeds)[:_MOST_NAMED]}")
+            lines.append(f"  WRONG {len(seeds)}: {wrong}: {where}: --replay {sorted(seeds)[:_MAX_NAMED]}")
         return "\n".join(lines)
 
     def report(self) -> str:

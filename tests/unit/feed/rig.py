@@ -13,7 +13,7 @@ import attrs
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
-from freight_exchange.feed.core.watermark import LEAST_RETENTION
+from freight_exchange.feed.core.watermark import MIN_RETENTION
 from freight_exchange.feed.events import Event, RequestEvent
 from freight_exchange.feed.scanning.journal import Journal
 from freight_exchange.feed.scanning.poller import Poller
@@ -179,7 +179,7 @@ class Rig:
             start=start,
             allowance=allowance,
             now=self.clock.read(),
-            retention=LEAST_RETENTION,
+            retention=MIN_RETENTION,
         )
         client = ClientParts(
             base_url=BINDING.base_url,

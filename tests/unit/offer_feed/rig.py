@@ -14,7 +14,7 @@ import attrs
 from freight_exchange.errors import DecodeError, FreightExchangeError, ServerError
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
-from freight_exchange.feed.core.watermark import LEAST_RETENTION
+from freight_exchange.feed.core.watermark import MIN_RETENTION
 from freight_exchange.feed.events import Unreadable
 from freight_exchange.hooks import Event as HookEvent
 from freight_exchange.hooks import Hooks
@@ -131,7 +131,7 @@ class OfferRig:
         self.reported: list[HookEvent] = []
         self.feed_store = self.store.open(BINDING, lease=60.0)
         self.journal = OfferJournal(
-            self.feed_store, self._run, is_silent=is_silent, now=self.clock.read(), retention=LEAST_RETENTION
+            self.feed_store, self._run, is_silent=is_silent, now=self.clock.read(), retention=MIN_RETENTION
         )
         pacer = Pacer(INTERVAL, Random(7))
         client = ClientParts(

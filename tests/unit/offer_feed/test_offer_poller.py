@@ -15,7 +15,7 @@ from freight_exchange.errors import (
     LoginRejectedError,
     ServerError,
 )
-from freight_exchange.feed.core.watermark import LEAST_RETENTION
+from freight_exchange.feed.core.watermark import MIN_RETENTION
 from freight_exchange.hooks import Degraded, Recovered, Scan
 from freight_exchange.models import UnknownWord
 from freight_exchange.offer_feed.events import OfferEvent
@@ -57,7 +57,7 @@ async def test_clock_of_the_feed_goes_on_steadily_after_a_restart_of_the_machine
     start = attrs.evolve(rig.clock.read(), run="next run", boot_id="next start")
     rig.feed_store.release()
     rig = OfferRig(rig.service, store=rig.store)
-    journal = OfferJournal(rig.feed_store, rig.journal._run, is_silent=False, now=start, retention=LEAST_RETENTION)
+    journal = OfferJournal(rig.feed_store, rig.journal._run, is_silent=False, now=start, retention=MIN_RETENTION)
     watermark = journal.state.watermark
     assert watermark.time_at(attrs.evolve(start, loop=start.loop + 30, wall=start.wall - 7200)) < HOUR
 

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.paging.shelf import Shelf, same
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.window_walk import MOST_ROUNDS, ROUNDS_THAT_LACK, ROUNDS_WITHOUT_NEWS, WindowWalk
+from freight_exchange.paging.window_walk import MAX_ROUNDS, ROUNDS_THAT_LACK, ROUNDS_WITHOUT_NEWS, WindowWalk
 
 Happening = Callable[[list[int]], None]
 
@@ -91,7 +91,7 @@ def test_rounds_that_bring_only_recent_rows_come_to_an_end() -> None:
 
 def test_rounds_without_an_excuse_make_the_listing_unstable() -> None:
     walk, shelf = sweep(), Shelf(sorted(THERE))
-    for row in range(100, 100 + MOST_ROUNDS):
+    for row in range(100, 100 + MAX_ROUNDS):
         assert not walk.is_unstable
         one_round(walk, shelf, insert(row))
     assert walk.is_unstable

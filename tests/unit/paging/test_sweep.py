@@ -11,7 +11,7 @@ from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.reread import LOOK_FURTHER, Reread
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
-from freight_exchange.paging.sweep import MOST_ROUNDS, Sweep
+from freight_exchange.paging.sweep import MAX_ROUNDS, Sweep
 
 
 @pytest.mark.parametrize("identity", [same, None])
@@ -132,7 +132,7 @@ def test_a_listing_that_never_stands_still_is_given_up() -> None:
         walk.take(shelf.page(walk.number, walk.size))
         shelf.rows.insert(0, 1000 + len(shelf.rows))
         assert not walk.ended
-    assert len(shelf.requests) <= MOST_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)
+    assert len(shelf.requests) <= MAX_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)
 
 
 def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -> None:

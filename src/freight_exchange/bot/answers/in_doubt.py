@@ -31,7 +31,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE: Final = 2.0
 _CHECK_FACTOR: Final = 4
-_LONGEST_SETTLE: Final = timedelta(hours=1)
+_MAX_SETTLE: Final = timedelta(hours=1)
 """Limit of the settle time. Each resend has four times that of the one before: the service may take longer than
 `settle` to show an answer, and then absence proves nothing."""
 
@@ -110,7 +110,7 @@ class AnswerResolver:
         self._arrivals.check(record)
 
     async def _look(self, record: AnswerRecord) -> AnswerRecord:
-        settle = min(self._settle * _CHECK_FACTOR**record.resends, _LONGEST_SETTLE)
+        settle = min(self._settle * _CHECK_FACTOR**record.resends, _MAX_SETTLE)
         result = await self._exchange.reconcile(record.write, settle=settle)
         if not self._repository.is_current(record):
             # A person has decided meanwhile. This result says nothing about a newer doubt that has begun since.

@@ -22,7 +22,7 @@ from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
 from freight_exchange.store.work import Effect
 from freight_exchange.transport.call import RequestMeter
-from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED
+from freight_exchange.transport.rules.retry_after import MAX_HONOURED
 
 if TYPE_CHECKING:
     from freight_exchange.bot.delivery.routing import Routing
@@ -114,7 +114,7 @@ class SelectedBids:
                 )
                 # A failed reading is retried once, at once. The next pause pays for all extra requests.
                 owed += max(request_count(error), 1 + meter.take_extra())
-                floor = min(retry_delay(error) or 0.0, LONGEST_HONOURED)
+                floor = min(retry_delay(error) or 0.0, MAX_HONOURED)
                 await anyio.sleep(max(floor, min(_RETRY_PAUSE, self._pace) if may_retry else owed * self._pace))
                 owed, may_retry = (owed, False) if may_retry else (0, False)
             else:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.feed.options import LEAST_INTERVAL, LEAST_RETENTION, WatchOptions
+from freight_exchange.feed.options import MIN_INTERVAL, MIN_RETENTION, WatchOptions
 from freight_exchange.options import seconds
 
 if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.store import Store
 
-__all__ = ["LEAST_RETENTION", "BotOptions", "check_host", "check_port"]
+__all__ = ["MIN_RETENTION", "BotOptions", "check_host", "check_port"]
 
 _MAX_CONCURRENCY: Final = 1000
 _MAX_PORT: Final = 65535
@@ -44,14 +44,14 @@ class BotOptions:
         _check_duration(self.drain, "drain", allow_zero=True)
         _check_duration(self.settle, "settle", allow_zero=True)
         _check_duration(self.selection_interval, "selection_interval")
-        if self.selection_interval < LEAST_INTERVAL:
+        if self.selection_interval < MIN_INTERVAL:
             raise ConfigurationError(
                 f"selection_interval must be at least one second, to spare the service, not {self.selection_interval}"
             )
         _check_duration(self.retention, "retention")
-        if self.retention < LEAST_RETENTION:
+        if self.retention < MIN_RETENTION:
             raise ConfigurationError(
-                f"retention must be at least {LEAST_RETENTION.days} days, for the service lists an update for five, not"
+                f"retention must be at least {MIN_RETENTION.days} days, for the service lists an update for five, not"
                 f" {self.retention}"
             )
 

@@ -33,10 +33,10 @@ __all__ = ["Readers", "reconcile", "time_limit"]
 
 _logger = logging.getLogger("freight_exchange.reconcile")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 8.0
 _SHARE_OF_SETTLE = 0.125
 """Pause between readings, as a share of the settle time, so that a long settle time needs few readings."""
-_LEAST_PAUSE = 0.001
+_MIN_PAUSE = 0.001
 """Shortest pause in seconds. Without a pause, a clock that moves only while tasks sleep would never move."""
 
 _SETTLE_TIMES = 4
@@ -123,8 +123,8 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
             elif extent is Extent.COMPLETE:
                 return Applied(found.record) if isinstance(found, Gone) else found
             wait = min(wait, until - anyio.current_time())
-        wait = max(wait, _LEAST_PAUSE)
+        wait = max(wait, _MIN_PAUSE)
         if anyio.current_time() + wait > deadline:
             return doubt
         await anyio.sleep(wait)
-        pause = min(2 * pause, max(_LONGEST_PAUSE, _SHARE_OF_SETTLE * settle))
+        pause = min(2 * pause, max(_MAX_PAUSE, _SHARE_OF_SETTLE * settle))

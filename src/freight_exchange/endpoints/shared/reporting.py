@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from freight_exchange.transport.message import Response
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["MOST_REPORTED", "CallFacts", "ErrorReporter", "ReportedErrors"]
+__all__ = ["MAX_REPORTED", "CallFacts", "ErrorReporter", "ReportedErrors"]
 
 _logger = logging.getLogger("freight_exchange")
 
-MOST_REPORTED: Final = 100
+MAX_REPORTED: Final = 100
 """Errors that one reading of a listing reports one by one; further ones are only counted."""
 
 
@@ -40,7 +40,7 @@ class ReportedErrors:
 
     def __init__(self) -> None:
         self._highest: Counter[tuple[str, str]] = Counter()
-        self._remaining = MOST_REPORTED
+        self._remaining = MAX_REPORTED
 
     def new(self, errors: tuple[DecodeError, ...]) -> tuple[list[DecodeError], int]:
         """Return the errors that no earlier page had, up to the limit, and the number of further ones.

@@ -164,7 +164,7 @@ class Service:
                     await anyio.lowlevel.checkpoint()
                 failures = () if page.failure is None else (page.failure,)
                 if failures or page.broken or page.flaws:
-                    described = (*failures, *page.broken[: wire.MOST_DESCRIBED], *page.flaws[: wire.MOST_DESCRIBED])
+                    described = (*failures, *page.broken[: wire.MAX_DESCRIBED], *page.flaws[: wire.MAX_DESCRIBED])
                     more = len(failures) + len(page.broken) + len(page.flaws) - len(described)
                     await self._reporter.report(described, listed, facts, reported, more)
                 return page
@@ -190,7 +190,7 @@ class Service:
     ) -> wire.Rows[T]:
         """Fetch one page of a listing. The caller reports its broken records; its flaws are reported once."""
         page, facts = await self._page(listed, number, rows, kind)
-        described = (*page.broken[: wire.MOST_DESCRIBED], *page.flaws[: wire.MOST_DESCRIBED])
+        described = (*page.broken[: wire.MAX_DESCRIBED], *page.flaws[: wire.MAX_DESCRIBED])
         for error in (*described, *(() if page.failure is None else (page.failure,))):
             self._reporter.describe(error, listed.method, listed.path, facts)
         self._reporter.report_repeats(reported.new(page.flaws)[0], listed.method, listed.path, facts)

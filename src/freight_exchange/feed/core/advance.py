@@ -13,7 +13,7 @@ from freight_exchange.feed.core.first_scan import next_stage
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.state import State
-from freight_exchange.feed.core.watermark import LONGEST_ALLOWANCE, WIDEST, Watermark, is_covered
+from freight_exchange.feed.core.watermark import MAX_ALLOWANCE, WIDEST, Watermark, is_covered
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import pack
 from freight_exchange.platform.clock import Reading
@@ -109,7 +109,7 @@ class Advance:
         if scan.tier is not schedule.NARROW or self.suspects is None:
             return state.late, state.allowance
         late = len(self.suspects[0] - scan.indexes)
-        longer = max(state.allowance, min(LONGEST_ALLOWANCE, 2 * state.allowance))
+        longer = max(state.allowance, min(MAX_ALLOWANCE, 2 * state.allowance))
         return state.late + late, longer if late else state.allowance
 
 

@@ -16,19 +16,26 @@ from freight_exchange.models import validation
 from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed, rebased
 
 __all__ = [
-    "LEAST_RETENTION", "LONGEST_ALLOWANCE", "SCAN_TIME", "WIDEST", "ScanTimes", "Watermark", "is_covered", "window_for",
+    "MAX_ALLOWANCE",
+    "MIN_RETENTION",
+    "SCAN_TIME",
+    "WIDEST",
+    "ScanTimes",
+    "Watermark",
+    "is_covered",
+    "window_for",
 ]  # fmt: skip
 
-LONGEST_ALLOWANCE: Final = 1800.0
+MAX_ALLOWANCE: Final = 1800.0
 """Longest allowance in seconds to which it grows when deep scans find late updates."""
 
 SCAN_TIME: Final = 5.0
 """Expected duration of a scan in seconds, until one was measured."""
 
-WIDEST: Final = int(validation.LONGEST_WINDOW.total_seconds())
+WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
 """Widest window that the service allows, in seconds (service document, 8)."""
 
-LEAST_RETENTION: Final = WIDEST + 86_400.0
+MIN_RETENTION: Final = WIDEST + 86_400.0
 """Least seconds for which a request is remembered after a scan listed it.
 
 It is a day more than the service may list a request again for the same update.

@@ -26,7 +26,7 @@ from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import is_recent
 from freight_exchange.feed.core.planning.scanner import OPERATION
 from freight_exchange.feed.core.state import State
-from freight_exchange.feed.core.watermark import LEAST_RETENTION, WIDEST, Watermark
+from freight_exchange.feed.core.watermark import MIN_RETENTION, WIDEST, Watermark
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
@@ -276,7 +276,7 @@ class Journal:
 
     async def prune(self, time: float) -> bool:
         """Reduce requests that the service no longer lists to tombstones; return whether more are due."""
-        self._missing.prune(time - LEAST_RETENTION)
+        self._missing.prune(time - MIN_RETENTION)
         return bool(await self._run(lambda: self._store.prune(before=time - self._retention)))
 
     def note_suspects(self, scan: ActiveScan, now: Reading) -> None:

@@ -21,7 +21,7 @@ __all__ = ["quiet_for", "read_page", "until_due", "wait_to_continue"]
 
 T = TypeVar("T")
 
-_SHORTEST_SLEEP: Final = 0.001
+_MIN_SLEEP: Final = 0.001
 
 
 async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Awaitable[Rows[T]]]) -> Rows[T] | None:
@@ -67,4 +67,4 @@ async def until_due(pacer: Pacer) -> None:
     """Wait until a scan is due and may be sent."""
     # Some timers fire a little early. A scan that began before it is due would be followed by another one at once.
     while (left := max(pacer.due, pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event
-        await anyio.sleep(max(left, _SHORTEST_SLEEP))
+        await anyio.sleep(max(left, _MIN_SLEEP))

@@ -37,7 +37,7 @@ _BETWEEN_PARTS: Final = 1.0
 _NARROW_DEADLINE: Final = 600.0
 _PAGES_AT_A_TIME: Final = 3
 _ATTEMPTS_OF_A_PAGE: Final = 12
-_MOST_DEPARTURES: Final = 3
+_MAX_DEPARTURES: Final = 3
 """Number of readers in a row who leave before a page comes, which counts as a failure."""
 
 
@@ -264,7 +264,7 @@ class Poller:
             scan.departures = 0
             return
         scan.departures += 1
-        if scan.departures < _MOST_DEPARTURES:
+        if scan.departures < _MAX_DEPARTURES:
             return
         scan.due = self._pacer.record_failure(now)
         self.progress.note_trouble(

@@ -27,7 +27,7 @@ PAGES_BEFORE_ENTRY: Final = 2
 _OUTAGE: Final = 600.0
 """Seconds without a complete scan after which page sizes are measured anew."""
 _INTERVALS_OF_AN_OUTAGE: Final = 4
-_LONGEST_ABSENCE: Final = 120.0
+_MAX_ABSENCE: Final = 120.0
 """Most seconds of a reader's absence during a narrow scan that count as its duration."""
 
 
@@ -73,7 +73,7 @@ class ScanQueue:
                 return self.narrow
             # The window no longer reaches back to the watermark: a new scan with a wider one replaces this one.
             since, seconds = anyio.current_time() - self.narrow.started, self.narrow.seconds
-            self._planner.record_duration(schedule.NARROW, 2 * min(since, seconds + _LONGEST_ABSENCE))
+            self._planner.record_duration(schedule.NARROW, 2 * min(since, seconds + _MAX_ABSENCE))
             self.narrow = None
         if self.deep is None or not self._is_narrow_first(self.deep):
             return self.deep

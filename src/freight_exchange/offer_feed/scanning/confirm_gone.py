@@ -24,7 +24,7 @@ __all__ = ["GoneCheck"]
 
 _logger = logging.getLogger("freight_exchange.feed")
 
-_MOST_LOOK_UPS: Final = 20
+_MAX_LOOK_UPS: Final = 20
 """Most requests to look up after one scan; others wait until after the next one."""
 _TRIES: Final = 3
 """Failed controls in a row that pause all look-ups; a single one may mean that its offer is gone since the scan."""
@@ -70,7 +70,7 @@ class GoneCheck:
         listed = {index for index, _ in scan.offers} or scan.requests
         self._trust.begin(sorted(index for index in listed if index > 0))
         # Look-ups that failed before come last.
-        for index in sorted(due, key=lambda index: self._failures.get(index, 0))[:_MOST_LOOK_UPS]:
+        for index in sorted(due, key=lambda index: self._failures.get(index, 0))[:_MAX_LOOK_UPS]:
             try:
                 listing = await self._find(index)
                 if not self._trust.is_given:

@@ -28,8 +28,8 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 _CLOCK_TOLERANCE: Final = 60.0
 _CONFLICT_RETRIES: Final = 4
-_SHORTEST_LEASE: Final = timedelta(seconds=1)
-_LONGEST_LEASE: Final = timedelta(hours=1)
+_MIN_LEASE: Final = timedelta(seconds=1)
+_MAX_LEASE: Final = timedelta(hours=1)
 
 
 class PostgresStore:
@@ -50,7 +50,7 @@ class PostgresStore:
             ConfigurationError: The address cannot be read, or the lease is too short or too long.
         """
         address = DatabaseAddress(address)
-        if not isinstance(lease, timedelta) or not _SHORTEST_LEASE <= lease <= _LONGEST_LEASE:
+        if not isinstance(lease, timedelta) or not _MIN_LEASE <= lease <= _MAX_LEASE:
             raise ConfigurationError(f"lease must be a timedelta from a second to an hour, not {lease!r}")
         self.inline: Final = False
         self._connect: Final = partial(DatabaseConnection, address)

@@ -19,7 +19,7 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.errors.hierarchy import copy_error
-from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, format_seconds
+from freight_exchange.transport.rules.retry_after import MAX_HONOURED, format_seconds
 from freight_exchange.transport.rules.status_errors import UNTIL_CHANGED
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _FETCH_INTERVAL = 5.0
 FIRST_HOLD: Final = 30.0
 """First pause in seconds after a refused login, for an account that has logged in before; doubled each time."""
 
-LONGEST_HOLD: Final = 600.0
+MAX_HOLD: Final = 600.0
 """Longest of these pauses, in seconds."""
 
 REJECTIONS: Final = 3
@@ -138,7 +138,7 @@ class LoginBackoff:
             return self._refuse(credentials, error)
         if isinstance(error, RateLimitedError) and error.retry_after is not None:
             self._throttled = error
-            self._throttled_until = anyio.current_time() + min(error.retry_after, LONGEST_HONOURED)
+            self._throttled_until = anyio.current_time() + min(error.retry_after, MAX_HONOURED)
         return error
 
     def _refuse(self, credentials: tuple[str, Secret], error: FreightExchangeError) -> FreightExchangeError:
@@ -159,7 +159,7 @@ class LoginBackoff:
             self._refusal = _Refusal(credentials, error)
             return error
         now = anyio.current_time()
-        hold = min(LONGEST_HOLD, FIRST_HOLD * 2.0 ** min(previous.times, 30))
+        hold = min(MAX_HOLD, FIRST_HOLD * 2.0 ** min(previous.times, 30))
         self._refusal = _Refusal(credentials, error, now + hold, previous.times + 1, explicit_times)
         return _held_error(self._refusal, now)
 

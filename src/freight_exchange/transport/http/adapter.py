@@ -43,7 +43,7 @@ else:
 Send = Callable[[Any], Awaitable[Any]]
 """Function that sends a native request and returns the native reply, with its body unread."""
 
-_MOST_CAUSES = 4
+_MAX_CAUSES = 4
 _RELEASE_TIMEOUT = 1.0
 """Time limit for returning the connection of a complete reply, in seconds."""
 
@@ -192,7 +192,7 @@ class Network:
             library = self._library
             return self._own or isinstance(error, library.ConnectError | library.ConnectTimeout | library.ProxyError)
         link: BaseException | None = error
-        for _ in range(_MOST_CAUSES):
+        for _ in range(_MAX_CAUSES):
             if link is None or link is failure:
                 break
             link = link.__cause__

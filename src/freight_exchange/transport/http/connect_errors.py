@@ -47,7 +47,7 @@ _OTHER_PROBLEM = ("is not valid for this host", "see verify= if its authority is
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 """Reasons of OpenSSL versions for a reply that is not TLS."""
 _NO_TLS_ADVICE = ", since the reply was no TLS: is https:// right in the URL?"
-_LONGEST_PATH = 100
+_MAX_PATH = 100
 
 
 class Route(NamedTuple):
@@ -113,7 +113,7 @@ def destination(location: str | None) -> str | None:
     if not parts.path.isprintable() or not (host or parts.path):
         return None
     # Parameters of the path, such as a session id, are removed like user, query and fragment.
-    path = parts.path.partition(";")[0][:_LONGEST_PATH]
+    path = parts.path.partition(";")[0][:_MAX_PATH]
     if not host:
         return path or None
     name = f"[{host}]" if ":" in host else host

@@ -5,11 +5,11 @@ from __future__ import annotations
 import zlib
 
 from freight_exchange.errors import DecodeError, TransportError
-from freight_exchange.wire.json import LARGEST_BODY
+from freight_exchange.wire.json import MAX_BODY
 
 __all__ = ["LARGEST", "Body"]
 
-LARGEST = LARGEST_BODY
+LARGEST = MAX_BODY
 """Most bytes of a decoded body; a longer one is refused."""
 
 _GZIP = 16 + zlib.MAX_WBITS

@@ -36,7 +36,7 @@ _MARGIN = 1.5
 _MIN_LATENCY = 0.1
 """Least time for a write in seconds, also before any latency is known."""
 
-_LARGEST_SHARE = 0.5
+_MAX_SHARE = 0.5
 """Largest part of a call's deadline that a write may need, so that a call that has not waited is always sent."""
 
 
@@ -259,4 +259,4 @@ class WriteLatency:
 
     def needed(self, deadline: float) -> float:
         """Return the seconds of a call's `deadline` that must remain when its first byte is sent."""
-        return min(max(_MIN_LATENCY, _MARGIN * self.usual), _LARGEST_SHARE * deadline)
+        return min(max(_MIN_LATENCY, _MARGIN * self.usual), _MAX_SHARE * deadline)

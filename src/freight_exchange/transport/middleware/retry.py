@@ -15,7 +15,7 @@ from tenacity import AsyncRetrying, RetryCallState
 from freight_exchange.hooks import Retry as RetryEvent
 from freight_exchange.transport.middleware.outcome import FailedAttemptError, outcome_unknown
 from freight_exchange.transport.rules.retry_matrix import (
-    LONGEST_WAIT,
+    MAX_WAIT,
     Cause,
     Rule,
     asked_wait,
@@ -166,7 +166,7 @@ class RetryRules:
         """Return whether attempts, time or budget are used up (`stop=`)."""
         if state.attempt_number >= self._policy.attempts or not self._budget.allows(cost_of(self.cause)):
             return True
-        if self.cause is Cause.UNAVAILABLE and asked_wait(_error_of(state)) > LONGEST_WAIT:
+        if self.cause is Cause.UNAVAILABLE and asked_wait(_error_of(state)) > MAX_WAIT:
             return True
         return state.upcoming_sleep >= self._request.ends_at - self._now()
 

@@ -10,7 +10,7 @@ import anyio
 from freight_exchange.errors import RateLimitedError
 from freight_exchange.platform import clock
 from freight_exchange.transport.message import RequestKind
-from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED, format_seconds, retry_after
+from freight_exchange.transport.rules.retry_after import MAX_HONOURED, format_seconds, retry_after
 
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Next, Request, Response
@@ -42,7 +42,7 @@ class Throttle:
         if response.status in (429, 503) and request.kind is not RequestKind.LOGIN:
             delay = retry_after(response.header("retry-after"), wall=clock.wall_time())
             if delay is not None:
-                self._until = max(self._until, anyio.current_time() + min(delay, LONGEST_HONOURED))
+                self._until = max(self._until, anyio.current_time() + min(delay, MAX_HONOURED))
                 self._status = response.status
         return response
 

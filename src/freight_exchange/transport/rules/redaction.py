@@ -23,14 +23,14 @@ __all__ = ["describe", "redact_decode_error", "reply_headers"]
 
 _QUOTED: Final = re.compile(r"(?<!\S)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
 """Quotation of a reply in a message of this package, as `repr` writes it."""
-_SHORTEST_IN_PROSE: Final = 12
+_MIN_IN_PROSE: Final = 12
 """Least length of a secret to mask in this package's own words: a shorter one may be one of these words."""
-_LONGEST_POSITION: Final = 6
+_MAX_POSITION: Final = 6
 """Digits of a position in a list."""
 
-_MOST_HEADERS: Final = 32
-_LONGEST_VALUE: Final = 200
-_LONGEST_READ: Final = 2000
+_MAX_HEADERS: Final = 32
+_MAX_VALUE: Final = 200
+_MAX_READ: Final = 2000
 """Longest value to mask and show. A value is masked before it is cut, since half a secret is not recognised."""
 
 _HEADER_NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
@@ -40,7 +40,7 @@ _SECRET_PARTS: Final = ("auth", "cookie", "csrf", "jwt", "key", "secret", "sessi
 _LOGIN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", "server", "via"})
 """Headers to show of a login's reply. Any other header may contain a token that is not known yet."""
 
-_SHORTEST_IN_NAMES: Final = 8
+_MIN_IN_NAMES: Final = 8
 """Least length of a secret to search for in header names: a shorter one may be a part of a name by chance."""
 
 
@@ -80,19 +80,19 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
             continue
         value = raw_value.decode("latin-1")
         # A longer value is not shown: a secret at the cut would not be found.
-        found[name] = " ".join(value.split()) if len(value) <= _LONGEST_READ else f"({len(value)} characters)"
-        if len(found) == _MOST_HEADERS:
+        found[name] = " ".join(value.split()) if len(value) <= _MAX_READ else f"({len(value)} characters)"
+        if len(found) == _MAX_HEADERS:
             break
     if not found:
         return NO_HEADERS
     # Masked in one pass, as masking costs about the same for one value as for thirty.
     values = redactor.masked("\n".join(found.values())).split("\n")
-    names = redactor.masked("\n".join(found), shortest=_SHORTEST_IN_NAMES).split("\n")
+    names = redactor.masked("\n".join(found), shortest=_MIN_IN_NAMES).split("\n")
     if len(values) != len(found) or len(names) != len(found):
         return NO_HEADERS
     return ReplyHeaders(
         {
-            name: value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}..."
+            name: value if len(value) <= _MAX_VALUE else f"{value[:_MAX_VALUE]}..."
             for name, masked, value in zip(found, names, values, strict=True)
             if name == masked
         }
@@ -110,7 +110,7 @@ def _sentence(sentence: str, redactor: Redactor) -> str:
     if len(sentence) > LONGEST:
         return redactor.text(sentence)
     quoting = _QUOTED.sub(lambda found: _quotation(found.group(), redactor), sentence)
-    return redactor.masked(quoting, shortest=_SHORTEST_IN_PROSE)
+    return redactor.masked(quoting, shortest=_MIN_IN_PROSE)
 
 
 def _quotation(quoted: str, redactor: Redactor) -> str:
@@ -141,4 +141,4 @@ def _path(path: str, redactor: Redactor) -> str:
 
 
 def _is_own_step(step: str) -> bool:
-    return step in wire_names() or step in ("$", "") or (len(step) <= _LONGEST_POSITION and step.isdecimal())
+    return step in wire_names() or step in ("$", "") or (len(step) <= _MAX_POSITION and step.isdecimal())

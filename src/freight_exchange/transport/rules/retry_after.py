@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-__all__ = ["LONGEST_HONOURED", "format_seconds", "retry_after"]
+__all__ = ["MAX_HONOURED", "format_seconds", "retry_after"]
 
-LONGEST_HONOURED = 3600.0
+MAX_HONOURED = 3600.0
 """Longest `Retry-After` to obey, in seconds: one of years may be a mistake, and must not end all calls."""
 
 # A longer number is a mistake.

@@ -21,8 +21,8 @@ from freight_exchange.options import RetryPolicy
 from freight_exchange.transport.message import RequestKind
 
 __all__ = [
-    "LONGEST_WAIT",
     "MATRIX",
+    "MAX_WAIT",
     "THROTTLED_COST",
     "TRANSIENT_COST",
     "Cause",
@@ -34,7 +34,7 @@ __all__ = [
     "rule_of",
 ]
 
-LONGEST_WAIT = 120.0
+MAX_WAIT = 120.0
 """Longest `Retry-After` that a retry waits for, in seconds."""
 
 THROTTLED_BASE = 1.0
@@ -109,7 +109,7 @@ def cause_of(error: FreightExchangeError, *, remaining: float) -> Cause:
     if isinstance(error, RateLimitedError):
         if error.retry_after is None:
             return Cause.THROTTLED_BLINDLY
-        return Cause.THROTTLED if error.retry_after <= min(remaining, LONGEST_WAIT) else Cause.THROTTLED_LONG
+        return Cause.THROTTLED if error.retry_after <= min(remaining, MAX_WAIT) else Cause.THROTTLED_LONG
     status = error.status if isinstance(error, APIStatusError) and error.status is not None else 0
     if 0 < status < 200:
         return Cause.MALFORMED

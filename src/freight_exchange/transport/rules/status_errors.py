@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
 
 # A reply with `Unauthorized` is short; a longer one is a listing.
-_LONGEST_REFUSAL = 4096
+_MAX_REFUSAL = 4096
 # With an error status the body may contain a trace; parsing this much takes a few milliseconds.
-_LONGEST_VERBOSE_REFUSAL = 262_144
+_MAX_VERBOSE_REFUSAL = 262_144
 
 _WORD = re.compile(r"\S+")
 _STEP = re.compile(r"(?<=^/)[^/]+|(?<=[^/]/)[^/]+")
@@ -54,7 +54,7 @@ def unauthorized(response: Response) -> bool:
     if status != 200 and not 400 <= status < 500:
         return False
     content = response.content
-    longest = _LONGEST_REFUSAL if status == 200 else _LONGEST_VERBOSE_REFUSAL
+    longest = _MAX_REFUSAL if status == 200 else _MAX_VERBOSE_REFUSAL
     if len(content) > longest or b"nauthorized" not in content:
         return False
     return wire.unauthorized(_json(response, longest), success=status == 200)

@@ -20,7 +20,7 @@ _FEW: Final = 3
 _SEVERAL: Final = 6
 """Least requests that must gain or lose a documented field: a few shippers may do the same by chance."""
 _NEARLY_ALL: Final = 0.8
-_MOST_EXTRAS: Final = 500
+_MAX_EXTRAS: Final = 500
 
 _NONE: Final = frozenset[str]()
 
@@ -86,7 +86,7 @@ def schema_change(
     """
     before = observation.schema
     extras = before.extras.union(*(record.extra for record in now.values() if record.extra))
-    schema = attrs.evolve(before, extras=extras if len(extras) <= _MOST_EXTRAS else before.extras)
+    schema = attrs.evolve(before, extras=extras if len(extras) <= _MAX_EXTRAS else before.extras)
     if len(changed) < _FEW:
         return schema, None
     afters = _NONE.union(*(present(record) for record in now.values()))

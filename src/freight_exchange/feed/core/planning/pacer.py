@@ -11,16 +11,16 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from freight_exchange.transport.rules.retry_after import LONGEST_HONOURED
+from freight_exchange.transport.rules.retry_after import MAX_HONOURED
 
 __all__ = ["Pacer"]
 
 _FIRST_PAUSE: Final = 1.0
 _HOUR: Final = 3600.0
-_LONGEST_BACKOFF: Final = 20.0
-_LONGEST_PAUSE: Final = 3600.0
+_MAX_BACKOFF: Final = 20.0
+_MAX_PAUSE: Final = 3600.0
 """Longest pause in seconds, unless the interval or `Retry-After` is longer."""
-_LONGEST_QUICK: Final = 1200.0
+_MAX_QUICK: Final = 1200.0
 """Longest interval in seconds with immediate repeats; with a longer one, the pause for them would be too long."""
 _JITTER: Final = 0.1
 _TURNS: Final = (1.0, 2.5, 5.0)
@@ -29,7 +29,7 @@ _TURNS: Final = (1.0, 2.5, 5.0)
 They exceed the number of requests, because a repeat may fall into the next hour. Two repeats are possible: one of a
 deep scan, which takes its turn before it sends anything, and one of the narrow scan after it.
 """
-_MOST_DOUBLINGS: Final = 6
+_MAX_DOUBLINGS: Final = 6
 
 
 class Pacer:
@@ -105,9 +105,9 @@ class Pacer:
             only if the call sent a single request: a login has its own retries.
         """
         self._owed += sent
-        if self.failures or self._owed > 1 or self.interval > _LONGEST_QUICK:
+        if self.failures or self._owed > 1 or self.interval > _MAX_QUICK:
             return None
-        if retry_after is not None and retry_after > min(self.interval, _LONGEST_BACKOFF):
+        if retry_after is not None and retry_after > min(self.interval, _MAX_BACKOFF):
             return None
         self._repeated += 1
         return max(self._random.random() * min(_FIRST_PAUSE, self.interval), retry_after or 0.0)
@@ -115,9 +115,9 @@ class Pacer:
     def record_failure(self, now: float, retry_after: float | None = None) -> float:
         """Pause for an interval for each failed request; return the time at which the pause ends."""
         widened = 1 + self._random.random() * min(1.0, 0.5 + self.failures / 8)
-        pause = min(self._cost(max(1, self._owed)) * widened, max(self.interval, _LONGEST_PAUSE))
+        pause = min(self._cost(max(1, self._owed)) * widened, max(self.interval, _MAX_PAUSE))
         if retry_after is not None:
-            pause = max(pause, min(retry_after, LONGEST_HONOURED))
+            pause = max(pause, min(retry_after, MAX_HONOURED))
         self.quiet_until = max(self.quiet_until, now + pause)
         self.due = max(self.due, self.quiet_until)
         self.failures += 1
@@ -129,8 +129,8 @@ class Pacer:
     def _cost(self, requests: int) -> float:
         """Return the pause in seconds after failed requests: an hour never has more of them than of regular scans."""
         bursts = int(_HOUR / self.interval) // requests
-        return max(requests * self.interval, _HOUR / bursts if bursts else _LONGEST_PAUSE)
+        return max(requests * self.interval, _HOUR / bursts if bursts else _MAX_PAUSE)
 
     def backoff(self, failures: int) -> float:
         """Return the seconds to wait for a resource other than the service, after so many failures: full jitter."""
-        return self._random.random() * min(_LONGEST_BACKOFF, _FIRST_PAUSE * 2.0 ** min(failures, _MOST_DOUBLINGS))
+        return self._random.random() * min(_MAX_BACKOFF, _FIRST_PAUSE * 2.0 ** min(failures, _MAX_DOUBLINGS))

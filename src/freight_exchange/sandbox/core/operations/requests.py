@@ -17,7 +17,7 @@ _PACKAGINGS = frozenset({"pallet", "carton", "piece"})
 _INCOTERM = re.compile(r"[A-Z]{3}\Z")
 _SEARCH_TYPES = frozenset({"all", "accept", "pending"})
 _DEFAULT_WINDOW = 3600
-_LONGEST_WINDOW = 432000
+_MAX_WINDOW = 432000
 
 
 def publish_or_submit(context: RequestContext) -> Answer:
@@ -92,8 +92,8 @@ def _window(context: RequestContext) -> int:
     if "secondsSinceUpdate" not in context.fields:
         return _DEFAULT_WINDOW
     if context.profile.since_out_of_range == "clamped":
-        return min(max(context.fields.integer("secondsSinceUpdate"), 1), _LONGEST_WINDOW)
-    return context.fields.integer("secondsSinceUpdate", least=1, most=_LONGEST_WINDOW)
+        return min(max(context.fields.integer("secondsSinceUpdate"), 1), _MAX_WINDOW)
+    return context.fields.integer("secondsSinceUpdate", least=1, most=_MAX_WINDOW)
 
 
 def _is_visible(context: RequestContext, request: Request) -> bool:
