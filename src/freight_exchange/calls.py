@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import attrs
 
 from freight_exchange import composition, feed, offer_feed, settings, wire
-from freight_exchange.composition import DEFAULT_DEADLINE, SharedState, ViewOptions
+from freight_exchange.composition import SharedState, ViewOptions
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
 from freight_exchange.endpoints.currencies import Currencies
@@ -20,6 +20,7 @@ from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.errors import ValidationError
+from freight_exchange.errors.outcome import DEFAULT_SETTLE
 from freight_exchange.models import (
     Bid,
     CreateRoute,
@@ -36,7 +37,7 @@ from freight_exchange.models import (
 )
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
-from freight_exchange.options import Start
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_DEADLINE, DEFAULT_INTERVAL, Start
 from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
 from freight_exchange.transport.message import RequestKind
@@ -95,8 +96,8 @@ class Calls:
         *,
         store: Store | str | os.PathLike[str] | None = None,
         start: Start = "now",
-        interval: timedelta = timedelta(seconds=30),
-        allowance: timedelta = timedelta(seconds=60),
+        interval: timedelta = DEFAULT_INTERVAL,
+        allowance: timedelta = DEFAULT_ALLOWANCE,
         where: RequestFilter | None = None,
         name: str = "requests",
         standby: bool = False,
@@ -136,7 +137,7 @@ class Calls:
         *,
         store: Store | str | os.PathLike[str] | None = None,
         start: Literal["now", "backfill"] = "backfill",
-        interval: timedelta = timedelta(seconds=30),
+        interval: timedelta = DEFAULT_INTERVAL,
         where: OfferFilter | None = None,
         name: str = "offers",
         standby: bool = False,
@@ -236,7 +237,7 @@ class Calls:
         self, write: Write, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
     ) -> Reconciliation: ...
     async def reconcile(
-        self, write: Write, *, settle: timedelta = timedelta(seconds=30), baseline: Sequence[object] | None = None
+        self, write: Write, *, settle: timedelta = DEFAULT_SETTLE, baseline: Sequence[object] | None = None
     ) -> Reconciliation:
         """Find out whether a write happened; `OutcomeUnknownError.reconcile()` calls this.
 

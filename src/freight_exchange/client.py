@@ -13,10 +13,6 @@ import attrs
 from freight_exchange import environment, settings
 from freight_exchange.calls import Calls
 from freight_exchange.composition import (
-    DEFAULT_DEADLINE,
-    DEFAULT_KEEPALIVE,
-    DEFAULT_MAX_CONNECTIONS,
-    DEFAULT_MAX_WRITES,
     SharedState,
     ViewOptions,
     option,
@@ -26,6 +22,10 @@ from freight_exchange.hooks import Hook, Hooks
 from freight_exchange.instrumentation import Instrumentation, Instruments
 from freight_exchange.models import User
 from freight_exchange.options import (
+    DEFAULT_DEADLINE,
+    DEFAULT_KEEPALIVE,
+    DEFAULT_MAX_CONNECTIONS,
+    DEFAULT_MAX_WRITES,
     Addresses,
     CarrierField,
     CurrencyField,

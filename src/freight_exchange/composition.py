@@ -16,6 +16,7 @@ from freight_exchange.endpoints.routes import SeenRoutes
 from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
+from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import RequestMeter
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from freight_exchange.transport.secrets import Secret
 
 __all__ = [
-    "DEFAULT_DEADLINE",
-    "DEFAULT_KEEPALIVE",
-    "DEFAULT_MAX_CONNECTIONS",
-    "DEFAULT_MAX_WRITES",
     "SharedState",
     "ViewOptions",
     "feed_of",
@@ -51,15 +48,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-DEFAULT_DEADLINE = 60.0
-"""Time limit of a call with all its attempts, waits and a login, in seconds."""
-
-DEFAULT_MAX_CONNECTIONS = 20
-DEFAULT_MAX_WRITES = 4
-
-DEFAULT_KEEPALIVE = 120.0
-"""Seconds for which an idle connection is kept; a feed polls every 30 seconds by default."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

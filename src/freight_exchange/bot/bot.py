@@ -30,7 +30,8 @@ from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.options import Start
+from freight_exchange.errors.outcome import DEFAULT_SETTLE
+from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
 from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
 
@@ -89,16 +90,16 @@ class Bot(Router):
         *,
         store: Store | str | os.PathLike[str] | None,
         start: Start = "now",
-        interval: timedelta = timedelta(seconds=30),
+        interval: timedelta = DEFAULT_INTERVAL,
         concurrency: int = 8,
         drain: timedelta = timedelta(seconds=25),
         lifespan: Lifespan | None = None,
         port: int | None = None,
         host: str = "127.0.0.1",
-        settle: timedelta = timedelta(seconds=30),
+        settle: timedelta = DEFAULT_SETTLE,
         selection_interval: timedelta = timedelta(minutes=2),
         retention: timedelta = MIN_RETENTION,
-        allowance: timedelta = timedelta(seconds=60),
+        allowance: timedelta = DEFAULT_ALLOWANCE,
         name: str = DEFAULT_NAME,
         standby: bool = False,
     ) -> None:

@@ -13,11 +13,11 @@ from freight_exchange.bulk.journal import Journal, State
 from freight_exchange.bulk.request_file import Row
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import BadRequestError, FreightExchangeError, OutcomeUnknownError
+from freight_exchange.errors.outcome import DEFAULT_SETTLE
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, RateRequest, Reconciliation
 
 __all__ = ["OnRow", "publish"]
 
-_SETTLE: Final = timedelta(seconds=30)
 _POLL_INTERVAL: Final = 5.0
 
 OnRow: TypeAlias = Callable[[Row, str, RateRequest | Listing | None], None]
@@ -33,7 +33,7 @@ async def publish(
     journal: Journal,
     *,
     on_row: OnRow = _ignore,
-    settle: timedelta = _SETTLE,
+    settle: timedelta = DEFAULT_SETTLE,
 ) -> Counter[State]:
     """Publish the rows that are not published yet; return the number of rows in each state.
 

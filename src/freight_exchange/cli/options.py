@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 import freight_exchange
 from freight_exchange.cli.enum_choice import EnumChoice, ParamType
+from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.database_url import is_database
 from freight_exchange.platform.text import CleanFormatter
 
@@ -67,7 +68,7 @@ class GlobalOptions:
     url: str | None = None
     email: str | None = None
     token_file: str | None = None
-    timeout: float = 60.0
+    timeout: float = DEFAULT_DEADLINE
     proxy: str | None = attrs.field(default=None, repr=False)
     ca_file: str | None = None
     get_parameters: GetParameters | None = None

@@ -17,6 +17,7 @@ from freight_exchange.options import (
     ADDRESSES_VARIABLE,
     CARRIER_FIELD_VARIABLE,
     CURRENCY_FIELD_VARIABLE,
+    DEFAULT_DEADLINE,
     GET_PARAMETERS_VARIABLE,
     CarrierField,
     CurrencyField,
@@ -107,8 +108,8 @@ class _LazyGroup(click.Group):
 @click.option(
     "--timeout",
     type=SECONDS,
-    default=60,
-    show_default=True,
+    default=DEFAULT_DEADLINE,
+    show_default=f"{DEFAULT_DEADLINE:g}",
     metavar="SECONDS",
     help="Time limit of a call, retries and login included.",
 )

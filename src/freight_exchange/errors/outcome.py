@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, ClassVar, Generic, Protocol, Self, Unpack, cast
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, Unpack, cast
 
 from freight_exchange.errors.hierarchy import ConfigurationError
 from freight_exchange.models import Bid, Listing, RateRequest, Reconciliation, Route, Write
 from freight_exchange.models.reconciliation import RecordT_co
 from freight_exchange.platform.errors import CallFacts, FreightExchangeError
 
-__all__ = ["OutcomeUnknownError", "Reconciler"]
+__all__ = ["DEFAULT_SETTLE", "OutcomeUnknownError", "Reconciler"]
+
+DEFAULT_SETTLE: Final = timedelta(seconds=30)
+"""Time within which the service shows a write in its listings."""
 
 
 class Reconciler(Protocol):
@@ -49,7 +52,7 @@ class OutcomeUnknownError(FreightExchangeError, Generic[RecordT_co]):
     async def reconcile(
         self,
         exchange: Reconciler | None = None,
-        settle: timedelta = timedelta(seconds=30),
+        settle: timedelta = DEFAULT_SETTLE,
         *,
         baseline: Sequence[Bid] | Sequence[Listing] | Sequence[RateRequest] | Sequence[Route] | None = None,
     ) -> Reconciliation[RecordT_co]:

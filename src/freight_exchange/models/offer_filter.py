@@ -12,7 +12,7 @@ import attrs
 from freight_exchange.models import validation
 from freight_exchange.models.listing import Listing
 from freight_exchange.models.offer import Offer
-from freight_exchange.models.request_filter import RequestFilter, Texts, plain_function, verdict
+from freight_exchange.models.request_filter import RequestFilter, Texts, as_boolean, plain_function
 from freight_exchange.models.validation import Number
 from freight_exchange.platform.errors import ValidationError
 
@@ -91,7 +91,7 @@ class OfferFilter:
             return False
         if not self._freight.matches(cast("RateRequest", listing)):
             return False
-        return self.where is None or verdict(self.where(offer, listing))
+        return self.where is None or as_boolean(self.where(offer, listing))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, OfferFilter):

@@ -20,7 +20,7 @@ from freight_exchange.models.validation import Number
 from freight_exchange.platform.errors import ValidationError
 from freight_exchange.platform.text import fold
 
-__all__ = ["RequestFilter", "Texts", "Types", "Where", "plain_function", "verdict"]
+__all__ = ["RequestFilter", "Texts", "Types", "Where", "as_boolean", "plain_function"]
 
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
 """A text, or a set or sequence of alternatives."""
@@ -132,7 +132,7 @@ class RequestFilter:
             value = read(request)
             if value is not None and not passes(value, wanted):
                 return field
-        if self.where is not None and not verdict(self.where(request)):
+        if self.where is not None and not as_boolean(self.where(request)):
             return "where"
         return None
 
@@ -229,7 +229,7 @@ def plain_function(where: object) -> object:
     return where
 
 
-def verdict(answer: object) -> bool:
+def as_boolean(answer: object) -> bool:
     """Return the result of a predicate as a boolean; raise `ValidationError` if the result must be awaited."""
     if answer is True or answer is False:
         return answer

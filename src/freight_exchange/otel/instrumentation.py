@@ -21,7 +21,7 @@ __all__ = ["OpenTelemetry"]
 
 _NAME: Final = "freight_exchange"
 _REMEMBERED_EVENTS: Final = 10_000
-_FAILURES: Final = frozenset({"failed", "dead", "trouble"})
+_FAILURES: Final = frozenset({"failed", "dead", "transient"})
 """Results of a handler that are errors; others, such as `RetryLater`, are decisions."""
 
 _handler_span: ContextVar[Span | None] = ContextVar("freight_exchange_handler_span", default=None)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_PAGE_SIZE",
     "MIN_PAGE_SIZE",
+    "MODEST_PAGE",
     "SIZE_REFUSALS",
     "PageSizes",
     "WantedSize",
@@ -34,7 +35,7 @@ SIZE_REFUSALS: Final = frozenset({400, 413, 422})
 """Statuses with which a service refuses a page size."""
 
 _FAILURE: Final = 500
-_MODEST_PAGE: Final = 100
+MODEST_PAGE: Final = 100
 """Page size that hardly causes a failure of the service: after a failure, smaller pages do not help."""
 
 
@@ -46,7 +47,7 @@ def size_below(size: int) -> int | None:
 def size_after(error: FreightExchangeError, size: int) -> int | None:
     """Return the page size to try after an error; `None` if a smaller one does not help."""
     over_size = error.status in SIZE_REFUSALS or error.status == _FAILURE
-    outage = is_transient(error) and not isinstance(error, RateLimitedError) and size > _MODEST_PAGE
+    outage = is_transient(error) and not isinstance(error, RateLimitedError) and size > MODEST_PAGE
     return size_below(size) if over_size or outage else None
 
 

@@ -12,9 +12,10 @@ from typing import Final, Self
 
 import attrs
 
+from freight_exchange.platform.clock import boot_id
+
 __all__ = ["Holder"]
 
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE_ID: Final = Path("/etc/machine-id")
 
 
@@ -44,7 +45,7 @@ class Holder:
             host=socket.gethostname(),
             pid=os.getpid(),
             since=f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
-            boot=_read_id(_BOOT_ID),
+            boot=boot_id(),
             machine=_read_id(_MACHINE_ID),
             lock=lock,
         )

@@ -32,7 +32,7 @@ EXACT: Final = Context(
 _ENDLESS: Final = 10**MAX_DIGITS
 _LARGE: Final = 4096
 """Length of a text above which the quicker decoder saves more time than its import takes."""
-_CONSTANTS: Final = {None: "null", True: "true", False: "false"}
+CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 _MAX_INTEGER_DIGITS: Final = 1000
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -226,7 +226,7 @@ def _written(value: object, depth: int = 0) -> str:
     if isinstance(value, str):
         return _quoted(value)
     if value is None or value is True or value is False:
-        return _CONSTANTS[value]
+        return CONSTANTS[value]
     if isinstance(value, int) and -_ENDLESS < value < _ENDLESS:
         return int.__repr__(value)
     if isinstance(value, (Mapping, list, tuple)) and depth >= DEEPEST:

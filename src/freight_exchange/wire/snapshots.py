@@ -13,7 +13,7 @@ import attrs
 from freight_exchange.models import Bid, Company, Contact, Offer, RateRequest
 from freight_exchange.models._base import Record
 from freight_exchange.wire import fields
-from freight_exchange.wire.json import parse
+from freight_exchange.wire.json import CONSTANTS, parse
 from freight_exchange.wire.scalars import Unreadable
 from freight_exchange.wire.shapes import CONVERTER
 
@@ -21,8 +21,6 @@ __all__ = ["keep", "keep_bid", "recall", "recall_bid"]
 
 _PARTS: Final = {"offer": Offer, "contact": Contact, "company": Company}
 """Nested records of a bid. A reply has them in one of several places, a snapshot always in the same."""
-
-_CONSTANTS: Final = {None: "null", True: "true", False: "false"}
 
 
 def keep(request: RateRequest) -> bytes:
@@ -74,7 +72,7 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return encode_basestring(str.__str__(value))
     if value is None or value is True or value is False:
-        return _CONSTANTS[value]
+        return CONSTANTS[value]
     if isinstance(value, Mapping):
         return f"{{{','.join([f'{encode_basestring(key)}:{_text(item)}' for key, item in value.items()])}}}"
     if isinstance(value, (list, tuple)):

@@ -58,7 +58,7 @@ class Decision:
         refund_attempt: Whether the attempt does not count.
     """
 
-    ending: Literal["done", "dropped", "failed", "later", "doubt", "trouble", "released", "dead"]
+    ending: Literal["done", "dropped", "failed", "later", "doubt", "transient", "released", "dead"]
     state: Literal["ready", "done", "dead"]
     delay: float = 0.0
     error: str | None = None
@@ -121,13 +121,15 @@ def decide(
         case LoginRejectedError():
             return _postpone("released", _OUTAGE_DELAY, error)
         case RateLimitedError() | AuthenticationError(retry_after=float()):
-            return _postpone("trouble", min(max(error.retry_after or _OUTAGE_DELAY, _MIN_DELAY), _MAX_THROTTLE), error)
+            return _postpone(
+                "transient", min(max(error.retry_after or _OUTAGE_DELAY, _MIN_DELAY), _MAX_THROTTLE), error
+            )
         case _:
             pass
     if delivery.attempts > handler.retries:
         if _is_transient(error) and not has_recovered:
             # The service may be down, or a part of it: giving up now could lose every request of the outage.
-            return _postpone("trouble", min(max(outage * _OUTAGE_DELAY_SHARE, _OUTAGE_DELAY), _MAX_DELAY), error)
+            return _postpone("transient", min(max(outage * _OUTAGE_DELAY_SHARE, _OUTAGE_DELAY), _MAX_DELAY), error)
         return Decision(ending="dead", state="dead", error=_describe(error))
     return Decision(ending="failed", state="ready", delay=backoff(delivery.attempts, random), error=_describe(error))
 
@@ -138,7 +140,7 @@ def backoff(attempts: int, random: Random) -> float:
     return longest * random.uniform(0.5, 1)
 
 
-def _postpone(ending: Literal["trouble", "released"], delay: float, error: Exception) -> Decision:
+def _postpone(ending: Literal["transient", "released"], delay: float, error: Exception) -> Decision:
     return Decision(ending=ending, state="ready", delay=delay, error=_describe(error), refund_attempt=True)
 
 

@@ -188,7 +188,7 @@ class Worker:
             random=self._random,
             outage=now - since,
         )
-        if decision.ending == "trouble":
+        if decision.ending == "transient":
             self._outage_began[key] = since
         else:
             self._outage_began.pop(key, None)

@@ -13,9 +13,9 @@ from freight_exchange.instrumentation import CallInfo, Instrumentation
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.histogram import Histograms
 
-__all__ = ["CallTimes"]
+__all__ = ["PATHS", "CallTimes"]
 
-_PATHS: Final = frozenset(
+PATHS: Final = frozenset(
     {
         "login", "request", "route", "carrier", "currency", "quote/request", "quote/getrequests", "quote/submitrequest",
         "quote/offer", "quote/getoffers", "quote/approveoffer", "quote/bid", "quote/submitoffer",
@@ -37,7 +37,7 @@ class CallTimes(Instrumentation):
     @contextmanager
     def call(self, call: CallInfo) -> Iterator[None]:
         """Surround a call."""
-        path = call.path if call.path in _PATHS else "other"
+        path = call.path if call.path in PATHS else "other"
         began, outcome = anyio.current_time(), "cancelled"
         try:
             yield

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENDINGS", "OUTCOMES", "ActiveDelivery", "InFlight", "Metrics", "log_fields"]
 
-ENDINGS: Final = ("done", "dropped", "failed", "later", "doubt", "trouble", "released", "dead")
+ENDINGS: Final = ("done", "dropped", "failed", "later", "doubt", "transient", "released", "dead")
 """Endings of an attempt."""
 
 OUTCOMES: Final = ("confirmed", "rejected", "doubtful", "not taken")

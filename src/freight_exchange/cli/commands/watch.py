@@ -25,6 +25,7 @@ from freight_exchange.cli.options import (
 from freight_exchange.cli.render.event import event_to_json, format_event
 from freight_exchange.cli.render.listing import show_progress
 from freight_exchange.cli.render.record import print_json
+from freight_exchange.feed.core.planning.schedule import DEEPEST
 from freight_exchange.feed.events import Acknowledgeable
 from freight_exchange.hooks import Scan, ScanProgress
 
@@ -103,7 +104,7 @@ def watch(
     def show_first_scan(event: HookEvent) -> None:
         if isinstance(event, ScanProgress) and event.first:
             advance(1)
-        elif isinstance(event, Scan) and event.tier == "five days":
+        elif isinstance(event, Scan) and event.tier == DEEPEST.name:
             progress.close()
 
     async def work(exchange: FreightExchange) -> None:

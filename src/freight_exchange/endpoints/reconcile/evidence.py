@@ -202,7 +202,7 @@ class _OfferResponse:
         async for listing in self.offers.list(sweep=True):
             for offer in listing.offers:
                 if offer.id == self.write.offer:
-                    return self._judge(listing, offer)
+                    return self._result_for(listing, offer)
             if listing.index == self.write.request:
                 without = listing
         if without is None:
@@ -217,7 +217,7 @@ class _OfferResponse:
         lost = without.selected is not None and without.selected.id is not None
         return Conflict(without) if lost else StillUnknown((without,))
 
-    def _judge(self, listing: Listing, offer: Offer) -> Reconciliation:
+    def _result_for(self, listing: Listing, offer: Offer) -> Reconciliation:
         approved = self.write.approved
         if offer.status == OfferStatus.SELECTED:
             return Applied(listing) if approved else Conflict(listing)

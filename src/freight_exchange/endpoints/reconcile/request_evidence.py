@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from freight_exchange.endpoints.shared.reply_check import COARSEST_VOLUME
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, Reconciliation, StillUnknown
 from freight_exchange.models._base import EXACT
 
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.offers import Offers
 
 __all__ = ["PublishedRequest"]
-
-_COARSEST_VOLUME = Decimal("0.15")
-"""Largest relative change of a volume by a server that rounds dimensions."""
 
 
 @attrs.frozen
@@ -45,7 +43,7 @@ class PublishedRequest:
     def _rounded(self, listing: Listing) -> bool:
         """Return whether the listed volume may be the sent one, computed from rounded dimensions."""
         listed, sent = listing.volume, self.write.draft.volume
-        return listed is not None and abs(listed - sent) <= sent * _COARSEST_VOLUME
+        return listed is not None and abs(listed - sent) <= sent * COARSEST_VOLUME
 
     def _agrees(self, listing: Listing) -> bool:
         """Return whether all listed fields agree with the draft; fields may be missing."""

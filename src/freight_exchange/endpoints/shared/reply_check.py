@@ -25,9 +25,9 @@ from freight_exchange.models import (
 )
 from freight_exchange.models._base import EXACT
 
-__all__ = ["check_reply", "is_rounded"]
+__all__ = ["COARSEST_VOLUME", "check_reply", "is_rounded"]
 
-_COARSEST_VOLUME = Decimal("0.15")
+COARSEST_VOLUME = Decimal("0.15")
 """Largest relative change of a volume by a server that rounds dimensions."""
 
 
@@ -96,7 +96,7 @@ def _of_publication(write: Publish, request: RateRequest) -> str:
     sent, returned = write.draft.volume, request.volume
     if returned is not None:
         difference = EXACT.subtract(returned, sent).copy_abs()
-        if difference > EXACT.multiply(sent, _COARSEST_VOLUME):
+        if difference > EXACT.multiply(sent, COARSEST_VOLUME):
             return f"volume {returned} for {sent}"
     draft = write.draft
     return _compare_words(

@@ -35,7 +35,7 @@ class MissingRequests:
         self.inferred = InferredUpdates(last_scan)
         self._doubts = DoubtTracker()
 
-    def judge(
+    def next_doubt(
         self,
         state: State,
         scan: ActiveScan,

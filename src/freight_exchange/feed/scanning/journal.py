@@ -147,7 +147,7 @@ class Journal:
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
             absent = [row for row in found.absent if row.index not in about] if query is not None else []
-            doubt = self._missing.judge(state, scan, absent, received, query)
+            doubt = self._missing.next_doubt(state, scan, absent, received, query)
             decided.state = self._rules.advance(
                 attrs.evolve(after, schema=result.schema, absence_doubt=doubt),
                 scan,

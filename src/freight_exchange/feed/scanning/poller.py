@@ -160,12 +160,12 @@ class Poller:
         except LoginRejectedError:
             self.progress.stop()
             raise
-        except READ_ERRORS as trouble:
-            if self._continues_after(trouble, scan):
-                self.progress.note_stall(scan, trouble)
+        except READ_ERRORS as failure:
+            if self._continues_after(failure, scan):
+                self.progress.note_stall(scan, failure)
                 await self._reports.send_changes()
                 return
-            error = trouble
+            error = failure
         self._queue.end(scan)
         self._withdrawals.note_listed(scan)
         self.progress.show(scan)
@@ -267,7 +267,7 @@ class Poller:
         if scan.departures < _MAX_DEPARTURES:
             return
         scan.due = self._pacer.record_failure(now)
-        self.progress.note_trouble(
+        self.progress.note_error(
             DeadlineExceededError(
                 f"the reader left {scan.departures} times in a row before a page of the scan had come, after "
                 f"{now - began:.1f} s the last time: wait longer for events"

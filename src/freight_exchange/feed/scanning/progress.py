@@ -76,7 +76,7 @@ class Progress:
     def resume(self) -> None:
         """Record that a scan pauses after successful pages, so failures are over."""
         if self.phase == "backing-off":
-            self.phase = self._phase_without_trouble("catching-up")
+            self.phase = self._priming_or("catching-up")
 
     def stop(self) -> None:
         """Record the end of the feed."""
@@ -86,7 +86,7 @@ class Progress:
         """Record that a page failed, and that its scan will continue there."""
         scan.due = self._pacer.record_failure(anyio.current_time(), retry_delay(error))
         self._planner.record_stall(scan.tier)
-        self.note_trouble(error, is_backing_off=not self._queue.keeps_up())
+        self.note_error(error, is_backing_off=not self._queue.keeps_up())
 
     def note_success(self, scan: ActiveScan, ended: float, *, is_covering: bool, is_doubtful: bool) -> None:
         """Record that a scan has read its whole window.
@@ -126,7 +126,7 @@ class Progress:
             self._journal.note_suspects(scan, self._clock.read())
         elif scan.window >= WIDEST:
             self._planner.is_fresh = False
-        self.phase = self._phase_without_trouble("live")
+        self.phase = self._priming_or("live")
         self._pacer.record_scan(scan.started)
 
     def note_failure(self, scan: ActiveScan, ended: float, error: FreightExchangeError) -> None:
@@ -139,13 +139,13 @@ class Progress:
         self._queue.record_failure(scan, error)
         self._planner.record_failure(scan.tier, state.watermark.time_at(self._clock.read()))
         self._pacer.record_failure(ended, retry_delay(error))
-        self.note_trouble(error)
+        self.note_error(error)
 
-    def note_trouble(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
+    def note_error(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
         """Record a failure; the pacer knows its pause already."""
         if is_backing_off and self._journal.state.is_entered:
             self.phase = "backing-off"
-        self._reports.note_trouble(error, self.quiet_for)
+        self._reports.note_error(error, self.quiet_for)
 
-    def _phase_without_trouble(self, phase: Phase) -> Phase:
+    def _priming_or(self, phase: Phase) -> Phase:
         return phase if self._journal.state.stage in ("settling", "primed") else "priming"

@@ -107,7 +107,7 @@ class ScanReports:
                 )
             )
 
-    def note_trouble(self, error: FreightExchangeError, wait: float) -> None:
+    def note_error(self, error: FreightExchangeError, wait: float) -> None:
         """Record a failure; log it and prepare its report if it is the first of several."""
         if self._failing_since is None:
             self._failing_since = anyio.current_time()

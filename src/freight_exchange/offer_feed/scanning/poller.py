@@ -119,8 +119,8 @@ class OfferPoller:
         except LoginRejectedError:
             self.stop()
             raise
-        except READ_ERRORS as trouble:
-            error = trouble
+        except READ_ERRORS as failure:
+            error = failure
         self.pages = scan.pages
         if error is None:
             self._note_success(scan, started)
@@ -179,7 +179,7 @@ class OfferPoller:
             raise error
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))
         self.phase = "backing-off"
-        self._reports.note_trouble(error, self.quiet_for)
+        self._reports.note_error(error, self.quiet_for)
 
     # After a scan
 

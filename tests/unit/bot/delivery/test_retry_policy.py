@@ -59,7 +59,7 @@ def released(error: str) -> Decision:
 
 
 def held_back(error: str, delay: float = 15.0) -> Decision:
-    return Decision(ending="trouble", state="ready", delay=delay, error=error, refund_attempt=True)
+    return Decision(ending="transient", state="ready", delay=delay, error=error, refund_attempt=True)
 
 
 DOUBT = Decision(ending="doubt", state="ready", delay=2.0, error="its offer is in doubt", refund_attempt=True)
@@ -230,7 +230,7 @@ def test_equal_errors_are_one_and_doubt_comes_first(
 def test_transient_errors_of_two_types_are_transient() -> None:
     """Tasks of one handler can fail in different ways during one outage."""
     both = group(errors.TransportError("refused"), errors.ServerError("down"))
-    assert decision_for(both, attempts=9, has_recovered=False).ending == "trouble"
+    assert decision_for(both, attempts=9, has_recovered=False).ending == "transient"
 
 
 def test_stored_error_of_group_names_its_errors() -> None:

@@ -170,7 +170,7 @@ async def test_end_of_bot_raises(sandbox: Sandbox, tmp_path: Path, monkeypatch: 
 
         tasks.start_soon(resolve)
         await waits.wait()
-    assert text == ["this bot has ended: call this while it runs"]
+    assert text == ["this bot has ended: call this method while the bot runs"]
 
 
 async def test_stopped_bot_raises(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -24,10 +24,12 @@ from tests.unit.bot.ops.statuses import FEED, STATES, STATUS
 import freight_exchange.bot
 from freight_exchange import Bot, BotStatus, ConfigurationError, Context, RateRequest, RetryLater
 from freight_exchange.bot.delivery.retry_policy import Decision
+from freight_exchange.bot.metrics.call_times import PATHS
 from freight_exchange.bot.metrics.histogram import Histogram
 from freight_exchange.bot.metrics.metrics import ENDINGS, OUTCOMES, Metrics
 from freight_exchange.bot.ops.collector import BotCollector, Exposition
 from freight_exchange.bot.ops.metrics_source import MetricsSource
+from freight_exchange.sandbox.core.operations import OPERATIONS
 from freight_exchange.testing import Sandbox
 
 PREFIX = "freight_exchange_bot_"
@@ -342,3 +344,7 @@ print(make_exposition(bot.collector))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == 'metrics need the extra "metrics": pip install "freight-exchange[metrics]"\nNone\n'
+
+
+def test_each_address_of_the_service_document_has_a_series_of_its_own() -> None:
+    assert {path for _, path in OPERATIONS} | {"login"} == PATHS

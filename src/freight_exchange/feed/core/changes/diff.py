@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from operator import attrgetter
 from typing import Final
 
 import attrs
 
 from freight_exchange.models import RateRequest
+from freight_exchange.models._base import EXACT
 from freight_exchange.models.enums import UnknownWord
 
 __all__ = ["DIGEST", "FIELDS", "differences", "digest", "present"]
@@ -22,8 +23,6 @@ DIGEST: Final = 8
 FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field.name != "extra")
 """The fields of a request that the service's document names."""
 
-# The ambient context would round a long number, and two that differ in their last digits would be equal.
-_EXACT: Final = Context(prec=1000)
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 
 _values = attrgetter(*FIELDS, "extra")
@@ -58,7 +57,7 @@ def _canonical(value: object) -> object:
         return value
     if isinstance(value, Decimal | int):
         number = Decimal(value)
-        return str(number.normalize(_EXACT) if number.is_finite() else number)
+        return str(number.normalize(EXACT) if number.is_finite() else number)
     if isinstance(value, UnknownWord):
         return str(value).casefold()
     if isinstance(value, str):

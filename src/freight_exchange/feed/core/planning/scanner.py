@@ -17,17 +17,16 @@ from typing import Final, Generic, Literal, TypeVar
 from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
 from freight_exchange.errors.transient import is_from_login, is_transient
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.page_sizes import SIZE_REFUSALS, size_below
+from freight_exchange.paging.page_sizes import MODEST_PAGE, SIZE_REFUSALS, size_below
 from freight_exchange.paging.window_walk import WindowWalk
 from freight_exchange.wire import Rows
 
-__all__ = ["MODEST_PAGE", "OPERATION", "PAGE_SIZE", "Scanner"]
+__all__ = ["OPERATION", "PAGE_SIZE", "Scanner"]
 
 OPERATION: Final = "feed"
 PAGE_SIZE: Final = 1000
 """Rows requested in a page. A large page is more often the whole window."""
 
-MODEST_PAGE: Final = 100
 _ATTEMPTS: Final = 3
 _ATTEMPTS_IN_THE_MIDDLE: Final = 6
 """Failures after which a page other than the first counts as too large.
