@@ -110,6 +110,15 @@ def test_field_turned_back_if_a_listing_between_two_events_showed_the_request_th
     assert turned_back(700.0, index=2) == [""]
 
 
+@pytest.mark.parametrize(("finds", "newer", "excuse"), [(True, True, FIELD), (True, False, ""), (False, True, "")])
+def test_field_turned_back_if_a_look_up_between_two_events_showed_it(*, finds: bool, newer: bool, excuse: str) -> None:
+    run = listed(RELEASES)
+    run.look_up(500.0, 1, finds=finds, newer=newer)
+    run.listing(900.0, 345, 1)
+    run.report(900.0, "updated", 1, changed=TURN)
+    assert excuses(run, "repeated") == [excuse]
+
+
 def test_event_that_is_handed_out_late_was_found_before_the_field_turned() -> None:
     assert turned_back(400.0) == [FIELD]
     assert turned_back(400.0, found=500.0) == [""]

@@ -80,6 +80,13 @@ MUTATIONS: Final = (
         "tests/unit/paging/test_growing_listing.py",
     ),
     one(
+        "3 the baseline reaches back no further than later windows",
+        "feed/core/planning/planner.py",
+        "window = min(WIDEST, plan.window + _BASELINE_MARGIN)",
+        "window = plan.window",
+        "tests/unit/feed/test_first_scan.py",
+    ),
+    one(
         "3 each call gives a narrow scan its whole time again",
         "feed/scanning/poller.py",
         "anyio.move_on_after(deadline - scan.seconds)",
@@ -88,10 +95,10 @@ MUTATIONS: Final = (
     ),
     one(
         "3 a page of known rows ends the recent updates, though more came meanwhile",
-        "feed/scanning/fetch.py",
-        "if found and (may_follow or not found <= recent):",
-        "if not found <= recent:",
-        "tests/unit/feed/test_watcher_long_scans.py",
+        "feed/core/planning/active_scan.py",
+        "return self.number >= 2 * self.productive",
+        "return self.number > self.productive",
+        "tests/unit/feed/test_recent_pages.py",
     ),
     one(
         "3 a short page always ends the listing",

@@ -53,10 +53,12 @@ class HandMadeRun:
         """Add a listing that shows these requests, as they were then, or at `as_of`."""
         self._serve(at, "listing", {"secondsSinceUpdate": window, "offset": offset}, indexes, as_of, newer=newer)
 
-    def look_up(self, at: float, index: int, *, finds: bool = False, as_of: float | None = None) -> None:
+    def look_up(
+        self, at: float, index: int, *, finds: bool = False, as_of: float | None = None, newer: bool = False
+    ) -> None:
         """Add a look-up of one request, in the widest window."""
         body = {"secondsSinceUpdate": WIDEST, "index": index}
-        self._serve(at, "look-up", body, (index,) if finds else (), as_of)
+        self._serve(at, "look-up", body, (index,) if finds else (), as_of, newer=newer)
 
     def refusal(self, at: float, note: str) -> None:
         """Add a listing that fails."""

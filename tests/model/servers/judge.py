@@ -136,14 +136,15 @@ class _Judge(History):
         return self.turns[index, run] <= _TURNS and (before is None or self._has_turned(event, before))
 
     def _has_turned(self, event: Reported, before: Reported) -> bool:
-        """Return whether the field came or went in a request between two events: what it had, or a listing in between.
+        """Return whether the field came or went in a request between two events: what it had, or a reply in between.
 
         A turn with a change of the schema, or of a field that has turned often enough, is no event of the request: the
         turn back may be the first one that is. Events that are handed out together were found one by one, by the wall
         clock.
         """
         found = math.inf if before.observed is None else before.observed[1].timestamp() - EPOCH
-        later = (s for s in self.listings(event.at) if s.at > before.at or self.schedule.wall(s.at) > found)
+        replies = (s for s in self.server.served if s.at < event.at and not s.failed)
+        later = (s for s in replies if s.at > before.at or self.schedule.wall(s.at) > found)
         is_turned = any(event.index in s.rows and s.newer != (_RELEASE in before.fields) for s in later)
         return event.fields != before.fields or is_turned
 

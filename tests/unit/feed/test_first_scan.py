@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import anyio
@@ -117,6 +118,32 @@ async def test_start_now_reports_nothing_that_was_there_before(store: Store) -> 
     rig = Rig(service, store=store)
     await rig.prime()
     await rig.scan_for(7 * HOUR)
+    assert rig.event_keys == []
+
+
+class Shuffled(Service):
+    """Lists requests in another order on each page of the widest window."""
+
+    async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
+        if window < WIDEST:
+            return await Service.page(self, number, rows, window)
+        self.pages.append((number, rows, window))
+        await anyio.sleep(self.latency)
+        listed = Random(len(self.pages)).sample([*self.requests.values()], len(self.requests))
+        size = min(rows, self.clamp)
+        return Rows(tuple(row.record for row in listed[number * size : (number + 1) * size]), ())
+
+
+@pytest.mark.parametrize("latency", [0.1, 0.2, 0.3, 0.4])
+async def test_start_now_reports_nothing_that_was_updated_just_before_its_baseline(
+    store: Store, latency: float
+) -> None:
+    """Windows are rounded, so that later ones may reach back further by parts of a second."""
+    service = Shuffled(clamp=10, latency=latency)
+    for index in range(200):
+        service.publish(index, age=60.0 + 0.1 * index)
+    rig = Rig(service, store=store)
+    await rig.prime()
     assert rig.event_keys == []
 
 

@@ -11,7 +11,8 @@ import anyio
 from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, request_count, retry_delay
 from freight_exchange.feed.core.changes.observation import RecentUpdates
-from freight_exchange.feed.core.planning.scanner import OPERATION, Scanner
+from freight_exchange.feed.core.planning.active_scan import RecentPages
+from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.scanning.journal import UnclearError
 from freight_exchange.feed.scanning.paced import read_page, wait_to_continue
@@ -103,18 +104,16 @@ class PageFetcher:
     async def _fetch_recent(self, scan: ActiveScan) -> None:
         """Fetch a page of the updates since the scan began. The scan may miss these, but no earlier ones.
 
-        Once a page adds nothing, the scanner receives their indexes. If that ends the scan, the end is committed like a
+        After the last page the scanner receives their indexes. If that ends the scan, the end is committed like a
         page.
         """
-        sent, (recent, number) = self._clock.read(), scan.recent
-        found = await self._read_recent_page(scan, number)
-        # If updates came between two pages, others follow after as many known ones, and a page may add nothing.
-        may_follow = number * self._journal.sizes.longest(OPERATION) < 2 * len(recent)
-        if found and (may_follow or not found <= recent):
-            scan.recent = (recent | found, number + 1)
+        sent = self._clock.read()
+        found = await self._read_recent_page(scan, scan.recent.number)
+        scan.recent = scan.recent.add(found)
+        if found and not scan.recent.have_ended:
             return
-        scan.recent = (frozenset(), 0)
-        scan.scanner.excuse(recent)
+        scan.scanner.excuse(scan.recent.indexes)
+        scan.recent = RecentPages()
         if scan.scanner.ended:
             scan.unwritten = (None, sent, self._clock.read())
 

@@ -22,7 +22,35 @@ if TYPE_CHECKING:
     from freight_exchange.paging import PageSizes
     from freight_exchange.wire import Rows
 
-__all__ = ["ActiveScan"]
+__all__ = ["ActiveScan", "RecentPages"]
+
+
+@attrs.frozen
+class RecentPages:
+    """Pages read so far of the requests updated since a scan began.
+
+    Attributes:
+        indexes: The indexes on them.
+        number: Number of the next page.
+        productive: Number of pages that had an index which none before them had.
+    """
+
+    indexes: frozenset[int] = frozenset()
+    number: int = 0
+    productive: int = 0
+
+    def add(self, found: frozenset[int]) -> RecentPages:
+        """Return the pages with another one."""
+        is_new = not found <= self.indexes
+        return RecentPages(self.indexes | found, self.number + 1, self.productive + is_new)
+
+    @property
+    def have_ended(self) -> bool:
+        """`True` if the last pages added nothing, and are no fewer than those that did.
+
+        If updates came between two pages, others may follow after as many known ones.
+        """
+        return self.number >= 2 * self.productive
 
 
 @attrs.define(eq=False)
@@ -55,7 +83,7 @@ class ActiveScan:
         recent_updates: Result of the narrow scan made at its last page, if any.
         due: Time on the loop's clock at which to continue after a failed page.
         departures: Number of readers in a row who left before a page came.
-        recent: Indexes read so far of requests updated since it began, and the number of the next page of them.
+        recent: Pages read so far of the requests updated since it began.
     """
 
     number: int
@@ -82,7 +110,7 @@ class ActiveScan:
     recent_updates: RecentUpdates | None = None
     due: float = -math.inf
     departures: int = 0
-    recent: tuple[frozenset[int], int] = (frozenset(), 0)
+    recent: RecentPages = RecentPages()
 
     def noted_in(self, state: State, sizes: PageSizes) -> State:
         """Return the state with the number of this scan and the known page sizes of the service."""

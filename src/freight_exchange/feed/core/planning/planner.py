@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Planner", "ScanPlan", "is_recent", "settling_tier"]
 
+_BASELINE_MARGIN: Final = 5
+"""Seconds by which the first scan of recent updates reaches back further than later ones."""
+
 _FIRST_REST: Final = 30.0
 
 
@@ -148,8 +151,13 @@ class Planner:
         self._rests[tier.name] = _Rest(time + seconds, seconds)
 
     def recent_plan(self, state: State, now: Reading) -> ScanPlan:
-        """Return the plan of a scan of recent updates, which are the baseline of later narrow scans."""
-        return self._plan_since_watermark(state, now, is_silent=True, is_first=True)
+        """Return the plan of a scan of recent updates, which are the baseline of later narrow scans.
+
+        It reaches back a little further than these: they are rounded, and a window slides on while its pages are read.
+        """
+        plan = self._plan_since_watermark(state, now, is_silent=True, is_first=True)
+        window = min(WIDEST, plan.window + _BASELINE_MARGIN)
+        return attrs.evolve(plan, window=window, own_window=window)
 
     def _plan_first_scan(self, state: State, now: Reading, *, deep: bool) -> ScanPlan:
         if not state.is_entered:
