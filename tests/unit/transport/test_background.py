@@ -44,9 +44,13 @@ async def test_result_reaches_all_waiters() -> None:
 
 
 async def test_result_may_be_none() -> None:
-    job = BackgroundTasks().start(lambda: anyio.sleep(1))
-    await job.wait_finished()
-    await job.wait()
+    async def give_nothing() -> int | None:
+        await anyio.sleep(1)
+        return None
+
+    task = BackgroundTasks().start(give_nothing)
+    await task.wait_finished()
+    assert await task.wait() is None
 
 
 async def test_error_reaches_the_waiter_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:

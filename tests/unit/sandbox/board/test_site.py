@@ -64,8 +64,8 @@ async def test_page_has_its_files_and_no_others(client: BoardClient) -> None:
     for part in parts:
         assert (await client.get(part)).status == 200
     assert dict((await client.get("")).headers)["location"] == "/board"
-    assert (await client.get("board/board.py")).status == 404
-    assert (await client.get("board/../desk.py")).status == 404
+    assert (await client.get("board/site.py")).status == 404
+    assert (await client.get("board/../site.py")).status == 404
 
 
 async def test_content_security_policy_allows_own_files_only(client: BoardClient) -> None:
