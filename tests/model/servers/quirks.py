@@ -118,10 +118,6 @@ class Quirks:
     def has_cache_of_pages(self) -> bool:
         return self.cache is not None and self.cache.listings and self.cache.key == "page"
 
-    def hides_some_from_lookups(self, at: float) -> bool:
-        """Return whether look-ups of some requests are answered as if they were gone, and of others well."""
-        return any(at in empty.span for empty in self.empties if empty.share < 1 and empty.lookups)
-
     def service_clock(self, at: float) -> float:
         return at * (1 + self.drift) + sum(by for since, by in self.jumps if since <= at)
 

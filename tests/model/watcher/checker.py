@@ -36,10 +36,6 @@ class _Span:
     since: float
     updates: list[float]
 
-    @property
-    def readable(self) -> bool:
-        return self.content is not None and not self.content[4].startswith("a lot")
-
 
 def judge(history: History) -> list[Flaw]:
     """All that is wrong with a run."""
