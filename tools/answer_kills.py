@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 import anyio
-from tests.crash.answers.judge import FLAWS
+from tests.crash.answers.checker import FLAWS
 from tests.crash.answers.kills import COLUMNS, KillTrial, draw_kills
 
 

@@ -45,12 +45,12 @@ def run(seed: int, plan: list[Kill], *, ledger: bool, short_pages: bool) -> Outc
     with TemporaryDirectory() as directory:
         run = KillRun(Path(directory), backend, seed, ledger=ledger, short_pages=short_pages)
         outcome = anyio.run(run.run, plan, backend=backend)
-    for flaw in outcome.verdict.flaws:
+    for flaw in outcome.result.flaws:
         print(f"seed {seed}, {backend}: {flaw}")
     for point in outcome.unhit:
         print(f"seed {seed}, {backend}: the kill {point} came too late")
     print(outcome.errors, end="")
-    flaws = len(outcome.verdict.flaws)
+    flaws = len(outcome.result.flaws)
     print(f"seed {seed}, {backend}: {outcome.kills.total()} kills, {flaws} flaws, {outcome.seconds:.0f} s", flush=True)
     return outcome
 
@@ -67,7 +67,7 @@ def main() -> int:
         for seed, plan in plans(arguments.kills, arguments.seed)
     ]
     print(table(outcomes))
-    return int(any(outcome.verdict.flaws or outcome.errors for outcome in outcomes))
+    return int(any(outcome.result.flaws or outcome.errors for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from tests.model.offers.checker import FLAWS
-from tests.model.offers.tally import count_feed, count_naive
+from tests.model.offers.summary import count_feed, count_naive
 
 _AT_ONCE = 250
 

@@ -38,7 +38,7 @@ from freight_exchange.sandbox import Exchange
 from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
 
-__all__ = ["ALGORITHMS", "COLUMNS", "ORDERS", "Setting", "Tally", "markdown", "run"]
+__all__ = ["ALGORITHMS", "COLUMNS", "ORDERS", "Measurement", "Setting", "markdown", "run"]
 
 COLUMNS: Final = ("calm", "burst", "late visibility", "page clamp", "page failures")
 ORDERS: Final = ("newest", "oldest", "updated", "random")
@@ -66,7 +66,7 @@ class Setting:
 
 
 @attrs.frozen
-class Tally:
+class Measurement:
     """Result of one algorithm on one market.
 
     Attributes:
@@ -195,7 +195,7 @@ ALGORITHMS: Final[Mapping[str, Callable[[FreightExchange, Tell], Any]]] = {
 }
 
 
-async def _run(setting: Setting, algorithm: str) -> Tally:
+async def _run(setting: Setting, algorithm: str) -> Measurement:
     market = _Market(setting)
     reported: dict[int, float] = {}
     events = 0
@@ -210,7 +210,7 @@ async def _run(setting: Setting, algorithm: str) -> Tally:
         tasks.start_soon(ALGORITHMS[algorithm], exchange, tell)
         await market.trade()
         tasks.cancel_scope.cancel()
-    return Tally(
+    return Measurement(
         requests=len(market.last),
         missed=sum(state not in reported for state in market.last.values()),
         events=events,
@@ -220,65 +220,65 @@ async def _run(setting: Setting, algorithm: str) -> Tally:
     )
 
 
-def run(setting: Setting, algorithm: str, backend: Literal["asyncio", "trio"] = "asyncio") -> Tally:
+def run(setting: Setting, algorithm: str, backend: Literal["asyncio", "trio"] = "asyncio") -> Measurement:
     return anyio.run(_run, setting, algorithm, backend=backend, backend_options=virtual_time_options(backend))
 
 
-def markdown(tallies: Iterable[tuple[Setting, str, Tally]]) -> str:
+def markdown(measurements: Iterable[tuple[Setting, str, Measurement]]) -> str:
     """Return the table of missed final states, and that of the cost and latency of each algorithm."""
-    cells: dict[tuple[str, str], list[Tally]] = {}
-    for setting, algorithm, tally in tallies:
-        cells.setdefault((algorithm, setting.column), []).append(tally)
+    cells: dict[tuple[str, str], list[Measurement]] = {}
+    for setting, algorithm, measurement in measurements:
+        cells.setdefault((algorithm, setting.column), []).append(measurement)
     columns = [column for column in COLUMNS if any(key[1] == column for key in cells)]
 
-    def table(title: str, cell: Callable[[Sequence[Tally]], str]) -> list[str]:
+    def table(title: str, cell: Callable[[Sequence[Measurement]], str]) -> list[str]:
         rows = [f"| {title} | {' | '.join(columns)} |", f"|---|{'---|' * len(columns)}"]
         for algorithm in ALGORITHMS:
             rows.append(f"| {algorithm} | {' | '.join(cell(cells[algorithm, column]) for column in columns)} |")
         return [*rows, ""]
 
-    def lost(some: Sequence[Tally]) -> str:
-        missed, share = sum(tally.missed for tally in some), _share(some, "missed", "requests")
+    def lost(some: Sequence[Measurement]) -> str:
+        missed, share = sum(measurement.missed for measurement in some), _share(some, "missed", "requests")
         return "0" if not missed else f"{missed} ({share:.2g} %)" if share < 1 else f"{share:.1f} %"
 
-    def calls(some: Sequence[Tally]) -> str:
+    def calls(some: Sequence[Measurement]) -> str:
         return f"{_share(some, 'calls', 'events') / 100:.2f}"
 
-    def latency(some: Sequence[Tally]) -> str:
-        all_of_them = sorted(itertools.chain.from_iterable(tally.latencies for tally in some))
+    def latency(some: Sequence[Measurement]) -> str:
+        all_of_them = sorted(itertools.chain.from_iterable(measurement.latencies for measurement in some))
         return f"{statistics.median(all_of_them):.1f} / {all_of_them[math.ceil(0.99 * len(all_of_them)) - 1]:.1f}"
 
     return "\n".join(
         (
             *table("Final states missed", lost),
-            *table("Reported twice", lambda some: str(sum(tally.repeated for tally in some))),
+            *table("Reported twice", lambda some: str(sum(measurement.repeated for measurement in some))),
             *table("Requests per event", calls),
             *table("Latency p50 / p99, s", latency),
         )
     )
 
 
-def _share(some: Sequence[Tally], part: str, whole: str) -> float:
-    parts, wholes = (sum(int(getattr(tally, name)) for tally in some) for name in (part, whole))
+def _share(some: Sequence[Measurement], part: str, whole: str) -> float:
+    parts, wholes = (sum(int(getattr(measurement, name)) for measurement in some) for name in (part, whole))
     return 100 * parts / max(1, wholes)
 
 
-def _measure(task: tuple[Setting, str]) -> tuple[Setting, str, Tally]:
+def _measure(task: tuple[Setting, str]) -> tuple[Setting, str, Measurement]:
     return (*task, run(*task))
 
 
-def _kept(done: Iterable[tuple[Setting, str, Tally]]) -> str:
+def _kept(done: Iterable[tuple[Setting, str, Measurement]]) -> str:
     """Return one line for each run, with its latencies counted by tenths of a second."""
     lines = [
         json.dumps(
             {
                 **attrs.asdict(setting),
                 "algorithm": name,
-                **attrs.asdict(tally),
-                "latencies": Counter(f"{seconds:.1f}" for seconds in sorted(tally.latencies)),
+                **attrs.asdict(measurement),
+                "latencies": Counter(f"{seconds:.1f}" for seconds in sorted(measurement.latencies)),
             }
         )
-        for setting, name, tally in done
+        for setting, name, measurement in done
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
@@ -296,8 +296,8 @@ def main() -> int:
     if arguments.json is not None:
         arguments.json.write_text(_kept(done))
     print(markdown(done))
-    watched = [tally for _, name, tally in done if name == [*ALGORITHMS][-1]]
-    return int(any(tally.missed or tally.repeated for tally in watched))
+    watched = [measurement for _, name, measurement in done if name == [*ALGORITHMS][-1]]
+    return int(any(measurement.missed or measurement.repeated for measurement in watched))
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Real processes: a watcher that is killed again and again, its store, and a judge of what it handed on."""
+"""Real processes: a watcher that is killed again and again, its store, and a checker of what it handed on."""

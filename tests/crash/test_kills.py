@@ -14,14 +14,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKIL
 
 def check(outcome: Outcome) -> None:
     print(outcome.report())  # noqa: T201  # the counts, shown with -s
-    verdict = outcome.verdict
+    result = outcome.result
     assert outcome.errors == ""
-    assert verdict.is_good, (outcome.report(), verdict.missed[:5], verdict.repeated[:5], verdict.invented[:5])
+    assert result.is_good, (outcome.report(), result.missed[:5], result.repeated[:5], result.invented[:5])
     # The trial was hard enough: faults struck, breakpoints were reached, and an event was redelivered.
     assert outcome.faults
     assert len(outcome.kills) > 1
-    assert verdict.redelivered > 0
-    assert verdict.changed > 0
+    assert result.redelivered > 0
+    assert result.changed > 0
 
 
 @pytest.mark.parametrize("backend", [pytest.param("asyncio", marks=pytest.mark.long), "trio"])

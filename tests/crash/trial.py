@@ -17,7 +17,7 @@ from typing import Any, Final
 import anyio
 import anyio.abc
 import attrs
-from tests.crash.judge import Verdict, judge, lines
+from tests.crash.checker import CheckResult, check, lines
 
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
@@ -61,18 +61,18 @@ class Outcome:
         errors: The watcher's standard error, and exit codes of runs that were not killed.
     """
 
-    verdict: Verdict
+    result: CheckResult
     kills: Counter[str]
     faults: Counter[str]
     errors: str
 
     def report(self) -> str:
-        verdict = self.verdict
+        result = self.result
         return (
             f"{self.kills.total()} kills ({_counted(self.kills)}); {self.faults.total()} faults"
-            f" ({_counted(self.faults)}); published {verdict.published}, changed {verdict.changed}, withdrawn"
-            f" {verdict.withdrawn}; delivered {verdict.delivered}, redelivered {verdict.redelivered}; missed"
-            f" {len(verdict.missed)}, repeated {len(verdict.repeated)}, invented {len(verdict.invented)}"
+            f" ({_counted(self.faults)}); published {result.published}, changed {result.changed}, withdrawn"
+            f" {result.withdrawn}; delivered {result.delivered}, redelivered {result.redelivered}; missed"
+            f" {len(result.missed)}, repeated {len(result.repeated)}, invented {len(result.invented)}"
         )
 
 
@@ -128,7 +128,7 @@ class CrashTrial:
             calls = self._exchange.audit_log.count
             await self._run_watcher(face.url, until=lambda: self._exchange.audit_log.count > calls + 20)
         return Outcome(
-            verdict=self._judge(),
+            result=self._check(),
             kills=self._kills,
             faults=Counter(fired.name for fired in self._exchange.faults.fired),
             errors=self._errors.read_text(),
@@ -137,14 +137,14 @@ class CrashTrial:
     def _now(self) -> float:
         return self._origin + (time.time() - self._origin) * _SPEED
 
-    def _judge(self) -> Verdict:
-        return judge(self._exchange.audit_log.changes, lines(self._journal))
+    def _check(self) -> CheckResult:
+        return check(self._exchange.audit_log.changes, lines(self._journal))
 
     def _primed(self) -> bool:
         return self._journal.exists() and self._journal.stat().st_size > 0
 
     def _nothing_missed(self) -> bool:
-        return not self._judge().missed
+        return not self._check().missed
 
     # The exchange
 

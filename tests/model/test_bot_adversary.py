@@ -27,8 +27,8 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", [name for name in scenario_names() if name not in _HAS_UNIT_TESTS])
 def test_scenario_breaks_no_promise(name: str) -> None:
-    verdict = run(name, 1)
-    assert not verdict.flaws
+    result = run(name, 1)
+    assert not result.flaws
 
 
 def test_scenarios_left_to_many_seeds_exist_and_have_unit_tests() -> None:
@@ -40,7 +40,7 @@ def test_scenarios_left_to_many_seeds_exist_and_have_unit_tests() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("name", scenario_names())
 def test_scenario_breaks_no_promise_with_many_seeds(name: str) -> None:
-    flaws = {seed: verdict.flaws for seed in range(30) if (verdict := run(name, seed)).is_bad}
+    flaws = {seed: result.flaws for seed in range(30) if (result := run(name, seed)).is_bad}
     assert not flaws
 
 

@@ -6,35 +6,35 @@ import multiprocessing
 import os
 
 import pytest
-from tests.model.fault_runs import Tally, run
+from tests.model.fault_runs import RunSummary, run
 
 _SEED = 0
 
 
-def _judge(tally: Tally) -> None:
-    print(tally.report())  # noqa: T201  # figures, shown with -s
-    assert not tally.wrong, tally.summary()
-    assert tally.decided_share >= 0.99, tally.summary()
+def _check(summary: RunSummary) -> None:
+    print(summary.report())  # noqa: T201  # figures, shown with -s
+    assert not summary.wrong, summary.totals()
+    assert summary.decided_share >= 0.99, summary.totals()
     # The same writes under the same faults can be carried out twice, or the test proves nothing.
-    assert tally.naive > 0, tally.summary()
+    assert summary.naive > 0, summary.totals()
 
 
 def test_no_write_is_carried_out_twice_and_no_verdict_is_wrong() -> None:
-    _judge(Tally.of(map(run, range(_SEED, _SEED + 110))))
+    _check(RunSummary.of(map(run, range(_SEED, _SEED + 110))))
 
 
-def _tally(seeds: range) -> Tally:
-    return Tally.of(map(run, seeds))
+def _summarize(seeds: range) -> RunSummary:
+    return RunSummary.of(map(run, seeds))
 
 
 @pytest.mark.long
 def test_a_hundred_thousand_writes() -> None:
     chunks = [range(start, start + 250) for start in range(_SEED, _SEED + 100_000, 250)]
-    total = Tally()
+    total = RunSummary()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for tally in pool.imap_unordered(_tally, chunks):
-            total.add(tally)
-    _judge(total)
+        for summary in pool.imap_unordered(_summarize, chunks):
+            total.add(summary)
+    _check(total)
 
 
 def test_a_run_is_made_again_by_its_seed() -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 from tests.model.offers.checker import FLAWS
-from tests.model.offers.tally import count_feed, count_naive
+from tests.model.offers.summary import count_feed, count_naive
 
 from freight_exchange.offer_feed import serialization
 from freight_exchange.offer_feed.core import compare

@@ -6,35 +6,35 @@ import multiprocessing
 import os
 
 import pytest
-from tests.model.paging import Tally, run
+from tests.model.paging import RunSummary, run
 
 
-def _judge(tally: Tally) -> None:
-    print(tally.report())  # noqa: T201  # figures for -s
-    assert not tally.wrong, tally.report()
-    assert tally.decided_share >= 0.8, tally.report()
-    assert tally.completed_share >= 0.9, tally.report()
+def _check(summary: RunSummary) -> None:
+    print(summary.report())  # noqa: T201  # figures for -s
+    assert not summary.wrong, summary.report()
+    assert summary.decided_share >= 0.8, summary.report()
+    assert summary.completed_share >= 0.9, summary.report()
 
 
 def test_no_row_is_lost_and_no_verdict_is_wrong() -> None:
-    _judge(Tally.of(map(run, range(60))))
+    _check(RunSummary.of(map(run, range(60))))
 
 
-def _tally(seeds: range) -> Tally:
-    return Tally.of(map(run, seeds))
+def _summarize(seeds: range) -> RunSummary:
+    return RunSummary.of(map(run, seeds))
 
 
 @pytest.mark.long
 def test_a_hundred_thousand_servers() -> None:
     chunks = [range(start, start + 250) for start in range(0, 100_000, 250)]
-    total = Tally()
+    total = RunSummary()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for tally in pool.imap_unordered(_tally, chunks):
-            total.add(tally)
-    _judge(total)
+        for summary in pool.imap_unordered(_summarize, chunks):
+            total.add(summary)
+    _check(total)
 
 
 def test_a_run_is_repeated_by_its_seed() -> None:
     for seed in range(3, 8):
         first, second = run(seed), run(seed)
-        assert (first.outcome, first.judgement, first.pages) == (second.outcome, second.judgement, second.pages)
+        assert (first.outcome, first.result, first.pages) == (second.outcome, second.result, second.pages)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.model.servers import Tally, draw, judge, run, watch
+from tests.model.servers import RunSummary, check, draw, run, watch
 
 _QUIET_HABITS = ("texts", "cases", "shuffle", "touch", "tokens")
 _LONG_RUNS = 2000
@@ -22,7 +22,7 @@ def _quiet() -> Iterator[None]:
 @pytest.mark.parametrize("seed", range(6))
 def test_small_habits_break_no_promise(seed: int) -> None:
     ran = run(seed, _QUIET_HABITS)
-    assert [find for find in ran.finds if not find.excuse] == []
+    assert [finding for finding in ran.findings if not finding.excuse] == []
 
 
 def test_reports_are_the_same_on_asyncio_and_trio() -> None:
@@ -33,7 +33,7 @@ def test_reports_are_the_same_on_asyncio_and_trio() -> None:
     assert reported[0] == reported[1] != []
 
 
-def test_judge_notices_a_withheld_and_a_repeated_event() -> None:
+def test_checker_notices_a_withheld_and_a_repeated_event() -> None:
     schedule = draw(3, _QUIET_HABITS)
     log, server = watch(schedule)
     last = {reported.index: reported for reported in log.reported}
@@ -43,13 +43,13 @@ def test_judge_notices_a_withheld_and_a_repeated_event() -> None:
         if reported.kind != "withdrawn" and reported is last[reported.index]
     )
     log.reported.append(reported)
-    assert {find.kind for find in judge(schedule, log, server)} & {"repeated"}
+    assert {finding.kind for finding in check(schedule, log, server)} & {"repeated"}
     log.reported[:] = [other for other in log.reported if other.index != reported.index]
-    assert {find.kind for find in judge(schedule, log, server)} >= {"missed"}
+    assert {finding.kind for finding in check(schedule, log, server)} >= {"missed"}
 
 
 @pytest.mark.long
 def test_servers_with_quirks_break_no_promise() -> None:
-    total = Tally()
+    total = RunSummary()
     total.add(run(seed) for seed in range(_LONG_RUNS))
     assert not total.broken, total.report()

@@ -1,4 +1,4 @@
-"""Updates that the judge dates by what replies lacked or showed before: the nearest cases that they do not date."""
+"""Updates that the checker dates by what replies lacked or showed before: the nearest cases that they do not date."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_scans_that_lacked_a_request_before_it_was_listed_date_its_last_update(
     run.listing(1500.0, 2400)
     run.look_up(1501.0, 1)
     run.report(1501.0, "withdrawn", 1)
-    assert (FALSE, excuse) in run.finds
+    assert (FALSE, excuse) in run.findings
 
 
 @pytest.mark.parametrize(("lacking", "excuse"), [(600.0, ""), (800.0, FEW)])
@@ -58,7 +58,7 @@ def test_scans_date_an_update_only_if_they_lacked_the_request_after_its_earlier_
     run.listing(1500.0, 2400)
     run.look_up(1501.0, 1)
     run.report(1501.0, "withdrawn", 1, SECOND)
-    assert (FALSE, excuse) in run.finds
+    assert (FALSE, excuse) in run.findings
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_reply_that_showed_an_earlier_state_dates_an_update(
     run.listing(1500.0, 2400)
     run.look_up(1501.0, 1)
     run.report(1501.0, "withdrawn", 1, SECOND)
-    assert (FALSE, excuse) in run.finds
+    assert (FALSE, excuse) in run.findings
 
 
 @pytest.mark.parametrize(("before", "excuse"), [((), "shown to no question, as if gone"), ((1,), "")])
@@ -106,4 +106,4 @@ def test_state_that_was_shown_before_and_after_another_one_may_be_the_older_repl
     run.listing(4900.0, WIDEST)
     run.look_up(4901.0, 1)
     run.report(4901.0, "withdrawn", 1, SECOND)
-    assert (FALSE, excuse) in run.finds
+    assert (FALSE, excuse) in run.findings

@@ -1,4 +1,4 @@
-"""Excuses of the judge for the first scan: what no reply distinguishes from what stood before, and what one does."""
+"""Excuses of the checker for the first scan: what no reply distinguishes from what stood before, and what one does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILURE = Empty(Span(0.0, 100.0), listings=True, lookups=True, share=1.0, form="
 
 
 def excuses(run: HandMadeRun, kind: str = "stood before") -> list[str]:
-    return [excuse for found, excuse in run.finds if found == kind]
+    return [excuse for found, excuse in run.findings if found == kind]
 
 
 def standing(quirks: Quirks | None = None, *, stamp: float = -1000.0, **changes: Any) -> HandMadeRun:

@@ -1,13 +1,13 @@
-"""Excuses of the judge for final states without a report: no reply contained them. And the nearest that one did."""
+"""Excuses of the checker for final states that no reply contained, and the nearest case that one did."""
 
 from __future__ import annotations
 
 import attrs
 import pytest
-from tests.model.servers.find import Find
+from tests.model.servers.finding import Finding
 from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
 from tests.model.servers.quirks import Cache, Empty, Quirks, Replicas, Span, Trouble
-from tests.model.servers.tally import confirmed
+from tests.model.servers.summary import confirmed
 from tests.model.servers.unseen import DAILY
 
 AN_HOUR = Quirks(windows="an hour")
@@ -15,7 +15,7 @@ FAILURE = Empty(Span(1000.0, 5000.0), listings=True, lookups=True, share=1.0, fo
 
 
 def missed(run: HandMadeRun) -> list[str]:
-    return [excuse for kind, excuse in run.finds if kind == "missed"]
+    return [excuse for kind, excuse in run.findings if kind == "missed"]
 
 
 def published(
@@ -109,16 +109,16 @@ def test_update_that_leaves_the_widest_window_within_a_day_may_be_in_no_daily_sc
 
 
 def test_state_that_waits_for_the_daily_scan_is_reported_by_a_longer_run() -> None:
-    find = Find("missed", 1, 1500.0, "", DAILY)
+    finding = Finding("missed", 1, 1500.0, "", DAILY)
     run = HandMadeRun()
-    assert confirmed([find], [], run.log, 20_000.0) == (find,)
-    assert confirmed([find], [find], run.log, 20_000.0) == (attrs.evolve(find, excuse=""),)
+    assert confirmed([finding], [], run.log, 20_000.0) == (finding,)
+    assert confirmed([finding], [finding], run.log, 20_000.0) == (attrs.evolve(finding, excuse=""),)
     run.report(10_000.0, "new", 1)
     run.report(30_000.0, "withdrawn", 1)
-    assert confirmed([find], [find], run.log, 20_000.0) == (attrs.evolve(find, excuse=""),)
+    assert confirmed([finding], [finding], run.log, 20_000.0) == (attrs.evolve(finding, excuse=""),)
     # Withdrawn later for another reason.
     run.report(90_000.0, "updated", 1)
-    assert confirmed([find], [find], run.log, 20_000.0) == (find,)
+    assert confirmed([finding], [finding], run.log, 20_000.0) == (finding,)
 
 
 def test_failure_that_hides_a_state_until_no_hourly_scan_can_list_it() -> None:

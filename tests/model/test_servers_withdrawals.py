@@ -1,4 +1,4 @@
-"""Excuses of the judge for withdrawals: what no client can avoid, and the nearest case that one can."""
+"""Excuses of the checker for withdrawals: what no client can avoid, and the nearest case that one can."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def after_scans(
     others: int = 0,
     listed: int = 0,
     degraded: float | None = None,
-    finds: bool | None = False,
+    findings: bool | None = False,
     **changes: Any,
 ) -> list[str]:
     """Return the excuses for the withdrawal of request 1 after scans (time, window), and a look-up.
@@ -44,11 +44,11 @@ def after_scans(
     run = standing(quirks, others=others, **changes)
     for at, window in scans:
         run.listing(at, window, *range(2, 2 + listed))
-    if finds is not None:
-        run.look_up(scans[-1][0] + 1, 1, finds=finds)
+    if findings is not None:
+        run.look_up(scans[-1][0] + 1, 1, findings=findings)
     run.log.degraded += [] if degraded is None else [degraded]
     run.report(scans[-1][0] + 1, "withdrawn", 1)
-    return [excuse for kind, excuse in run.finds if kind == FALSE]
+    return [excuse for kind, excuse in run.findings if kind == FALSE]
 
 
 def test_failure_that_hides_few_requests_from_all_replies_of_an_interval() -> None:
@@ -76,8 +76,8 @@ def test_complete_replies_excuse_no_withdrawal() -> None:
     assert after_scans(Quirks(empties=(listings_only,)), (1200.0, 800), (1500.0, 1100)) == [""]
     ended = attrs.evolve(FAILING.empties[0], span=Span(1000.0, 1400.0))
     assert after_scans(Quirks(empties=(ended,)), (1200.0, 800), (1500.0, 1100)) == [""]
-    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), finds=True) == [""]
-    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), finds=None) == [""]
+    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), findings=True) == [""]
+    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), findings=None) == [""]
 
 
 def test_failure_that_hides_a_third_is_to_be_reported_as_degraded() -> None:
@@ -110,7 +110,7 @@ def test_scan_that_the_end_of_a_run_cut_off_hides_nothing() -> None:
         run.listing(1500.0, 1100, *range(2, 10))
         run.look_up(1501.0, 1)
         run.report(1501.0, "withdrawn", 1)
-        return [excuse for kind, excuse in run.finds if kind == FALSE]
+        return [excuse for kind, excuse in run.findings if kind == FALSE]
 
     assert excuse(1450.0) == ["gone by every reply of an interval, as few others"]
     assert excuse() == [""]
@@ -133,7 +133,7 @@ def test_look_up_by_a_replica_that_is_older_than_the_request() -> None:
         run.listing(1250.0, 745)
         run.look_up(950.0 + 301.0, 1, as_of=as_of)
         run.report(1251.0, "withdrawn", 1)
-        return [excuse for kind, excuse in run.finds if kind == FALSE]
+        return [excuse for kind, excuse in run.findings if kind == FALSE]
 
     assert looked_up(899.0) == ["look-ups that are older than the request"]
     assert looked_up(901.0) == [""]
@@ -147,7 +147,7 @@ def test_replica_that_lags_by_less_than_updates_may_be_late_is_no_excuse(lag: fl
     run.listing(look_up - 0.5, 445, as_of=899.0)
     run.look_up(look_up, 1, as_of=899.0)
     run.report(look_up, "withdrawn", 1)
-    assert (FALSE, excuse) in run.finds
+    assert (FALSE, excuse) in run.findings
 
 
 def test_withdrawal_is_true_if_the_look_up_showed_that_it_was_gone() -> None:
@@ -157,7 +157,7 @@ def test_withdrawal_is_true_if_the_look_up_showed_that_it_was_gone() -> None:
     run.look_up(1500.0, 1)
     run.market.put_back(1501.0, row)
     run.report(1502.0, "withdrawn", 1)
-    assert FALSE not in dict(run.finds)
+    assert FALSE not in dict(run.findings)
 
 
 def test_withdrawal_is_false_if_a_newer_reply_than_the_look_up_showed_it() -> None:
@@ -168,7 +168,7 @@ def test_withdrawal_is_false_if_a_newer_reply_than_the_look_up_showed_it() -> No
     run.listing(1150.0, 600, 1)
     run.look_up(1200.0, 1, as_of=1050.0)
     run.report(1201.0, "withdrawn", 1)
-    assert (FALSE, "") in run.finds
+    assert (FALSE, "") in run.findings
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_scan_that_lacked_a_removed_request_proves_it_though_older_replies_came_
     run.listing(1500.0, 800, as_of=700.0)
     run.look_up(1501.0, 1, as_of=700.0)
     run.report(1501.0, "withdrawn", 1)
-    assert ((FALSE, "") in run.finds) is is_false
-    assert (FALSE in dict(run.finds)) is is_false
+    assert ((FALSE, "") in run.findings) is is_false
+    assert (FALSE in dict(run.findings)) is is_false
 
 
 # Withdrawals that are not reported
@@ -218,7 +218,7 @@ def gone(
 
 
 def excuses(run: HandMadeRun) -> list[str]:
-    return [excuse for kind, excuse in run.finds if kind == MISSED]
+    return [excuse for kind, excuse in run.findings if kind == MISSED]
 
 
 def test_no_client_knows_when_a_request_that_only_the_first_scan_lists_was_updated() -> None:

@@ -1,4 +1,4 @@
-"""Tests of the judge of the watcher's model: it finds each kind of flaw in a history."""
+"""Tests of the checker of the watcher's model: it finds each kind of flaw in a history."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 import attrs
 import pytest
 from tests.model.watcher import Op, Plan, run
-from tests.model.watcher.checker import FIVE_DAYS, judge
+from tests.model.watcher.checker import FIVE_DAYS, check
 from tests.model.watcher.clocks import BEGAN
 from tests.model.watcher.history import Delivery, Gap, History, Note
 
@@ -100,7 +100,7 @@ def _shape(history: History) -> None:
 def test_each_kind_of_flaw_is_found(tamper: Callable[[History], None], kind: str) -> None:
     history = _history()
     tamper(history)
-    assert kind in {flaw.kind for flaw in judge(history)}
+    assert kind in {flaw.kind for flaw in check(history)}
 
 
 def test_unreported_withdrawal_is_found() -> None:
@@ -111,7 +111,7 @@ def test_unreported_withdrawal_is_found() -> None:
     history.deliveries.append(
         Delivery(time=BEGAN + 160.0, turn=1, kind="new", index=2, content=("Tea 3", *("",) * 7), acked=True)
     )
-    assert "unreported" in {flaw.kind for flaw in judge(history)}
+    assert "unreported" in {flaw.kind for flaw in check(history)}
 
 
 def test_event_delivered_again_without_acknowledgement_is_no_duplicate() -> None:
@@ -119,7 +119,7 @@ def test_event_delivered_again_without_acknowledgement_is_no_duplicate() -> None
     last = history.deliveries[-1]
     history.deliveries.append(attrs.evolve(last, time=BEGAN + 290.0, turn=last.turn + 1))
     last.acked = False
-    assert not judge(history)
+    assert not check(history)
 
 
 def test_the_baseline_need_not_be_reported_and_a_gap_excuses() -> None:
@@ -127,7 +127,7 @@ def test_the_baseline_need_not_be_reported_and_a_gap_excuses() -> None:
     assert not ran.flaws
     assert not ran.history.deliveries
     ran.history.start = "backfill"
-    assert "missed" in {flaw.kind for flaw in judge(ran.history)}
+    assert "missed" in {flaw.kind for flaw in check(ran.history)}
     ran.history.steady = False
     ran.history.gaps.append(Gap(time=BEGAN, since=BEGAN - 1000.0, until=BEGAN))
-    assert not judge(ran.history)
+    assert not check(ran.history)

@@ -19,7 +19,7 @@ _INTERVAL = 15.0
 
 
 class Watching(RuleBasedStateMachine):
-    """Gathers operations; at the end they are played, and the run is judged."""
+    """Gathers operations, plays them at the end, and checks the run."""
 
     plan: Plan | None = None
 

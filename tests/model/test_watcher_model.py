@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.model.watcher import Tally, draw, run
+from tests.model.watcher import RunSummary, draw, run
 from tests.model.watcher.schedule import FAULTY
 
 _RUNS = 20
@@ -27,36 +27,36 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-def _judge(tally: Tally) -> None:
-    print(tally.report())  # noqa: T201  # figures, shown with -s
-    assert not tally.failed, tally.report()
+def _check(summary: RunSummary) -> None:
+    print(summary.report())  # noqa: T201  # figures, shown with -s
+    assert not summary.failed, summary.report()
     # The same schedules lose requests to a loop that is less careful, or the test proves nothing.
-    assert tally.naive_share >= 0.2, tally.report()
+    assert summary.naive_share >= 0.2, summary.report()
 
 
 def test_nothing_is_missed_repeated_or_claimed_in_vain() -> None:
-    _judge(Tally.of(range(_RUNS)))
+    _check(RunSummary.of(range(_RUNS)))
 
 
 def test_a_kill_between_two_statements_is_lived_through_and_was_one() -> None:
-    total = Tally.of(_KILLED_AT_A_STATEMENT)
+    total = RunSummary.of(_KILLED_AT_A_STATEMENT)
     assert not total.failed, total.report()
     assert total.happened["died statement"] >= len(_KILLED_AT_A_STATEMENT)
 
 
-def _tally(seeds: range) -> Tally:
+def _summarize(seeds: range) -> RunSummary:
     logging.disable(logging.CRITICAL)
-    return Tally.of(seeds)
+    return RunSummary.of(seeds)
 
 
 @pytest.mark.long
 def test_a_hundred_thousand_schedules() -> None:
     chunks = [range(start, start + 250) for start in range(0, 100_000, 250)]
-    total = Tally()
+    total = RunSummary()
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
-        for tally in pool.imap_unordered(_tally, chunks):
-            total.add(tally)
-    _judge(total)
+        for summary in pool.imap_unordered(_summarize, chunks):
+            total.add(summary)
+    _check(total)
     # A failure that never happens proves nothing.
     expected = {
         *(f"fault {name}" for name in FAULTY),
@@ -98,7 +98,7 @@ def _imported(path: Path) -> Iterator[str]:
                 yield from _imported(inner)
 
 
-def test_the_judge_does_not_depend_on_the_feed() -> None:
+def test_checker_does_not_depend_on_the_feed() -> None:
     names = set(_imported(_FOLDER / "checker.py"))
     assert "tests.model.watcher.history.History" in names
     foreign = {name for name in names if name.startswith("freight_exchange")}

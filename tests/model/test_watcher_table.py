@@ -30,9 +30,9 @@ def settings() -> list[Setting]:
 def test_the_watcher_misses_nothing_and_reports_nothing_twice(
     setting: Setting, backend: Literal["asyncio", "trio"]
 ) -> None:
-    tally = run(setting, WATCHER, backend)
-    assert tally.requests > 50
-    assert (tally.missed, tally.repeated) == (0, 0)
+    measurement = run(setting, WATCHER, backend)
+    assert measurement.requests > 50
+    assert (measurement.missed, measurement.repeated) == (0, 0)
 
 
 @pytest.mark.parametrize("column", LOSERS)

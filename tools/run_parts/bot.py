@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Iterable
 from typing import Final
 
-from tests.model.bot_adversary import Verdict, run, scenario_names
+from tests.model.bot_adversary import CheckResult, run, scenario_names
 from tools.run_parts import Part
 
 __all__ = ["PART"]
@@ -24,19 +24,19 @@ _COLUMNS: Final = (
 )
 
 
-def _run(name: str, seed: int) -> Verdict:
+def _run(name: str, seed: int) -> CheckResult:
     try:
         return run(name, seed)
     except Exception:  # noqa: BLE001 - the next line says why
         # A run that breaks its own world is a finding too, and must not end the others.
-        return Verdict(name, seed, lost=1, flaws=traceback.format_exc().splitlines())
+        return CheckResult(name, seed, lost=1, flaws=traceback.format_exc().splitlines())
 
 
-def _table(names: Iterable[str], verdicts: list[Verdict]) -> str:
-    """Markdown table of the verdicts."""
+def _table(names: Iterable[str], results: list[CheckResult]) -> str:
+    """Markdown table of the results."""
     lines = [" | ".join(("scenario", *_COLUMNS)), " | ".join("-" * len(each) for each in ("scenario", *_COLUMNS))]
     for name in (*names, "all"):
-        mine = [each for each in verdicts if name in (each.scenario, "all")]
+        mine = [each for each in results if name in (each.scenario, "all")]
         sums = (
             len(mine),
             sum(each.too_many for each in mine),
@@ -50,20 +50,20 @@ def _table(names: Iterable[str], verdicts: list[Verdict]) -> str:
     return "\n".join(f"| {line} |" for line in lines)
 
 
-class BotRuns(Part[list[Verdict]]):
+class BotRuns(Part[list[CheckResult]]):
     chunk = 4
     choices = tuple(scenario_names())
 
-    def run_chunk(self, seeds: range, only: str) -> list[Verdict]:
+    def run_chunk(self, seeds: range, only: str) -> list[CheckResult]:
         logging.disable(logging.CRITICAL)
         names = (only,) if only else self.choices
         return [_run(names[seed % len(names)], seed) for seed in seeds]
 
-    def add(self, total: list[Verdict], chunk: list[Verdict]) -> None:
+    def add(self, total: list[CheckResult], chunk: list[CheckResult]) -> None:
         total.extend(chunk)
 
-    def is_clean(self, total: list[Verdict]) -> bool:
-        print(_table(sorted({verdict.scenario for verdict in total}), total))
+    def is_clean(self, total: list[CheckResult]) -> bool:
+        print(_table(sorted({result.scenario for result in total}), total))
         bad = sorted((each.scenario, each.seed, each.flaws) for each in total if each.is_bad)
         for name, seed, flaws in bad:
             print(f"\n{name}, seed {seed}:", *flaws, sep="\n  ")

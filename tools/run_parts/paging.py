@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from tests.model.paging import Tally, run
+from tests.model.paging import RunSummary, run
 from tools.run_parts import Part
 
 __all__ = ["PART"]
 
 
-class PagingRuns(Part[Tally]):
-    def run_chunk(self, seeds: range, only: str) -> Tally:
-        return Tally.of(map(run, seeds))
+class PagingRuns(Part[RunSummary]):
+    def run_chunk(self, seeds: range, only: str) -> RunSummary:
+        return RunSummary.of(map(run, seeds))
 
-    def is_clean(self, total: Tally) -> bool:
+    def is_clean(self, total: RunSummary) -> bool:
         print(total.report())
         return not total.wrong and total.decided_share >= 0.99
 
@@ -22,8 +22,8 @@ class PagingRuns(Part[Tally]):
         logging.basicConfig(level=logging.INFO, format="%(name)s %(message)s")
         ran = run(seed)
         print(ran.plan)
-        print(f"{ran.outcome} after {ran.pages} pages; {ran.judgement}")
-        return ran.judgement.wrong is None
+        print(f"{ran.outcome} after {ran.pages} pages; {ran.result}")
+        return ran.result.wrong is None
 
 
 PART = PagingRuns()

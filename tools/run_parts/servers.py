@@ -4,41 +4,41 @@ from __future__ import annotations
 
 import logging
 
-from tests.model.servers import QUIRKS, Tally, draw, judge, run, watch
+from tests.model.servers import QUIRKS, RunSummary, check, draw, run, watch
 from tools.run_parts import Part
 
 __all__ = ["PART"]
 
 
-class ServerRuns(Part[Tally]):
+class ServerRuns(Part[RunSummary]):
     chunk = 50
     choices = tuple(sorted(QUIRKS))
 
-    def run_chunk(self, seeds: range, only: str) -> Tally:
+    def run_chunk(self, seeds: range, only: str) -> RunSummary:
         # A server with quirks is a reason to warn; these have them on purpose.
         logging.disable(logging.ERROR)
-        total = Tally()
+        total = RunSummary()
         total.add(run(seed, (only,) if only else ()) for seed in seeds)
         return total
 
-    def add(self, total: Tally, chunk: Tally) -> None:
+    def add(self, total: RunSummary, chunk: RunSummary) -> None:
         total.merge(chunk)
 
-    def is_clean(self, total: Tally) -> bool:
+    def is_clean(self, total: RunSummary) -> bool:
         print(total.report())
         return total.broken == 0
 
     def replay(self, seed: int, only: str) -> bool:
         schedule = draw(seed, (only,) if only else ())
         log, server = watch(schedule)
-        finds = judge(schedule, log, server)
+        findings = check(schedule, log, server)
         print(schedule.names, schedule.quirks)
         quiet = f"{schedule.active:.0f} to {schedule.end:.0f}"
         print(f"start {schedule.start}, interval {schedule.interval}, quiet from {quiet}")
         print("sessions:", *schedule.sessions, "live:", log.live)
-        for find in finds:
-            print(find)
-        wanted = next((find.index for find in finds if not find.excuse), None)
+        for finding in findings:
+            print(finding)
+        wanted = next((finding.index for finding in findings if not finding.excuse), None)
         if wanted is not None:
             print(*schedule.market.versions(wanted), sep="\n")
             stamps = {
@@ -55,7 +55,7 @@ class ServerRuns(Part[Tally]):
                 lines.append((served.at, f"{served.call} {served.note} {served.body} -> {rows}"))
             for at, line in sorted(lines):
                 print(f"{at:9.1f} {line}")
-        return all(find.excuse for find in finds)
+        return all(finding.excuse for finding in findings)
 
 
 PART = ServerRuns()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import cast
 
-from tests.model.socket_runs import TRANSPORTS, Tally, Transport, backend_of, repeat, tally
+from tests.model.socket_runs import TRANSPORTS, RunSummary, Transport, backend_of, repeat, summarize
 from tools.run_parts import Part
 
 __all__ = ["PART"]
@@ -15,17 +15,17 @@ def _transports(only: str) -> tuple[Transport, ...]:
     return (cast("Transport", only),) if only else TRANSPORTS
 
 
-class SocketRuns(Part[list[Tally]]):
+class SocketRuns(Part[list[RunSummary]]):
     choices = TRANSPORTS
 
-    def run_chunk(self, seeds: range, only: str) -> list[Tally]:
-        return [tally(transport, seeds, backend_of(transport, seeds.start)) for transport in _transports(only)]
+    def run_chunk(self, seeds: range, only: str) -> list[RunSummary]:
+        return [summarize(transport, seeds, backend_of(transport, seeds.start)) for transport in _transports(only)]
 
-    def add(self, total: list[Tally], chunk: list[Tally]) -> None:
+    def add(self, total: list[RunSummary], chunk: list[RunSummary]) -> None:
         for one, more in zip(total, chunk, strict=True):
             one.add(more)
 
-    def is_clean(self, total: list[Tally]) -> bool:
+    def is_clean(self, total: list[RunSummary]) -> bool:
         for one in total:
             print(one.report())
         return all(one.is_clean for one in total)
@@ -38,8 +38,8 @@ class SocketRuns(Part[list[Tally]]):
             print(ran.plan)
             print(f"fired (name, carried out first): {ran.fired}")
             print(*ran.endings, sep="\n")
-            print(*(f"WRONG: {judgement}" for judgement in ran.judgements), sep="\n")
-            clean = clean and not ran.judgements
+            print(*(f"WRONG: {flaw}" for flaw in ran.flaws), sep="\n")
+            clean = clean and not ran.flaws
         return clean
 
 

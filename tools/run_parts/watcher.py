@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from tests.model.watcher import Ran, Tally, draw, run
+from tests.model.watcher import Ran, RunSummary, draw, run
 from tests.model.watcher.clocks import BEGAN
 from tools.run_parts import Part
 
@@ -31,19 +31,19 @@ def _lines(ran: Ran) -> Iterator[tuple[float, str]]:
         yield delivery.time, f"handed out: {delivery}"
 
 
-class WatcherRuns(Part[Tally]):
+class WatcherRuns(Part[RunSummary]):
     chunk = 100
 
-    def run_chunk(self, seeds: range, only: str) -> Tally:
+    def run_chunk(self, seeds: range, only: str) -> RunSummary:
         logging.disable(logging.CRITICAL)
-        return Tally.of(seeds)
+        return RunSummary.of(seeds)
 
-    def merge(self, total: Tally | None, chunk: Tally) -> Tally:
+    def merge(self, total: RunSummary | None, chunk: RunSummary) -> RunSummary:
         if chunk.failed:
             print(f"seeds with a flaw: {sorted(chunk.failed)}", flush=True)
         return super().merge(total, chunk)
 
-    def is_clean(self, total: Tally) -> bool:
+    def is_clean(self, total: RunSummary) -> bool:
         print(total.report())
         return not total.failed and total.naive_share >= 0.2
 

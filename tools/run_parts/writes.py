@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 
-from tests.model.fault_runs import Tally, run
+from tests.model.fault_runs import RunSummary, run
 from tools.run_parts import Part
 
 __all__ = ["PART"]
 
 
-class WriteRuns(Part[Tally]):
-    def run_chunk(self, seeds: range, only: str) -> Tally:
-        return Tally.of(map(run, seeds))
+class WriteRuns(Part[RunSummary]):
+    def run_chunk(self, seeds: range, only: str) -> RunSummary:
+        return RunSummary.of(map(run, seeds))
 
-    def is_clean(self, total: Tally) -> bool:
+    def is_clean(self, total: RunSummary) -> bool:
         print(total.report())
         return not total.wrong and total.decided_share >= 0.99 and total.naive > 0
 
@@ -23,8 +23,8 @@ class WriteRuns(Part[Tally]):
         ran = run(seed)
         print(ran.plan)
         print(f"fired on the write (name, carried out first): {ran.fired}")
-        print(f"{ran.outcome}; {ran.judgement}")
-        return ran.judgement.wrong is None
+        print(f"{ran.outcome}; {ran.result}")
+        return ran.result.wrong is None
 
 
 PART = WriteRuns()

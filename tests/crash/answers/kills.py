@@ -16,7 +16,7 @@ from typing import Final
 
 import anyio
 import attrs
-from tests.crash.answers.judge import APPROVE, FLAWS, PriceChange, judge, not_approved
+from tests.crash.answers.checker import APPROVE, FLAWS, PriceChange, check, not_approved
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE
 from tests.crash.bot.plan import Kill, draw
 from tests.crash.bot.witness import copy_after_death
@@ -129,7 +129,7 @@ class KillTrial:
         self.counts["refused answers"] = len(self._refused())
         self.counts["in doubt at the end"] = len(self._answers("sending", "unknown"))
         self.forgotten = await anyio.to_thread.run_sync(self._describe_forgotten)
-        return self.counts + self._verdict()
+        return self.counts + self._check()
 
     # The market
 
@@ -257,8 +257,8 @@ class KillTrial:
 
     # What came of it
 
-    def _verdict(self) -> Counter[str]:
-        return judge(self._exchange.audit_log, self._expected(), self._changes)
+    def _check(self) -> Counter[str]:
+        return check(self._exchange.audit_log, self._expected(), self._changes)
 
     def _expected(self) -> list[int]:
         refused = self._refused()

@@ -9,7 +9,7 @@ from random import Random
 
 import anyio
 import pytest
-from tests.crash.answers.judge import FLAWS
+from tests.crash.answers.checker import FLAWS
 from tests.crash.answers.kills import KillTrial, draw_kills
 from tests.crash.bot.plan import Kill
 

@@ -1,4 +1,4 @@
-"""A shipper's bot that crashes again and again while it answers offers, in virtual time, judged by the sandbox."""
+"""Shipper's bot that crashes again and again while it answers offers, in virtual time, checked against the sandbox."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def run_trial(seed: int, *, ledger: bool = True) -> Counter[str]:
     async with sandbox.running(_bot(store, ledger=ledger), account=sandbox.shipper) as trial:
         await trial.idle()
         counts["dead letters"] += len(await trial._bot.dead_letters())
-    return counts + _judge(sandbox, cheapest)
+    return counts + _check(sandbox, cheapest)
 
 
 def _bot(store: MemoryStore, *, ledger: bool) -> Bot:
@@ -86,7 +86,7 @@ def _bot(store: MemoryStore, *, ledger: bool) -> Bot:
     return bot
 
 
-def _judge(sandbox: Sandbox, cheapest: dict[int, int]) -> Counter[str]:
+def _check(sandbox: Sandbox, cheapest: dict[int, int]) -> Counter[str]:
     counts: Counter[str] = Counter()
     amounts = {record.offer.index: record.offer.amount for record in sandbox.audit_log.offers}
     request_of = {record.offer.index: record.offer.request for record in sandbox.audit_log.offers}

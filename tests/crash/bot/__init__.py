@@ -1,1 +1,1 @@
-"""A bot that is killed again and again while it makes offers, and a judge of what the exchange saw of it."""
+"""Bot that is killed again and again while it makes offers, and a checker of the offers that the exchange received."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 import attrs
-from tests.crash.bot.judge import Verdict
+from tests.crash.bot.checker import CheckResult
 
 __all__ = ["AT_RANDOM", "TOO_LATE", "Outcome", "table"]
 
@@ -28,7 +28,7 @@ class Outcome:
         errors: What the bots wrote to standard error, and how those ended that were not killed.
     """
 
-    verdict: Verdict
+    result: CheckResult
     planned: Counter[str]
     kills: Counter[str]
     on_the_way: int
@@ -49,7 +49,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 
 
 def _rows(outcomes: list[Outcome]) -> Iterator[tuple[str, object]]:
-    verdicts = [outcome.verdict for outcome in outcomes]
+    results = [outcome.result for outcome in outcomes]
     kills = sum((outcome.kills for outcome in outcomes), Counter[str]())
     faults = sum((outcome.faults for outcome in outcomes), Counter[str]())
     on_the_way = sum(outcome.on_the_way for outcome in outcomes)
@@ -62,19 +62,19 @@ def _rows(outcomes: list[Outcome]) -> Iterator[tuple[str, object]]:
     yield "faults that struck", faults.total()
     for fault, count in sorted(faults.items()):
         yield f"  {fault}", count
-    yield "requests published", sum(verdict.published for verdict in verdicts)
-    yield "offers made", sum(verdict.offered for verdict in verdicts)
-    yield "offers too many", sum(verdict.duplicates for verdict in verdicts)
-    yield "requests missed", sum(len(verdict.missed) for verdict in verdicts)
-    yield "wrong amounts", sum(len(verdict.wrong) for verdict in verdicts)
-    yield "in doubt, parked or waiting at the end", sum(len(verdict.unended) for verdict in verdicts)
-    yield "dead letters", sum(len(verdict.dead) for verdict in verdicts)
-    yield "the ledger astray", sum(len(verdict.astray) for verdict in verdicts)
-    yield "deliveries claimed again", sum(verdict.retries for verdict in verdicts)
-    yield "offers in doubt", sum(verdict.doubted for verdict in verdicts)
-    yield "  found to be taken", sum(verdict.taken for verdict in verdicts)
-    yield "  proven not to be, and made again", sum(verdict.not_taken for verdict in verdicts)
-    yield "selections", sum(verdict.selected for verdict in verdicts)
-    yield "  reported again after a kill", sum(verdict.reported_again for verdict in verdicts)
-    yield "  never reported, or reported wrongly", sum(len(verdict.unreported) for verdict in verdicts)
+    yield "requests published", sum(result.published for result in results)
+    yield "offers made", sum(result.offered for result in results)
+    yield "offers too many", sum(result.duplicates for result in results)
+    yield "requests missed", sum(len(result.missed) for result in results)
+    yield "wrong amounts", sum(len(result.wrong) for result in results)
+    yield "in doubt, parked or waiting at the end", sum(len(result.unended) for result in results)
+    yield "dead letters", sum(len(result.dead) for result in results)
+    yield "the ledger astray", sum(len(result.astray) for result in results)
+    yield "deliveries claimed again", sum(result.retries for result in results)
+    yield "offers in doubt", sum(result.doubted for result in results)
+    yield "  found to be taken", sum(result.taken for result in results)
+    yield "  proven not to be, and made again", sum(result.not_taken for result in results)
+    yield "selections", sum(result.selected for result in results)
+    yield "  reported again after a kill", sum(result.reported_again for result in results)
+    yield "  never reported, or reported wrongly", sum(len(result.unreported) for result in results)
     yield "seconds", round(sum(outcome.seconds for outcome in outcomes))

@@ -14,8 +14,8 @@ from typing import Final
 import anyio
 import attrs
 from tests.crash.bot import witness
+from tests.crash.bot.checker import RIVAL, CheckResult, check, reported
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
-from tests.crash.bot.judge import RIVAL, Verdict, judge, reported
 from tests.crash.bot.plan import Kill
 from tests.crash.bot.tariff import PORTS
 from tests.crash.faults import TRANSIENT_FAULTS
@@ -102,7 +102,7 @@ class KillRun:
             self._exchange.faults.clear()
             await self._rest(server, face.url)
         return Outcome(
-            verdict=self._judge(),
+            result=self._check(),
             planned=Counter(kill.point for kill in plan if kill.point is not None),
             kills=self._kills,
             on_the_way=self._on_the_way,
@@ -112,13 +112,13 @@ class KillRun:
             seconds=time.monotonic() - began,
         )
 
-    def _judge(self) -> Verdict:
-        return judge(self._exchange.audit_log, witness.read(self._store), reported(self._journal), ledger=self._ledger)
+    def _check(self) -> CheckResult:
+        return check(self._exchange.audit_log, witness.read(self._store), reported(self._journal), ledger=self._ledger)
 
     def _is_done(self) -> bool:
-        verdict = self._judge()
+        result = self._check()
         # Without the ledger, what was offered twice may be selected and reported in ways that have no end.
-        return verdict.idle if self._ledger else not verdict.missed
+        return result.idle if self._ledger else not result.missed
 
     # The market
 

@@ -1,4 +1,4 @@
-"""Tariff on which the bot and its judge agree beforehand."""
+"""Tariff on which the bot and its checker agree beforehand."""
 
 from __future__ import annotations
 

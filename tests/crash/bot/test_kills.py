@@ -24,17 +24,17 @@ def _run(directory: Path, backend: str, seed: int, plan: Sequence[Kill], *, ledg
     return outcome
 
 
-def _judge(outcome: Outcome) -> None:
+def _check(outcome: Outcome) -> None:
     assert outcome.errors == ""
-    assert outcome.verdict.flaws == []
+    assert outcome.result.flaws == []
     # The run proves something: kills hit what they were aimed at, often enough where it hurts, and faults struck.
     assert not outcome.unhit
     assert outcome.on_the_way * 5 >= outcome.kills.total()
     assert len(outcome.faults) > 1
-    assert outcome.verdict.published == outcome.verdict.offered > 0
-    assert outcome.verdict.taken > 0
-    assert outcome.verdict.not_taken > 0
-    assert outcome.verdict.retries > 0
+    assert outcome.result.published == outcome.result.offered > 0
+    assert outcome.result.taken > 0
+    assert outcome.result.not_taken > 0
+    assert outcome.result.retries > 0
 
 
 def _plan(backend: str, seed: int) -> list[Kill]:
@@ -44,14 +44,14 @@ def _plan(backend: str, seed: int) -> list[Kill]:
 
 @pytest.mark.parametrize("backend", ["asyncio", pytest.param("trio", marks=pytest.mark.long)])
 def test_a_bot_that_is_killed_makes_one_offer_on_each_request(backend: str, tmp_path: Path) -> None:
-    _judge(_run(tmp_path, backend, 1, _plan(backend, 1)))
+    _check(_run(tmp_path, backend, 1, _plan(backend, 1)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_two_hundred_and_forty_kills_at_every_point(backend: str, seed: int, tmp_path: Path) -> None:
-    _judge(_run(tmp_path, backend, 100 + seed, draw(Random(seed), FAILPOINTS, more=4, at_random=2)))
+    _check(_run(tmp_path, backend, 100 + seed, draw(Random(seed), FAILPOINTS, more=4, at_random=2)))
 
 
 @pytest.mark.long
@@ -59,5 +59,5 @@ def test_two_hundred_and_forty_kills_at_every_point(backend: str, seed: int, tmp
 def test_bot_without_its_ledger_offers_several_times_under_the_same_kills(backend: str, tmp_path: Path) -> None:
     plan = without_ledger(draw(Random(0), FAILPOINTS, more=4, at_random=2), Random(0))
     outcome = _run(tmp_path, backend, 100, plan, ledger=False)
-    assert outcome.verdict.duplicates > 0
-    assert outcome.verdict.duplicated
+    assert outcome.result.duplicates > 0
+    assert outcome.result.duplicated

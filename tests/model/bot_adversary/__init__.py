@@ -1,8 +1,8 @@
-"""Adversary of the bot: simulated servers, operators and deploys, and a judge that knows what really happened."""
+"""Adversary of the bot: simulated servers, operators and deploys, and a checker that knows what really happened."""
 
 from __future__ import annotations
 
-from .judge import Verdict
+from .checker import CheckResult
 from .runner import run, scenario_names
 
-__all__ = ["Verdict", "run", "scenario_names"]
+__all__ = ["CheckResult", "run", "scenario_names"]

@@ -1,4 +1,4 @@
-"""Requests and offers of the adversary's exchange, with which the judge compares the bot's work."""
+"""Requests and offers of the adversary's exchange, with which the checker compares the bot's work."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ import trio
 from freight_exchange.testing.virtual_time import VirtualDeadlockError, virtual_time_options
 
 from . import scenarios as scenarios  # they enrol themselves
+from .checker import CheckResult, check
 from .disk import tapped_connections
-from .judge import Verdict, judge
 from .scenario import Scenario
 from .world import world_of
 
@@ -49,8 +49,8 @@ def _drawn_from(seed: int) -> Iterator[None]:
         yield
 
 
-def run(name: str, seed: int) -> Verdict:
-    """Play a scenario once, and judge it."""
+def run(name: str, seed: int) -> CheckResult:
+    """Play a scenario once, and check the result."""
     (kind,) = (each for each in Scenario.all_scenarios if each.name == name)
     backend = Random(seed).choice(kind.backends)
     with (
@@ -62,15 +62,15 @@ def run(name: str, seed: int) -> Verdict:
             options = virtual_time_options("trio" if backend == "trio" else "asyncio")
             return anyio.run(_play, kind, seed, Path(folder), backend=backend, backend_options=options)
         except (TimeoutError, VirtualDeadlockError) as error:
-            return Verdict(name, seed, lost=1, flaws=[f"the run hung: {error!r}"])
+            return CheckResult(name, seed, lost=1, flaws=[f"the run hung: {error!r}"])
 
 
-async def _play(kind: type[Scenario], seed: int, folder: Path) -> Verdict:
+async def _play(kind: type[Scenario], seed: int, folder: Path) -> CheckResult:
     with anyio.fail_after(_LONGEST):
         async with world_of(seed, folder) as world:
             scenario = kind(world)
             await scenario.play()
-            verdict = judge(world, kind.name, seed, owed_after=scenario.owed_after)
-            verdict.lost += len(scenario.flaws)
-            verdict.flaws += scenario.flaws
-            return verdict
+            result = check(world, kind.name, seed, owed_after=scenario.owed_after)
+            result.lost += len(scenario.flaws)
+            result.flaws += scenario.flaws
+            return result

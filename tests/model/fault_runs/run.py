@@ -14,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import attrs
 import httpx
-from tests.model.fault_runs.judge import Judgement, judge
+from tests.model.fault_runs.checker import CheckResult, check
 from tests.model.fault_runs.plan import Plan
 from tests.model.fault_runs.world import ROUTE, World
 
@@ -46,7 +46,7 @@ class Run:
 
     plan: Plan
     outcome: str
-    judgement: Judgement
+    result: CheckResult
     fired: tuple[tuple[str, bool], ...]
     naive: int
 
@@ -83,7 +83,7 @@ async def _run(plan: Plan) -> Run:
     return Run(
         plan=plan,
         outcome=outcome,
-        judgement=judge(plan, world, outcome, sent),
+        result=check(plan, world, outcome, sent),
         fired=fired,
         # Nothing but a cut makes it try again.
         naive=await _naive(plan) if strike is not None and FAULTS[strike.name].cut is not None else 0,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.model.offers.market import Market, Quote
 
-__all__ = ["FLAWS", "Reported", "judge"]
+__all__ = ["FLAWS", "Reported", "check"]
 
 FLAWS = ("missed", "invented", "repeated", "false gone")
 
@@ -26,7 +26,7 @@ class Reported(NamedTuple):
     was_standing: bool
 
 
-def judge(reported: list[Reported], market: Market) -> Counter[str]:
+def check(reported: list[Reported], market: Market) -> Counter[str]:
     """Count the flaws of what was reported, once the market was quiet."""
     flaws: Counter[str] = Counter()
     last: dict[int, Quote | None] = {}

@@ -11,7 +11,7 @@ import attrs
 from tests.model.paging.plan import Plan
 from tests.model.paging.server import Row, Served, Server
 
-__all__ = ["LOOKED_PAST", "Judgement", "Wrong", "judge"]
+__all__ = ["LOOKED_PAST", "CheckResult", "Wrong", "check"]
 
 LOOKED_PAST = {"plain": 1, "sweep": 3, "write": 3}
 """Pages in a row without a visible row after which a reading may end, though there are rows behind them."""
@@ -33,8 +33,8 @@ class Wrong(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Judgement:
-    """Judgement on a run.
+class CheckResult:
+    """Result of a check.
 
     Attributes:
         wrong: The flaw, if there is one.
@@ -47,15 +47,15 @@ class Judgement:
     lost: int = 0
 
 
-def judge(plan: Plan, server: Server, outcome: str, found: Sequence[Any]) -> Judgement:
+def check(plan: Plan, server: Server, outcome: str, found: Sequence[Any]) -> CheckResult:
     if outcome == "endless":
-        return Judgement(wrong=Wrong.ENDLESS, excused=None)
+        return CheckResult(wrong=Wrong.ENDLESS, excused=None)
     if plan.reading == "write":
-        return _judge_write(plan, server, outcome)
-    return _judge_reading(plan, server, outcome, found)
+        return _check_write(plan, server, outcome)
+    return _check_reading(plan, server, outcome, found)
 
 
-def _judge_reading(plan: Plan, server: Server, outcome: str, found: Sequence[Any]) -> Judgement:
+def _check_reading(plan: Plan, server: Server, outcome: str, found: Sequence[Any]) -> CheckResult:
     begun = server.reading_from
     held = [*server.rows, *server.gone]
     stood = Counter(
@@ -71,10 +71,10 @@ def _judge_reading(plan: Plan, server: Server, outcome: str, found: Sequence[Any
     still = not _moved(server, begun) or plan.noun != "bids"
     if wrong is None and still and yielded - ever:
         wrong = Wrong.REPEATED
-    return Judgement(wrong=wrong, excused=excused, lost=lost)
+    return CheckResult(wrong=wrong, excused=excused, lost=lost)
 
 
-def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
+def _check_write(plan: Plan, server: Server, outcome: str) -> CheckResult:
     begun = server.reading_from
     done = len(server.submitted)
     excused = _excuse(plan, server, begun)
@@ -94,7 +94,7 @@ def _judge_write(plan: Plan, server: Server, outcome: str) -> Judgement:
     if excused is None and wrong is None and (plan.failures or plan.end == "500"):
         # In the little time that the verdict has, failures use up the retries.
         excused = "pages fail"
-    return Judgement(wrong=wrong, excused=excused)
+    return CheckResult(wrong=wrong, excused=excused)
 
 
 def _excuse(plan: Plan, server: Server, begun: int) -> str | None:

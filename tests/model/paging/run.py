@@ -11,7 +11,7 @@ from unittest import mock
 import anyio
 import attrs
 import httpx
-from tests.model.paging.checker import Judgement, judge
+from tests.model.paging.checker import CheckResult, check
 from tests.model.paging.plan import Plan
 from tests.model.paging.server import AMOUNT, CURRENCY, REQUEST, EndlessError, Server
 
@@ -37,7 +37,7 @@ class Run:
 
     plan: Plan
     outcome: str
-    judgement: Judgement
+    result: CheckResult
     pages: int
 
 
@@ -88,7 +88,7 @@ async def _run(plan: Plan) -> Run:
                     outcome = f"error {type(error).__name__}"
                 except EndlessError:
                     outcome = "endless"
-    return Run(plan=plan, outcome=outcome, judgement=judge(plan, server, outcome, found), pages=len(server.served))
+    return Run(plan=plan, outcome=outcome, result=check(plan, server, outcome, found), pages=len(server.served))
 
 
 async def _read(plan: Plan, server: Server, exchange: FreightExchange, found: list[Any]) -> str:

@@ -105,7 +105,7 @@ class Server(httpx.AsyncBaseTransport):
             self.rows.insert(self._place(), Row(REQUEST, AMOUNT, visible=True))
 
     def begin(self) -> None:
-        """Begin the reading that is judged: the page requests from now on may find the listing moving."""
+        """Begin the reading that is checked: the page requests from now on may find the listing moving."""
         self._reading = True
         self.reading_from = len(self.served)
 

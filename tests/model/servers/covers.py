@@ -7,7 +7,7 @@ from typing import Final
 
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.entry import Entry
-from tests.model.servers.find import Find
+from tests.model.servers.finding import Finding
 from tests.model.servers.history import History
 from tests.model.servers.market import Content, Version
 from tests.model.servers.replies import ALLOWANCE, SLACK, TURN, begins
@@ -27,8 +27,12 @@ class Covers(History):
         super().__init__(schedule, log, server)
         self.entry = Entry(schedule, log, server)
 
-    def finds(self) -> list[Find]:
-        return [] if not self._is_honest() else [find for index in sorted(self.market.ever) for find in self._of(index)]
+    def findings(self) -> list[Finding]:
+        return (
+            []
+            if not self._is_honest()
+            else [finding for index in sorted(self.market.ever) for finding in self._of(index)]
+        )
 
     def _is_honest(self) -> bool:
         quirks = self.schedule.quirks
@@ -36,9 +40,9 @@ class Covers(History):
         steady = not {"restore", "rights", "flap", "service clock"} & set(self.schedule.names)
         return complete and steady and quirks.stale() <= ALLOWANCE
 
-    def _of(self, index: int) -> list[Find]:
+    def _of(self, index: int) -> list[Finding]:
         """Claims that came before a state which they cover, the first one for each state."""
-        found: list[Find] = []
+        found: list[Finding] = []
         stale = self.schedule.quirks.stale()
         claims = sorted(self.log.claims, key=lambda claim: claim.at)
         for version in self.versions(index):
@@ -51,7 +55,7 @@ class Covers(History):
             if version.until > handed_out and self._known(index, handed_out) != version.content:
                 text = f"covered {claim.since:.0f} at {claim.at:.0f} ({claim.tier}): {version}"
                 excuse = self._excuse(index, version, claim)
-                found.append(Find("claim", index, claim.at, text, excuse))
+                found.append(Finding("claim", index, claim.at, text, excuse))
         return found
 
     def _excuse(self, index: int, version: Version, claim: Claim) -> str:

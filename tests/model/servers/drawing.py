@@ -34,7 +34,7 @@ class Schedule:
 
     Attributes:
         active: Time at which changes and passing quirks end.
-        end: Time at which the watcher is judged.
+        end: Time at which the watcher is checked.
         wall_jumps: Steps of the watcher's wall clock: the time and the seconds of each.
         pauses: Longest time for which the reader keeps an event, in seconds.
     """

@@ -1,4 +1,4 @@
-"""Hand-made runs for tests of the judge: a few changes, replies and reports, in order of time."""
+"""Hand-made runs for tests of the checker: a few changes, replies and reports, in order of time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+from tests.model.servers.checker import check
 from tests.model.servers.drawing import Session, draw
-from tests.model.servers.judge import judge
 from tests.model.servers.market import Content, Market
 from tests.model.servers.quirks import Quirks
 from tests.model.servers.run import EPOCH, Claim, Log, Reported
@@ -23,7 +23,7 @@ WIDEST = 432_000
 
 
 class HandMadeRun:
-    """A run of a watcher that was entered at second 1, polls every five minutes and is judged at second 30,000.
+    """A run of a watcher that was entered at second 1, polls every five minutes and is checked at second 30,000.
 
     Args:
         quirks: Quirks of its server.
@@ -75,8 +75,8 @@ class HandMadeRun:
         self.log.claims.append(Claim(at, since, "narrow"))
 
     @property
-    def finds(self) -> list[tuple[str, str]]:
-        """Kind and excuse of each find of the judge."""
+    def findings(self) -> list[tuple[str, str]]:
+        """Return the kind and the excuse of each finding."""
         session = Session(0.0, math.inf, "cancel", same_machine=True)
         whole: dict[str, Any] = {
             "quirks": self.quirks,
@@ -88,7 +88,7 @@ class HandMadeRun:
             **self._changes,
         }
         schedule = attrs.evolve(draw(1, ("texts",)), **whole)
-        return [(find.kind, find.excuse) for find in judge(schedule, self.log, self.server)]
+        return [(finding.kind, finding.excuse) for finding in check(schedule, self.log, self.server)]
 
     def _serve(
         self,

@@ -111,7 +111,7 @@ class _Watch:
             boot += not session.same_machine
             try:
                 await self._session(session, number, f"boot {boot}")
-            except (Exception, StormError) as error:  # noqa: BLE001  # any error that ends a feed is a find
+            except (Exception, StormError) as error:  # noqa: BLE001  # any error that ends a feed is a finding
                 self.log.errors.append(f"{anyio.current_time():.0f}: {error!r}")
                 return
 

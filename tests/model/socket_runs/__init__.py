@@ -1,9 +1,9 @@
-"""Seeded runs over real sockets, judged by a service of their own, through each HTTP transport."""
+"""Seeded runs over real sockets, checked against a service of their own, through each HTTP transport."""
 
 from __future__ import annotations
 
-from tests.model.socket_runs.many import backend_of, repeat, tally
+from tests.model.socket_runs.many import backend_of, repeat, summarize
 from tests.model.socket_runs.plan import TRANSPORTS, Transport
-from tests.model.socket_runs.tally import Tally
+from tests.model.socket_runs.summary import RunSummary
 
-__all__ = ["TRANSPORTS", "Tally", "Transport", "backend_of", "repeat", "tally"]
+__all__ = ["TRANSPORTS", "RunSummary", "Transport", "backend_of", "repeat", "summarize"]

@@ -10,9 +10,9 @@ import anyio
 from tests.model.socket_runs.plan import Plan, Transport
 from tests.model.socket_runs.run import Run, run
 from tests.model.socket_runs.secrets import holds_secret
-from tests.model.socket_runs.tally import Tally
+from tests.model.socket_runs.summary import RunSummary
 
-__all__ = ["backend_of", "repeat", "tally"]
+__all__ = ["backend_of", "repeat", "summarize"]
 
 _AT_A_TIME = 40
 _LOGGER = "freight_exchange"
@@ -23,9 +23,11 @@ def backend_of(transport: Transport, seed: int) -> Literal["asyncio", "trio"]:
     return "trio" if transport != "aiohttp" and seed // 250 % 4 == 3 else "asyncio"
 
 
-def tally(transport: Transport, seeds: Iterable[int], backend: Literal["asyncio", "trio"] = "asyncio") -> Tally:
+def summarize(
+    transport: Transport, seeds: Iterable[int], backend: Literal["asyncio", "trio"] = "asyncio"
+) -> RunSummary:
     """Make the runs of these seeds in an event loop of their own."""
-    return anyio.run(_tally, transport, [*seeds], backend=backend)
+    return anyio.run(_summarize, transport, [*seeds], backend=backend)
 
 
 def repeat(transport: Transport, seed: int) -> Run:
@@ -33,8 +35,8 @@ def repeat(transport: Transport, seed: int) -> Run:
     return anyio.run(run, Plan.of(seed, transport), backend=backend_of(transport, seed))
 
 
-async def _tally(transport: Transport, seeds: list[int]) -> Tally:
-    total = Tally(transport)
+async def _summarize(transport: Transport, seeds: list[int]) -> RunSummary:
+    total = RunSummary(transport)
     waiting = iter(seeds)
 
     async def work() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import attrs
+from tests.model.socket_runs.checker import Ended, Flaw, check
 from tests.model.socket_runs.host import Host
-from tests.model.socket_runs.judge import Ended, Judgement, judge
 from tests.model.socket_runs.plan import WRITES, Plan, Step
 from tests.model.socket_runs.secrets import secrets_in
 from tests.model.socket_runs.service import EMAIL, PASSWORD, Service
@@ -46,7 +46,7 @@ class Run:
 
     plan: Plan
     endings: list[Ended]
-    judgements: list[Judgement]
+    flaws: list[Flaw]
     fired: dict[tuple[str, bool], int]
 
 
@@ -76,7 +76,7 @@ async def run(plan: Plan) -> Run:
                         await _make(plan, host, exchange, number, step, endings)
         # What still lies in a socket of the server's is read by now, or never.
         await anyio.lowlevel.checkpoint()
-    return Run(plan=plan, endings=endings, judgements=judge(service, endings), fired=dict(host.fired))
+    return Run(plan=plan, endings=endings, flaws=check(service, endings), fired=dict(host.fired))
 
 
 async def _make(

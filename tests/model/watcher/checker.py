@@ -1,4 +1,4 @@
-"""The judge of a run: what was missed, repeated, reported in the wrong order or claimed without proof.
+"""Checker of a run: what was missed, repeated, reported in the wrong order or claimed without proof.
 
 It knows the service's own record and the events that the consumer received, and does not depend on how a feed works.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 from tests.model.watcher.history import Delivery, Gap, History, Note, State, state_of
 
-__all__ = ["FIVE_DAYS", "Flaw", "judge"]
+__all__ = ["FIVE_DAYS", "Flaw", "check"]
 
 FIVE_DAYS = 432_000.0
 """Seconds for which the service lists an update (service document, 8)."""
@@ -37,13 +37,13 @@ class _Span:
     updates: list[float]
 
 
-def judge(history: History) -> list[Flaw]:
-    """All that is wrong with a run."""
-    court = _Court(history)
-    return [*court.deliveries(), *court.watermarks(), *court.gaps()]
+def check(history: History) -> list[Flaw]:
+    """Return all flaws of a run."""
+    checker = _Checker(history)
+    return [*checker.deliveries(), *checker.watermarks(), *checker.gaps()]
 
 
-class _Court:
+class _Checker:
     def __init__(self, history: History) -> None:
         self._history = history
         self._spans: dict[int, list[_Span]] = defaultdict(list)
@@ -244,7 +244,7 @@ class _Written:
             self.unreadable[note.index].add(note.content)
             return
         place = self.reached.get(note.index, -1)
-        # The latest state that it can be of: which one it was is for those to judge who look at the order.
+        # The latest state that it can be of: `_sequence` checks the order.
         while True:
             found = _after(self._spans.get(note.index, ()), place, note.kind, note.content, note.time)
             if found is None:

@@ -1,4 +1,4 @@
-"""History of a run for its judge: plain values in the order of time. Times are the server's."""
+"""History of a run for its checker: plain values in the order of time. Times are the server's."""
 
 from __future__ import annotations
 

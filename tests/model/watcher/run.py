@@ -1,4 +1,4 @@
-"""One run: a plan, a service, a program that watches it, and the verdict of the judge."""
+"""One run: a plan, a service, a program that watches it, and the flaws that the checker finds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unittest import mock
 
 import anyio
 import attrs
-from tests.model.watcher.checker import Flaw, judge
+from tests.model.watcher.checker import Flaw, check
 from tests.model.watcher.clocks import Clocks
 from tests.model.watcher.history import History
 from tests.model.watcher.naive import NAIVE, Naive, naive_loop
@@ -43,7 +43,7 @@ class Ran:
 
 
 def run(plan: Plan, *, lowered: bool = False) -> Ran:
-    """Make a run, and judge it."""
+    """Make a run, and check it."""
     ran = _in_virtual_time(plan, _watched, plan, lowered)
     assert isinstance(ran, Ran)
     return ran
@@ -91,7 +91,7 @@ async def _watched(plan: Plan, lowered: bool) -> Ran:
     return Ran(
         plan=plan,
         history=world.history,
-        flaws=judge(world.history),
+        flaws=check(world.history),
         happened=happened,
         calls=len(world.history.audit_log.calls),
     )

@@ -1,4 +1,4 @@
-"""The judge of the kills distinguishes right from wrong."""
+"""Tests of the checker of a bot that is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attrs
 import pytest
-from tests.crash.bot.judge import Reported, judge, reported
+from tests.crash.bot.checker import Reported, check, reported
 from tests.crash.bot.tariff import PORTS, price
 from tests.crash.bot.witness import Delivered, Entered, Step, StoreContents, fresh, read, read_after_death
 
@@ -47,27 +47,27 @@ def flawed(
     audit_log: AuditLog, contents: StoreContents = GOOD, received: tuple[Reported, ...] = (), *, ledger: bool = True
 ) -> Mapping[str, int]:
     """Return the number of flaws of each kind."""
-    verdict = judge(audit_log, contents, received, ledger=ledger)
-    found = {kind: len(getattr(verdict, kind)) for kind in KINDS}
-    assert len(verdict.flaws) == sum(found.values())
+    result = check(audit_log, contents, received, ledger=ledger)
+    found = {kind: len(getattr(result, kind)) for kind in KINDS}
+    assert len(result.flaws) == sum(found.values())
     return {kind: count for kind, count in found.items() if count}
 
 
 def test_one_offer_of_the_right_amount_on_each_request_is_good() -> None:
     assert flawed(market(RIGHT)) == {}
-    verdict = judge(market(RIGHT), GOOD)
-    assert (verdict.published, verdict.offered, verdict.duplicates) == (1, 1, 0)
-    assert verdict.idle
+    result = check(market(RIGHT), GOOD)
+    assert (result.published, result.offered, result.duplicates) == (1, 1, 0)
+    assert result.idle
 
 
 def test_a_request_without_an_offer_is_missed() -> None:
     assert flawed(market(), attrs.evolve(GOOD, steps=[], offers=[])) == {"missed": 1}
-    assert not judge(market(), StoreContents()).idle
+    assert not check(market(), StoreContents()).idle
 
 
 def test_a_second_offer_is_a_duplicate_even_if_it_is_the_right_amount_twice() -> None:
     assert flawed(market(RIGHT, RIGHT), ledger=False) == {"duplicated": 1}
-    assert judge(market(RIGHT, RIGHT, RIGHT), GOOD).duplicates == 2
+    assert check(market(RIGHT, RIGHT, RIGHT), GOOD).duplicates == 2
     # The ledger has one of them.
     assert flawed(market(RIGHT, RIGHT)) == {"duplicated": 1, "astray": 1}
 
@@ -83,7 +83,7 @@ def test_an_amount_is_right_if_the_request_cost_so_much_before() -> None:
         index = sandbox.exchange.publish(sandbox.exchange.shipper, 1.0, CARGO)
         sandbox.exchange.update(index, changed_at, attrs.evolve(CARGO, quantity=20))
         sandbox.exchange.offer(sandbox.exchange.forwarder, index, offered_at, amount=amount)
-        assert len(judge(sandbox.audit_log, StoreContents(), ledger=False).wrong) == wrong
+        assert len(check(sandbox.audit_log, StoreContents(), ledger=False).wrong) == wrong
 
 
 def test_no_two_cargoes_here_cost_the_same() -> None:
@@ -95,7 +95,7 @@ def test_no_two_cargoes_here_cost_the_same() -> None:
 def test_an_offer_that_is_not_at_its_end_is_reported(state: str) -> None:
     contents = attrs.evolve(GOOD, offers=[CONFIRMED, Entered("offer:1:1", state, RIGHT)])
     assert flawed(market(RIGHT), contents) == {"unended": 1}
-    assert not judge(market(RIGHT), contents).idle
+    assert not check(market(RIGHT), contents).idle
 
 
 @pytest.mark.parametrize("state", ["ready", "claimed"])
@@ -161,7 +161,7 @@ def test_the_ledger_and_the_exchange_have_the_same_offers() -> None:
 def test_a_selection_is_reported_and_reported_again_only_by_a_later_life() -> None:
     audit_log = market(RIGHT, selected=True)
     assert flawed(audit_log, received=(Reported(1, 1, True),)) == {}
-    assert judge(audit_log, GOOD, (Reported(1, 1, True), Reported(2, 1, True))).reported_again == 1
+    assert check(audit_log, GOOD, (Reported(1, 1, True), Reported(2, 1, True))).reported_again == 1
     assert flawed(audit_log, received=(Reported(1, 1, True), Reported(2, 1, True))) == {}
     assert flawed(audit_log) == {"unreported": 1}
     assert flawed(audit_log, received=(Reported(1, 1, True), Reported(1, 1, True))) == {"unreported": 1}
@@ -171,10 +171,10 @@ def test_a_selection_is_reported_and_reported_again_only_by_a_later_life() -> No
 
 def test_retries_and_doubts_are_counted() -> None:
     past = steps("intent", "sending", "unknown", "intent", "sending", "unknown", "unknown", "confirmed")
-    verdict = judge(
+    result = check(
         market(RIGHT), attrs.evolve(GOOD, steps=past, deliveries=[DONE, Delivered(2, "won", "done", 4, None)])
     )
-    assert (verdict.doubted, verdict.taken, verdict.not_taken, verdict.retries) == (2, 1, 1, 3)
+    assert (result.doubted, result.taken, result.not_taken, result.retries) == (2, 1, 1, 3)
 
 
 def test_a_line_that_was_cut_off_was_not_written(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Judge of a write: compare the client's result with the exchange."""
+"""Checker of a write: compares the client's result with the exchange."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 from tests.model.fault_runs.plan import CONTRADICTIONS, Plan
 from tests.model.fault_runs.world import World
 
-__all__ = ["Judgement", "Wrong", "judge"]
+__all__ = ["CheckResult", "Wrong", "check"]
 
 # On the reads, these leave nothing to decide by: the service asks to be left alone for ages, or is out for good.
 _LASTING = frozenset({"throttled_huge", "unavailable_forever", "unauthorized_forever"})
@@ -34,18 +34,18 @@ class Wrong(enum.StrEnum):
 
 
 @attrs.frozen(kw_only=True)
-class Judgement:
-    """Judgement of a run: its flaw, or why the outcome was not visible in time, and whether it was decided."""
+class CheckResult:
+    """Result of a check: the flaw, why the outcome was not visible in time, and whether the client decided it."""
 
     wrong: Wrong | None
     hidden: str | None
     decided: bool
 
 
-def judge(plan: Plan, world: World, outcome: str, sent: int) -> Judgement:
-    """The judgement on a run's outcome; `sent` is the last call before the client looked for its write."""
+def check(plan: Plan, world: World, outcome: str, sent: int) -> CheckResult:
+    """Check the outcome of a run; `sent` is the last call before the client looked for its write."""
     beyond = plan.profile.late_visibility > plan.settle.total_seconds()
-    return Judgement(
+    return CheckResult(
         wrong=_wrong(plan, world, outcome, sent, beyond),
         hidden=_hidden(plan, world),
         decided=outcome in ("Applied", "NotApplied", "Conflict"),

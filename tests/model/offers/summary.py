@@ -1,4 +1,4 @@
-"""Tally of many schedules."""
+"""Summary of many schedules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 import anyio
-from tests.model.offers.checker import judge
+from tests.model.offers.checker import check
 from tests.model.offers.naive import naive_loop
 from tests.model.offers.run import follow
 from tests.model.offers.schedule import draw
@@ -22,7 +22,7 @@ async def _follow_all(seeds: Iterable[int]) -> Counter[str]:
     flaws: Counter[str] = Counter()
     for seed in seeds:
         reported, market = await follow(draw(seed))
-        found = +judge(reported, market)
+        found = +check(reported, market)
         flaws += found
         flaws["schedules"] += 1
         flaws["events"] += len(reported)
@@ -41,7 +41,7 @@ def count_naive(seeds: Iterable[int]) -> Counter[str]:
     flaws: Counter[str] = Counter()
     for seed in seeds:
         reported, market = naive_loop(draw(seed))
-        found = +judge(reported, market)
+        found = +check(reported, market)
         flaws += found
         flaws["schedules"] += 1
         flaws["events"] += len(reported)

@@ -1,4 +1,4 @@
-"""Judge of one run: compares the reports of a watcher with the true history."""
+"""Checker of one run: compares the reports of a watcher with the true history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.model.servers.clocks import Clocks
 from tests.model.servers.covers import Covers
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.entry import Entry
-from tests.model.servers.find import Find
+from tests.model.servers.finding import Finding
 from tests.model.servers.history import History
 from tests.model.servers.market import Version
 from tests.model.servers.replies import SLACK, loudest_hour
@@ -19,7 +19,7 @@ from tests.model.servers.run import EPOCH, Log, Reported
 from tests.model.servers.server import StrangeServer
 from tests.model.servers.unseen import Unseen
 
-__all__ = ["judge"]
+__all__ = ["check"]
 
 _TURNS: Final = 4
 _GROWTH: Final = 600.0
@@ -29,10 +29,10 @@ _RELEASE: Final = "carbonFootprint"
 _NO_OUTAGES: Final = ("400", "html", "token")
 
 
-class _Judge(History):
+class _Checker(History):
     def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
         super().__init__(schedule, log, server)
-        self.finds: list[Find] = []
+        self.findings: list[Finding] = []
         self.fold: dict[int, Reported] = {}
         self.turns: Counter[tuple[int, int]] = Counter()
         self.absence = Absence(schedule, log, server)
@@ -40,19 +40,19 @@ class _Judge(History):
         self.entry = Entry(schedule, log, server)
         self.unseen = Unseen(schedule, log, server)
 
-    def judge(self) -> list[Find]:
+    def check(self) -> list[Finding]:
         for error in self.log.errors:
             self._find("error", None, 0, error, "refused on entry" if self._is_refused(error) else "")
         if not self.log.errors:
             self._events()
             self._final_states()
-            self.finds += Covers(self.schedule, self.log, self.server).finds()
+            self.findings += Covers(self.schedule, self.log, self.server).findings()
             self._recoveries()
             self._loud_trouble()
-        return self.finds
+        return self.findings
 
     def _find(self, kind: str, index: int | None, at: float, text: str, excuse: str = "") -> None:
-        self.finds.append(Find(kind, index, at, text, excuse))
+        self.findings.append(Finding(kind, index, at, text, excuse))
 
     def _is_refused(self, error: str) -> bool:
         """Return whether a feed was not entered because of a reply that does not look like an outage."""
@@ -84,7 +84,7 @@ class _Judge(History):
     def _is_growth(self, event: Reported) -> bool:
         """Return whether a gap continues the one before: no scan was complete since, and more time has been lost.
 
-        The time is lost by the wall clock as well. The scan that finds a gap may be complete before it is delivered.
+        The time is lost by the wall clock as well. The scan that findings a gap may be complete before it is delivered.
         """
         before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
         if before == -math.inf:
@@ -221,6 +221,6 @@ class _Judge(History):
                 self._find("loud", None, span.start, text)
 
 
-def judge(schedule: Schedule, log: Log, server: StrangeServer) -> list[Find]:
+def check(schedule: Schedule, log: Log, server: StrangeServer) -> list[Finding]:
     """Return all findings of a run, including the excused ones."""
-    return _Judge(schedule, log, server).judge()
+    return _Checker(schedule, log, server).check()

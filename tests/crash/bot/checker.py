@@ -1,4 +1,4 @@
-"""Judge of a bot's run: compare the exchange and the store's file with the promises. Imports nothing of the bot."""
+"""Checker of a bot's run: compares the exchange and the store's file with the promises. Imports nothing of the bot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.crash.bot.witness import Step, StoreContents
 
 from freight_exchange.sandbox.core.audit_log import AuditLog, OfferRecord
 
-__all__ = ["RIVAL", "Reported", "Verdict", "judge", "reported"]
+__all__ = ["RIVAL", "CheckResult", "Reported", "check", "reported"]
 
 _WAYS: Final = {
     None: {"intent"},
@@ -43,7 +43,7 @@ class Reported:
 
 
 @attrs.frozen(kw_only=True)
-class Verdict:
+class CheckResult:
     """Everything that may be wrong, as sentences, and what was counted.
 
     Attributes:
@@ -104,15 +104,15 @@ def reported(path: Path) -> list[Reported]:
     return [Reported(line["life"], line["request"], line["contact"]) for line in lines]
 
 
-def judge(
+def check(
     audit_log: AuditLog, contents: StoreContents, received: Sequence[Reported] = (), *, ledger: bool = True
-) -> Verdict:
-    """The verdict; without a `ledger` nothing is asked of one."""
+) -> CheckResult:
+    """Compare the exchange with the store. Without a `ledger`, its records are not checked."""
     published = [publication.request for publication in audit_log.publications]
     offers = Counter(record.offer.request for record in _offers(audit_log))
     selected = {change.request for change in audit_log.changes if change.what == "selected"}
     moves = Counter((step.was, step.became) for step in contents.steps)
-    return Verdict(
+    return CheckResult(
         missed=[f"request {request} has no offer" for request in published if not offers[request]],
         duplicated=[f"request {request} has {count} offers" for request, count in offers.items() if count > 1],
         wrong=[*_wrong(audit_log)],

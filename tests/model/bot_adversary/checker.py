@@ -1,4 +1,4 @@
-"""Verdict on a run: offers too many, wrong prices, deliveries lost, and doubts that were reported."""
+"""Checker of a run: offers too many, wrong prices, deliveries lost, and doubts that were reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .service import Call
     from .world import World
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["CheckResult", "check"]
 
 _A_MOMENT: Final = 1.0
 _LONGEST_WAY: Final = 120.0
@@ -23,7 +23,7 @@ _SPAN, _MOST_CALLS = 600.0, 1500
 
 
 @attrs.define
-class Verdict:
+class CheckResult:
     """Findings of one run.
 
     Attributes:
@@ -49,35 +49,35 @@ class Verdict:
         return bool(self.too_many or self.wrong or self.lost or self.storms)
 
 
-def judge(world: World, scenario: str, seed: int, *, owed_after: float) -> Verdict:
+def check(world: World, scenario: str, seed: int, *, owed_after: float) -> CheckResult:
     """Compare the exchange with the calls of the handlers."""
-    verdict = Verdict(scenario, seed)
-    verdict.doubts = sum(doubt.parked for deploy in world.deploys for doubt in deploy.doubts)
+    result = CheckResult(scenario, seed)
+    result.doubts = sum(doubt.parked for deploy in world.deploys for doubt in deploy.doubts)
     for request in world.market.shipments:
-        _count_offers(world, request, verdict)
-        _check_delivery(world, request, verdict, owed_after)
-    _check_prices(world, verdict)
-    _check_order(world, verdict)
-    _check_answers(world, verdict)
-    _check_calm(world, verdict)
-    return verdict
+        _count_offers(world, request, result)
+        _check_delivery(world, request, result, owed_after)
+    _check_prices(world, result)
+    _check_order(world, result)
+    _check_answers(world, result)
+    _check_calm(world, result)
+    return result
 
 
-def _count_offers(world: World, request: int, verdict: Verdict) -> None:
+def _count_offers(world: World, request: int, result: CheckResult) -> None:
     bids = world.market.bids_on(request)
     for disk in {deploy.disk for deploy in world.deploys}:
         makers = {deploy.name for deploy in world.deploys if deploy.disk is disk}
         own = [bid for bid in bids if bid.author in makers]
         wanted = len({call.revision for call in world.offer_calls if call.request == request and call.deploy in makers})
         if len(own) > wanted:
-            verdict.too_many += len(own) - wanted
-            verdict.flaws.append(f"request {request}: {len(own)} offers of the bot where its handlers wanted {wanted}")
+            result.too_many += len(own) - wanted
+            result.flaws.append(f"request {request}: {len(own)} offers of the bot where its handlers wanted {wanted}")
         foreign = [bid for bid in bids if bid.author not in makers]
         if own and foreign and _is_beside(world, own[0], foreign):
-            verdict.beside += 1
+            result.beside += 1
             if _was_reported(world, own[0], foreign):
-                verdict.too_many += 1
-                verdict.flaws.append(f"request {request}: the bot was shown {foreign[0]} and made {own[0]}")
+                result.too_many += 1
+                result.flaws.append(f"request {request}: the bot was shown {foreign[0]} and made {own[0]}")
 
 
 def _is_beside(world: World, first: Bid, foreign: list[Bid]) -> bool:
@@ -95,7 +95,7 @@ def _was_reported(world: World, first: Bid, foreign: list[Bid]) -> bool:
     )
 
 
-def _check_delivery(world: World, request: int, verdict: Verdict, owed_after: float) -> None:
+def _check_delivery(world: World, request: int, result: CheckResult, owed_after: float) -> None:
     shipment = world.market.shipments[request]
     if shipment.published < owed_after or shipment.time_open(world.now) < world.owed_when_open:
         return
@@ -106,14 +106,14 @@ def _check_delivery(world: World, request: int, verdict: Verdict, owed_after: fl
     endings = {each.ending for each in world.handled if each.request == request}
     bids = world.market.bids_on(request)
     if not endings and not bids:
-        verdict.lost += 1
-        verdict.flaws.append(f"request {request} was never handled, and is on no list; {_story(world, request)}")
+        result.lost += 1
+        result.flaws.append(f"request {request} was never handled, and is on no list; {_story(world, request)}")
     elif "done" in endings and not bids:
-        verdict.lost += 1
-        verdict.flaws.append(f"request {request} was handled, and has no offer; {_story(world, request)}")
+        result.lost += 1
+        result.flaws.append(f"request {request} was handled, and has no offer; {_story(world, request)}")
     elif "already" in endings and not bids:
-        verdict.lost += 1
-        verdict.flaws.append(f"request {request} was passed over for a bid that is not there")
+        result.lost += 1
+        result.flaws.append(f"request {request} was passed over for a bid that is not there")
 
 
 def _story(world: World, request: int) -> str:
@@ -123,7 +123,7 @@ def _story(world: World, request: int) -> str:
     return f"calls: {calls}"
 
 
-def _check_prices(world: World, verdict: Verdict) -> None:
+def _check_prices(world: World, result: CheckResult) -> None:
     sent_before: set[tuple[object, ...]] = set()
     for at, call in world.service.offers_sent:
         parameters = call.parameters
@@ -137,12 +137,12 @@ def _check_prices(world: World, verdict: Verdict) -> None:
         meant = [*latest.values(), *(s for s in earlier if s.ended > at - _LONGEST_WAY)]
         wanted = {(request, s.amount, s.currency, _fees(s.rates), s.terms or None) for s in meant}
         if body not in wanted and body not in sent_before:
-            verdict.wrong += 1
-            verdict.flaws.append(f"request {request}: {body} was sent, where the handlers offered {wanted}")
+            result.wrong += 1
+            result.flaws.append(f"request {request}: {body} was sent, where the handlers offered {wanted}")
         sent_before.add(body)
 
 
-def _check_order(world: World, verdict: Verdict) -> None:
+def _check_order(world: World, result: CheckResult) -> None:
     """Return whether no offer of a later revision was followed by a first one of an earlier revision."""
     revisions: dict[tuple[object, ...], set[int]] = {}
     for call in world.offer_calls:
@@ -162,8 +162,8 @@ def _check_order(world: World, verdict: Verdict) -> None:
         (revision,) = meant
         place = (id(disks[bid.author]), bid.request)
         if revision < highest.get(place, revision):
-            verdict.wrong += 1
-            verdict.flaws.append(f"request {bid.request}: the offer of revision {revision} came after a later one")
+            result.wrong += 1
+            result.flaws.append(f"request {bid.request}: the offer of revision {revision} came after a later one")
         highest[place] = max(revision, highest.get(place, revision))
 
 
@@ -189,22 +189,22 @@ def _fees(rates: dict[str, Decimal]) -> tuple[tuple[str, Decimal], ...]:
     return tuple(sorted((name, Decimal(fee)) for name, fee in rates.items()))
 
 
-def _check_answers(world: World, verdict: Verdict) -> None:
+def _check_answers(world: World, result: CheckResult) -> None:
     """Return whether each bid that a handler received is on record at the exchange."""
     for call in world.offer_calls:
         if call.ending != "bid":
             continue
         stands = [bid for bid in world.market.bids_on(call.request) if call.returned in (bid.amount, bid.shown_amount)]
         if not stands and not world.service.quirks.rounded:
-            verdict.wrong += 1
-            verdict.flaws.append(
+            result.wrong += 1
+            result.flaws.append(
                 f"request {call.request}: the handler was given a bid of {call.returned}, and none stands"
             )
 
 
-def _check_calm(world: World, verdict: Verdict) -> None:
+def _check_calm(world: World, result: CheckResult) -> None:
     for author, calls in world.service.calls.items():
         most = max(bisect_left(calls, at + _SPAN) - first for first, at in enumerate(calls))
         if most > _MOST_CALLS:
-            verdict.storms += 1
-            verdict.flaws.append(f"{author} sent {most} calls in ten minutes")
+            result.storms += 1
+            result.flaws.append(f"{author} sent {most} calls in ten minutes")

@@ -1,10 +1,10 @@
-"""Tests of the judge of crash tests."""
+"""Tests of the checker of a watcher that is killed."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.crash.judge import Line, judge, lines
+from tests.crash.checker import Line, check, lines
 
 from freight_exchange.testing import Cargo, Sandbox
 
@@ -34,38 +34,38 @@ def test_every_state_and_skipped_states_are_good() -> None:
         delivered((1, "new", TWO), (1, "updated", ONE)),
         delivered((1, "new", ONE)),
     ):
-        verdict = judge(changes, written)
-        assert verdict.is_good, verdict
-        assert (verdict.published, verdict.changed, verdict.withdrawn) == (1, 2, 0)
+        result = check(changes, written)
+        assert result.is_good, result
+        assert (result.published, result.changed, result.withdrawn) == (1, 2, 0)
 
 
 def test_last_state_that_was_not_delivered_is_missed() -> None:
-    assert judge(market().audit_log.changes, delivered((1, "new", ONE), (1, "updated", TWO))).missed
-    assert judge(market().audit_log.changes, []).missed
-    assert judge(market(withdrawn=True).audit_log.changes, delivered((1, "new", ONE))).missed
-    assert judge(market(withdrawn=True).audit_log.changes, delivered((1, "new", ONE), (1, "withdrawn", ONE))).is_good
-    assert judge(market(withdrawn=True).audit_log.changes, []).is_good
+    assert check(market().audit_log.changes, delivered((1, "new", ONE), (1, "updated", TWO))).missed
+    assert check(market().audit_log.changes, []).missed
+    assert check(market(withdrawn=True).audit_log.changes, delivered((1, "new", ONE))).missed
+    assert check(market(withdrawn=True).audit_log.changes, delivered((1, "new", ONE), (1, "withdrawn", ONE))).is_good
+    assert check(market(withdrawn=True).audit_log.changes, []).is_good
 
 
 def test_only_the_last_event_before_a_kill_is_redelivered() -> None:
     changes = market().audit_log.changes
-    again = judge(changes, delivered((1, "new", ONE), (2, "new", ONE)))
+    again = check(changes, delivered((1, "new", ONE), (2, "new", ONE)))
     assert again.is_good
     assert again.redelivered == 1
-    assert judge(changes, delivered((1, "new", ONE), (1, "new", ONE))).repeated
+    assert check(changes, delivered((1, "new", ONE), (1, "new", ONE))).repeated
     other = market()
     other.publish(Cargo(quantity=1, destination="Oakland"))
     between = [*delivered((1, "new", ONE)), Line(1, "new", 2, ONE), *delivered((2, "new", ONE))]
-    assert judge(other.audit_log.changes, between).repeated
+    assert check(other.audit_log.changes, between).repeated
 
 
 def test_event_without_cause_or_out_of_order_is_invented() -> None:
     changes = market().audit_log.changes
-    assert judge(changes, delivered((1, "new", ("3", "Oakland")), (1, "updated", ONE))).invented
-    assert judge(changes, [*delivered((1, "new", ONE)), Line(1, "new", 7, ONE)]).invented
-    assert judge(changes, [*delivered((1, "new", ONE)), Line(1, "gap", None, ())]).invented
+    assert check(changes, delivered((1, "new", ("3", "Oakland")), (1, "updated", ONE))).invented
+    assert check(changes, [*delivered((1, "new", ONE)), Line(1, "new", 7, ONE)]).invented
+    assert check(changes, [*delivered((1, "new", ONE)), Line(1, "gap", None, ())]).invented
     backwards = delivered((1, "new", ONE), (1, "updated", TWO), (1, "updated", ONE), (1, "updated", TWO))
-    assert judge(changes, backwards).invented
+    assert check(changes, backwards).invented
 
 
 def test_truncated_line_is_ignored(tmp_path: Path) -> None:

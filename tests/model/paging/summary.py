@@ -1,4 +1,4 @@
-"""Tally of many runs, and its report."""
+"""Summary of many runs, and its report."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import attrs
 from tests.model.paging.checker import Wrong
 from tests.model.paging.run import Run
 
-__all__ = ["Tally"]
+__all__ = ["RunSummary"]
 
 _MAX_NAMED = 20
 _VERDICTS = ("Applied", "NotApplied", "Conflict")
 
 
 @attrs.define
-class Tally:
-    """Counts of runs; tallies add up.
+class RunSummary:
+    """Counts of many runs. Summaries add up.
 
     Attributes:
         runs, pages: Number of runs, and of their page requests.
@@ -40,29 +40,29 @@ class Tally:
     excused: Counter[tuple[str, str]] = attrs.field(factory=Counter)
 
     @classmethod
-    def of(cls, runs: Iterable[Run]) -> Tally:
-        tally = cls()
+    def of(cls, runs: Iterable[Run]) -> RunSummary:
+        summary = cls()
         for run in runs:
-            tally.count(run)
-        return tally
+            summary.count(run)
+        return summary
 
     def count(self, run: Run) -> None:
-        plan, judgement = run.plan, run.judgement
+        plan, result = run.plan, run.result
         self.runs += 1
         self.pages += run.pages
         self.outcomes[plan.reading, run.outcome] += 1
-        if judgement.wrong is not None:
-            self.wrong.setdefault(judgement.wrong, []).append(plan.seed)
-            self.lost += judgement.lost
-        if judgement.excused is not None:
-            self.excused[plan.reading, judgement.excused] += 1
+        if result.wrong is not None:
+            self.wrong.setdefault(result.wrong, []).append(plan.seed)
+            self.lost += result.lost
+        if result.excused is not None:
+            self.excused[plan.reading, result.excused] += 1
         elif plan.reading == "write":
             self.visible += 1
             self.decided += run.outcome in _VERDICTS
             if run.outcome not in _VERDICTS:
                 self.undecided.append(plan.seed)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RunSummary) -> None:
         for name in ("runs", "pages", "lost", "visible", "decided"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for wrong, seeds in other.wrong.items():

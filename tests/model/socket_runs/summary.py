@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import attrs
-from tests.model.socket_runs.judge import VERDICTS, Wrong
+from tests.model.socket_runs.checker import WRONG_RESULTS, Wrong
 from tests.model.socket_runs.plan import WRITES, Transport
 from tests.model.socket_runs.run import Run
 
-__all__ = ["Tally"]
+__all__ = ["RunSummary"]
 
 _MAX_NAMED = 12
 
 
 @attrs.define
-class Tally:
-    """Counts of runs; tallies add up.
+class RunSummary:
+    """Counts of many runs. Summaries add up.
 
     Attributes:
         wrong: Seeds of the flawed runs, by flaw and subject.
@@ -46,12 +46,12 @@ class Tally:
             self.latest = max(self.latest, ended.late)
             if ended.verdict:
                 self.verdicts[ended.verdict] += 1
-        for judgement in run.judgements:
-            strikes = ", ".join(strike.name for strike in judgement.ended.step.strikes)
-            self.wrong[judgement.wrong, f"{judgement.ended.step.kind}: {strikes}"].append(run.plan.seed)
+        for flaw in run.flaws:
+            strikes = ", ".join(strike.name for strike in flaw.ended.step.strikes)
+            self.wrong[flaw.wrong, f"{flaw.ended.step.kind}: {strikes}"].append(run.plan.seed)
         self.fired.update(run.fired)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RunSummary) -> None:
         self.runs += other.runs
         self.calls += other.calls
         self.logged += other.logged
@@ -69,7 +69,7 @@ class Tally:
         return not self.wrong and not self.logged
 
     def summary(self) -> str:
-        verdicts = self.number(*VERDICTS - {Wrong.DUPLICATE})
+        verdicts = self.number(*WRONG_RESULTS - {Wrong.DUPLICATE})
         lines = [
             f"{self.transport}: {self.runs} runs, {self.calls} calls: duplicates {self.number(Wrong.DUPLICATE)},"
             f" wrong verdicts {verdicts}, foreign errors {self.number(Wrong.FOREIGN)},"

@@ -1,4 +1,4 @@
-"""Verdict on a shipper's bot: what the exchange saw of its answers. Imports nothing of the bot."""
+"""Checker of a shipper's bot: counts its answers at the exchange, and the wrong ones. Imports nothing of the bot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from freight_exchange.sandbox.core.audit_log import AuditLog
 
-__all__ = ["APPROVE", "FLAWS", "PriceChange", "judge", "not_approved"]
+__all__ = ["APPROVE", "FLAWS", "PriceChange", "check", "not_approved"]
 
 APPROVE: Final = "quote/approveoffer"
 
@@ -25,7 +25,7 @@ class PriceChange(NamedTuple):
     amount: Decimal
 
 
-def judge(log: AuditLog, expected: Iterable[int], changes: Sequence[PriceChange] = ()) -> Counter[str]:
+def check(log: AuditLog, expected: Iterable[int], changes: Sequence[PriceChange] = ()) -> Counter[str]:
     """Count the answers, and what is wrong with them.
 
     An approval is wrong if another pending offer on the request was cheaper at the time. A selection by a person counts

@@ -1,4 +1,4 @@
-"""Many runs, added up."""
+"""Summary of many runs, and its report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.model.watcher.naive import NAIVE
 from tests.model.watcher.run import naive_run, run
 from tests.model.watcher.schedule import draw
 
-__all__ = ["FLAWS", "Tally"]
+__all__ = ["FLAWS", "RunSummary"]
 
 FLAWS = ("missed", "duplicate", "order", "withdrawn", "unreported", "lost", "watermark", "gap", "schema")
 
@@ -19,8 +19,8 @@ _STEPS = 50
 
 
 @attrs.define
-class Tally:
-    """Tally of many runs.
+class RunSummary:
+    """Counts of many runs. Summaries add up.
 
     Attributes:
         schedules, events, calls: Number of each.
@@ -40,19 +40,19 @@ class Tally:
     failed: dict[int, str] = attrs.field(factory=dict)
 
     @classmethod
-    def of(cls, seeds: Iterable[int]) -> Tally:
+    def of(cls, seeds: Iterable[int]) -> RunSummary:
         """Make the runs of these seeds."""
-        tally = cls()
+        summary = cls()
         # A run leaves cycles behind, and looking for them all the time takes a tenth of it.
         gc.disable()
         try:
             for count, seed in enumerate(seeds):
-                tally.run(seed)
+                summary.run(seed)
                 if count % _STEPS == 0:
                     gc.collect()
         finally:
             gc.enable()
-        return tally
+        return summary
 
     def run(self, seed: int) -> None:
         ran = run(draw(seed))
@@ -67,7 +67,7 @@ class Tally:
         missed = naive_run(ran.plan, name)
         self.naive.update({(name, "schedules"): 1, (name, "lost"): int(missed > 0), (name, "missed"): missed})
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RunSummary) -> None:
         self.schedules += other.schedules
         self.events += other.events
         self.calls += other.calls

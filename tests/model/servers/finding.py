@@ -1,14 +1,14 @@
-"""Finding of the judge in a run."""
+"""Finding of the checker in a run."""
 
 from __future__ import annotations
 
 import attrs
 
-__all__ = ["Find"]
+__all__ = ["Finding"]
 
 
 @attrs.frozen
-class Find:
+class Finding:
     """Action that a watcher should have taken and did not, or the other way round.
 
     Attributes:

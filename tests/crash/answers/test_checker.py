@@ -1,4 +1,4 @@
-"""The judge of answers finds what is wrong with them."""
+"""Tests of the checker of answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from tests.crash.answers.judge import APPROVE, FLAWS, PriceChange, judge
+from tests.crash.answers.checker import APPROVE, FLAWS, PriceChange, check
 
 from freight_exchange.sandbox import Call
 from freight_exchange.testing import Profile, Sandbox
@@ -30,7 +30,7 @@ class Market:
         self.exchange.handle(Call("POST", APPROVE, {}, headers, body), NOW + 10)
 
     def flaws(self, *changes: PriceChange) -> dict[str, int]:
-        counts = judge(self.exchange.audit_log, [self.request], changes)
+        counts = check(self.exchange.audit_log, [self.request], changes)
         return {flaw: counts[flaw] for flaw in FLAWS if counts[flaw]}
 
 
@@ -48,11 +48,11 @@ def test_request_whose_offers_were_all_declined_is_counted_apart() -> None:
         market.answer(offer, approved=0)
     assert market.flaws() == {"not approved": 1}
     market.answer(5003, approved=0)
-    counts = judge(market.exchange.audit_log, [market.request])
+    counts = check(market.exchange.audit_log, [market.request])
     assert (counts["not approved"], counts["all offers declined"]) == (0, 1)
     # One without any offer is not among them.
     unoffered = market.exchange.publish(market.exchange.shipper, NOW)
-    assert judge(market.exchange.audit_log, [unoffered])["not approved"] == 1
+    assert check(market.exchange.audit_log, [unoffered])["not approved"] == 1
 
 
 @pytest.mark.parametrize(

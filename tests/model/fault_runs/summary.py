@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterable
 
 import attrs
-from tests.model.fault_runs.judge import Wrong
+from tests.model.fault_runs.checker import Wrong
 from tests.model.fault_runs.run import Run
 
-__all__ = ["Tally"]
+__all__ = ["RunSummary"]
 
 _COLUMNS = ("success", "error", "Applied", "NotApplied", "Conflict", "StillUnknown", "refused", "cancelled")
 _MAX_NAMED = 20
 
 
 @attrs.define
-class Tally:
-    """Counts of runs; tallies add up.
+class RunSummary:
+    """Counts of many runs. Summaries add up.
 
     Attributes:
         runs: Number of runs.
@@ -46,14 +46,14 @@ class Tally:
     kinds: Counter[tuple[str, str]] = attrs.field(factory=Counter)
 
     @classmethod
-    def of(cls, runs: Iterable[Run]) -> Tally:
-        tally = cls()
+    def of(cls, runs: Iterable[Run]) -> RunSummary:
+        summary = cls()
         for run in runs:
-            tally.count(run)
-        return tally
+            summary.count(run)
+        return summary
 
     def count(self, run: Run) -> None:
-        plan, judgement = run.plan, run.judgement
+        plan, result = run.plan, run.result
         outcome = run.outcome.partition(" ")[0]
         self.runs += 1
         self.naive += run.naive > 1
@@ -62,20 +62,20 @@ class Tally:
         login = plan.strike("login")
         self.outcomes["any on the login" if login else strike.name if strike else "none", outcome] += 1
         self.kinds[plan.kind, outcome] += 1
-        if judgement.wrong is not None:
-            self.wrong.setdefault(judgement.wrong, []).append(plan.seed)
+        if result.wrong is not None:
+            self.wrong.setdefault(result.wrong, []).append(plan.seed)
         if outcome in ("success", "error", "cancelled"):
             return
         self.looked += 1
-        if judgement.hidden is not None:
-            self.hidden[judgement.hidden] += 1
+        if result.hidden is not None:
+            self.hidden[result.hidden] += 1
             return
         self.visible += 1
-        self.decided += judgement.decided
-        if not judgement.decided:
+        self.decided += result.decided
+        if not result.decided:
             self.undecided.append(plan.seed)
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: RunSummary) -> None:
         for name in ("runs", "looked", "visible", "decided", "naive"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for wrong, seeds in other.wrong.items():
@@ -100,9 +100,9 @@ class Tally:
         rows += ["", _row("write", "", "", *_COLUMNS)]
         for kind in sorted({kind for kind, _ in self.kinds}):
             rows.append(_row(kind, "", "", *(self.kinds[kind, column] for column in _COLUMNS)))
-        return "\n".join([*rows, "", self.summary()])
+        return "\n".join([*rows, "", self.totals()])
 
-    def summary(self) -> str:
+    def totals(self) -> str:
         duplicates = len(self.wrong.get(Wrong.DUPLICATE, ()))
         others = sum(map(len, self.wrong.values())) - duplicates
         lines = [

@@ -1,4 +1,4 @@
-"""Excuses of the judge for events, claims and errors, and the nearest case that has none."""
+"""Excuses of the checker for events, claims and errors, and the nearest case that has none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIVE_DAYS = 432_000.0
 
 
 def excuses(run: HandMadeRun, kind: str) -> list[str]:
-    return [excuse for found, excuse in run.finds if found == kind]
+    return [excuse for found, excuse in run.findings if found == kind]
 
 
 def listed(quirks: Quirks | None = None, **changes: Any) -> HandMadeRun:
@@ -32,7 +32,7 @@ def listed(quirks: Quirks | None = None, **changes: Any) -> HandMadeRun:
 
 
 def test_true_report_is_no_find() -> None:
-    assert listed().finds == []
+    assert listed().findings == []
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_update_that_changes_nothing_since_the_first_scan_is_repeated(changed: t
     run.listing(0.5, WIDEST, 1)
     run.listing(300.0, 345, 1)
     run.report(300.0, "updated", 1, changed=changed)
-    assert run.finds == [("repeated", "")]
+    assert run.findings == [("repeated", "")]
 
 
 def turns(*fields: tuple[str, ...], quirks: Quirks = RELEASES, changed: tuple[str, ...] = TURN) -> list[str]:
@@ -280,7 +280,7 @@ def test_feed_ends_with_an_error_only_if_its_entry_is_refused(
     run.log.live = live
     run.refusal(0.5, note)
     run.log.errors.append(error)
-    assert run.finds == [("error", excuse)]
+    assert run.findings == [("error", excuse)]
 
 
 def test_error_after_a_good_reply_has_no_excuse() -> None:
@@ -288,7 +288,7 @@ def test_error_after_a_good_reply_has_no_excuse() -> None:
     run.log.live = []
     run.listing(0.5, WIDEST)
     run.log.errors.append("BadRequestError()")
-    assert run.finds == [("error", "")]
+    assert run.findings == [("error", "")]
 
 
 # Claims

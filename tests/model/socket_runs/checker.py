@@ -1,4 +1,4 @@
-"""Judge of a client's results, by the service's ledger."""
+"""Checker of a client's calls: compares their results with the service's ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 from tests.model.socket_runs.plan import WRITES, Step
 from tests.model.socket_runs.service import Service
 
-__all__ = ["Ended", "Judgement", "Wrong", "judge"]
+__all__ = ["Ended", "Flaw", "Wrong", "check"]
 
 
 class Wrong(enum.StrEnum):
@@ -26,7 +26,7 @@ class Wrong(enum.StrEnum):
     SECRET = "a secret is shown"
 
 
-VERDICTS = frozenset(
+WRONG_RESULTS = frozenset(
     {Wrong.DUPLICATE, Wrong.FALSE_SUCCESS, Wrong.FALSE_ERROR, Wrong.FALSE_READING}
     | {Wrong.FALSE_APPLIED, Wrong.FALSE_NOT_APPLIED, Wrong.FALSE_CONFLICT}
 )
@@ -58,19 +58,19 @@ class Ended:
 
 
 @attrs.frozen
-class Judgement:
-    """Judgement of a call: its flaw and its number."""
+class Flaw:
+    """Wrong result of a call."""
 
     wrong: Wrong
     ended: Ended
 
 
-def judge(service: Service, endings: list[Ended]) -> list[Judgement]:
-    """Judge all calls of a run, when nothing of it is under way any more."""
-    return [Judgement(wrong, ended) for ended in endings for wrong in _judge(service, ended)]
+def check(service: Service, endings: list[Ended]) -> list[Flaw]:
+    """Check all calls of a run, after the last one has ended."""
+    return [Flaw(wrong, ended) for ended in endings for wrong in _check_call(service, ended)]
 
 
-def _judge(service: Service, ended: Ended) -> list[Wrong]:
+def _check_call(service: Service, ended: Ended) -> list[Wrong]:
     done = service.commits[ended.key]
     found: list[Wrong] = []
     if ended.step.kind in WRITES:

@@ -12,7 +12,7 @@ import attrs
 
 from freight_exchange.sandbox.core.audit_log import RequestChange
 
-__all__ = ["Line", "Verdict", "judge", "lines"]
+__all__ = ["CheckResult", "Line", "check", "lines"]
 
 _GONE: Final = "withdrawn"
 State = tuple[str, ...]
@@ -34,7 +34,7 @@ class Line:
 
 
 @attrs.frozen(kw_only=True)
-class Verdict:
+class CheckResult:
     """The violations, as sentences, and counts.
 
     Attributes:
@@ -66,7 +66,7 @@ def lines(path: Path) -> list[Line]:
     return [Line(line["run"], line["kind"], line["index"], tuple(line["state"])) for line in records]
 
 
-def judge(changes: Iterable[RequestChange], written: Iterable[Line]) -> Verdict:
+def check(changes: Iterable[RequestChange], written: Iterable[Line]) -> CheckResult:
     expected = _states(changes)
     delivered = [line for line in written if line.kind != "primed"]
     last = {line.index: line.after for line in delivered}
@@ -101,7 +101,7 @@ def judge(changes: Iterable[RequestChange], written: Iterable[Line]) -> Verdict:
             before[line.index] = line
         previous = line
     kinds = Counter(state == (_GONE,) for states in expected.values() for state in states[1:])
-    return Verdict(
+    return CheckResult(
         published=len(expected),
         changed=kinds[False],
         withdrawn=kinds[True],
