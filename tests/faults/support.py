@@ -16,10 +16,10 @@ __all__ = [
     "BRISK",
     "QUICK",
     "REQUEST",
-    "Ending",
+    "CallResult",
     "Kind",
     "arm",
-    "ending",
+    "call_result",
     "is_on_asyncio",
     "outcome",
     "patient",
@@ -42,8 +42,8 @@ class Kind(enum.Enum):
     WRITE = "quote/submitoffer"
 
 
-class Ending(NamedTuple):
-    """End of a call: `ok` or the name of its error, and how many calls the exchange received and carried out."""
+class CallResult(NamedTuple):
+    """Result of a call: `ok` or the name of its error, and how many calls the exchange received and carried out."""
 
     outcome: str
     received: int
@@ -92,12 +92,12 @@ async def outcome(exchange: FreightExchange, kind: Kind) -> str:
     return "ok"
 
 
-async def ending(sandbox: Sandbox, exchange: FreightExchange, kind: Kind) -> Ending:
-    """Perform a call and compare notes with the exchange."""
+async def call_result(sandbox: Sandbox, exchange: FreightExchange, kind: Kind) -> CallResult:
+    """Perform a call, and return its result at the client and at the exchange."""
     before = len(sandbox.audit_log.calls)
     result = await outcome(exchange, kind)
     calls = [call for call in sandbox.audit_log.calls[before:] if call.path == kind.value]
-    return Ending(result, len(calls), sum(call.processed for call in calls))
+    return CallResult(result, len(calls), sum(call.processed for call in calls))
 
 
 def is_on_asyncio() -> bool:

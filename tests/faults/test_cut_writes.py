@@ -12,7 +12,7 @@ import pytest
 import respx
 from httpx_aiohttp import HttpxAiohttpClient
 from tests.faults.h2_server import serve_h2
-from tests.faults.support import BRISK, Ending, Kind, arm, ending, patient, perform, stocked
+from tests.faults.support import BRISK, CallResult, Kind, arm, call_result, patient, perform, stocked
 
 from freight_exchange import FreightExchange, OutcomeUnknownError
 from freight_exchange.sandbox.faces.inprocess import transport
@@ -118,12 +118,12 @@ _EVERYWHERE = [
 async def test_a_write_cut_after_the_send(name: str, fault: str, processed: int) -> None:
     sandbox = stocked(Sandbox())
     async with CARRIERS[name](sandbox) as exchange:
-        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
+        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
         arm(sandbox, fault, Kind.WRITE)
-        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("OutcomeUnknownError", 1, processed)
+        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("OutcomeUnknownError", 1, processed)
         # A read in the same plight is simply sent again.
         arm(sandbox, fault, Kind.READ)
-        assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 2, 1 + processed)
+        assert await call_result(sandbox, exchange, Kind.READ) == CallResult("ok", 2, 1 + processed)
     assert len(sandbox.audit_log.offers) == 1 + processed
 
 

@@ -202,12 +202,14 @@ async def test_the_lifetime_that_a_login_gives(fault: str, hours: float, expecte
     assert logins(sandbox) == expected
 
 
-@pytest.mark.parametrize(("clock_name", "jump", "renewals"), [
+@pytest.mark.parametrize(("clock_name", "jump", "refreshes"), [
     ("wall_time", 24 * HOUR, 1),
     ("wall_time", -24 * HOUR, 0),
     ("boot_time", 8 * HOUR, 1),
 ])  # fmt: skip
-async def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, clock_name: str, jump: float, renewals: int) -> None:
+async def test_a_clock_that_jumps(
+    monkeypatch: pytest.MonkeyPatch, clock_name: str, jump: float, refreshes: int
+) -> None:
     """The calendar is set; the machine sleeps while the loop's clock stands still. No caller meets a 401."""
     sandbox = stocked(Sandbox())
     async with sandbox.client() as exchange:
@@ -216,7 +218,7 @@ async def test_a_clock_that_jumps(monkeypatch: pytest.MonkeyPatch, clock_name: s
         monkeypatch.setattr(clock, clock_name, lambda: real() + jump)
         assert await crowd(exchange, 50) == {"ok": 50}
         assert await crowd(exchange, 50) == {"ok": 50}
-    assert logins(sandbox) == 1 + renewals
+    assert logins(sandbox) == 1 + refreshes
     assert {call.status for call in sandbox.audit_log.calls} == {200}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.faults.support import Ending, Kind, arm, ending, patient, stocked, unkept
+from tests.faults.support import CallResult, Kind, arm, call_result, patient, stocked, unkept
 
 from freight_exchange.testing import FAULTS, Sandbox
 
@@ -113,8 +113,8 @@ rows_reordered             ok 1/1                -                        -
 _FULL_NAMES = {"ok": "ok", "Unknown": "OutcomeUnknownError", "Status": "APIStatusError"}
 
 
-def _cells() -> dict[str, dict[Kind, Ending]]:
-    rows: dict[str, dict[Kind, Ending]] = {}
+def _cells() -> dict[str, dict[Kind, CallResult]]:
+    rows: dict[str, dict[Kind, CallResult]] = {}
     for line in TABLE.splitlines()[2:]:
         words = line.split()
         if not words:
@@ -125,7 +125,7 @@ def _cells() -> dict[str, dict[Kind, Ending]]:
             if outcome != "-":
                 received, processed = next(rest).split("/")
                 full = _FULL_NAMES.get(outcome, f"{outcome}Error")
-                row[kind] = Ending(full, int(received), int(processed))
+                row[kind] = CallResult(full, int(received), int(processed))
         rows[name] = row
     return rows
 
@@ -151,7 +151,7 @@ async def test_fault_has_its_documented_effect(name: str, kind: Kind) -> None:
             if kind is not Kind.LOGIN:
                 await exchange.login()
             arm(sandbox, name, kind, processed=processed)
-            seen = await ending(sandbox, exchange, kind)
+            seen = await call_result(sandbox, exchange, kind)
         fired = sandbox.exchange.faults.fired
         assert fired, "the fault never struck"
         assert fired[0].name == name

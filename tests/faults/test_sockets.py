@@ -11,7 +11,7 @@ import anyio
 import httpx
 import pytest
 import trustme
-from tests.faults.support import BRISK, QUICK, REQUEST, Ending, Kind, arm, ending, patient, perform, stocked
+from tests.faults.support import BRISK, QUICK, REQUEST, CallResult, Kind, arm, call_result, patient, perform, stocked
 from tests.faults.test_matrix import CELLS
 
 from freight_exchange import (
@@ -72,7 +72,7 @@ async def test_fault_has_its_documented_effect(name: str, kind: Kind) -> None:
         if kind is not Kind.LOGIN:
             await exchange.login()
         arm(sandbox, name, kind, **({"seconds": 0.0002} if name == "drip" else {}))
-        assert await ending(sandbox, exchange, kind) == CELLS[name][kind]
+        assert await call_result(sandbox, exchange, kind) == CELLS[name][kind]
     assert sandbox.exchange.faults.fired[0].name == name
 
 
@@ -164,10 +164,10 @@ async def test_a_read_meets_a_kept_connection_that_is_dead_and_is_retried() -> N
     sandbox = stocked(Sandbox())
     async with faced(sandbox) as (face, exchange):
         arm(sandbox, "idle_fin", Kind.READ)
-        assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 1, 1)
+        assert await call_result(sandbox, exchange, Kind.READ) == CallResult("ok", 1, 1)
         connections, requests = face.connections, face.requests
         # The server read the request and lost it: only the second one, on another connection, is a call.
-        assert await ending(sandbox, exchange, Kind.READ) == Ending("ok", 1, 1)
+        assert await call_result(sandbox, exchange, Kind.READ) == CallResult("ok", 1, 1)
         assert (face.connections, face.requests) == (connections + 1, requests + 2)
 
 
@@ -180,7 +180,7 @@ async def test_bytes_after_a_reply_do_not_answer_the_next_call() -> None:
             assert (await exchange.requests.get(REQUEST)).index == REQUEST
             assert [(await exchange.requests.get(index)).index for index in (1, 3)] == [1, 3]
         arm(sandbox, "bytes_after_reply", Kind.WRITE)
-        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
+        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
         assert (await exchange.requests.get(1)).index == 1
     assert len(sandbox.exchange.faults.fired) == 4
 
@@ -192,7 +192,7 @@ async def test_a_write_never_meets_a_kept_connection() -> None:
         for _ in range(5):
             arm(sandbox, "idle_fin", Kind.WRITE)
             connections = face.connections
-            assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
+            assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
             assert face.connections == connections + 1
         assert len(sandbox.exchange.faults.fired) == 5
 
@@ -205,8 +205,8 @@ async def test_a_write_on_a_callers_kept_connection_that_is_dead_is_reported() -
     ):
         await exchange.login()
         arm(sandbox, "idle_fin", Kind.WRITE)
-        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("ok", 1, 1)
-        assert await ending(sandbox, exchange, Kind.WRITE) == Ending("OutcomeUnknownError", 0, 0)
+        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
+        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("OutcomeUnknownError", 0, 0)
 
 
 @pytest.mark.parametrize(("places", "expected"), [(20, OutcomeUnknownError), (1, DeadlineExceededError)])

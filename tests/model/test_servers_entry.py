@@ -39,16 +39,16 @@ def test_request_from_before_that_is_reported_as_new_has_no_excuse() -> None:
 
 
 def test_slow_replies_excuse_an_older_request_only_if_its_event_says_how_old_it_may_be() -> None:
-    def told(latency: float, since: float) -> list[str]:
+    def excuses_for(latency: float, since: float) -> list[str]:
         run = standing(Quirks(latency=latency), stamp=-100.0)
         run.listing(300.0, 500, 1)
         observed = datetime.fromtimestamp(EPOCH + since, UTC), datetime.fromtimestamp(EPOCH + 300.0, UTC)
         run.report(300.0, "new", 1, observed=observed)
         return excuses(run)
 
-    assert told(6.0, -150.0) == ["slow replies: the window begins before the entry, as the event says"]
-    assert told(6.0, -50.0) == [""]
-    assert told(0.2, -150.0) == [""]
+    assert excuses_for(6.0, -150.0) == ["slow replies: the window begins before the entry, as the event says"]
+    assert excuses_for(6.0, -50.0) == [""]
+    assert excuses_for(0.2, -150.0) == [""]
 
 
 def test_request_that_is_updated_after_the_entry_is_new() -> None:

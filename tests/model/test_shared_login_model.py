@@ -44,7 +44,7 @@ class One(Process):
             self.known_refused.add(token.reveal())
             refuse(token)
 
-        self.renewal._on_refused = note
+        self.token_refresh._on_refused = note
 
     async def log_in(self, email: str, password: Secret) -> Grant:
         return await self.model.log_in(self)
@@ -70,7 +70,7 @@ class One(Process):
             return REFUSED if self.model.refuses(token) else FINE
 
         try:
-            return (await self.renewal(self.request(replayable=replayable), send)).status
+            return (await self.token_refresh(self.request(replayable=replayable), send)).status
         except FreightExchangeError:
             return None
 
@@ -227,7 +227,7 @@ class SharedLoginModel(RuleBasedStateMachine):
     @rule(number=st.integers(0, SIZE - 1))
     def kill_and_start_again(self, number: int) -> None:
         async def replace() -> None:
-            await self.fleet[number].jobs.close(anyio.lowlevel.checkpoint).wait()
+            await self.fleet[number].tasks.close(anyio.lowlevel.checkpoint).wait()
             self.fleet[number] = One(self, number)
 
         self.loop.run_until_complete(replace())

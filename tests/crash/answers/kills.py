@@ -105,7 +105,7 @@ class KillTrial:
         second = self._exchange.add_account("second@demo.example", "second", role="forwarder")
         self._forwarders = (self._exchange.forwarder, self._exchange.rival, second)
         self._changes: list[PriceChange] = []
-        self._life = 0
+        self._run_number = 0
         self.counts: Counter[str] = Counter()
         self.points: Counter[str] = Counter()
         self.forgotten: list[str] = []
@@ -240,13 +240,13 @@ class KillTrial:
         await server.reap()
 
     async def _start(self, server: ForkServer, url: str, kill: Kill) -> int:
-        self._life += 1
+        self._run_number += 1
         return await server.start(
             {
                 "url": url,
                 "store": str(self._store),
                 "log": str(self._log),
-                "life": self._life,
+                "run": self._run_number,
                 "backend": self._backend,
                 "ledger": self._ledger,
                 "settle": 0.3,

@@ -74,7 +74,7 @@ def _bot(orders: dict[str, Any], reach: Callable[[str], None]) -> Bot:
 
 def _live(orders: dict[str, Any]) -> None:
     logging.basicConfig(
-        filename=orders["log"], format=f"{orders['life']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
+        filename=orders["log"], format=f"{orders['run']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     failpoints = KillAt(orders["point"], orders["visit"])

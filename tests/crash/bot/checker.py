@@ -35,9 +35,9 @@ _ENDS: Final = {"confirmed", "rejected"}
 
 @attrs.frozen
 class Reported:
-    """A line of the journal: a selection that a bot's handler received, and in which life of the process."""
+    """A line of the journal: a selection that a bot's handler received, and in which run of the process."""
 
-    life: int
+    run: int
     request: int
     contact: bool
 
@@ -53,12 +53,12 @@ class CheckResult:
         unended: What is not at its end: offers in doubt, parked or on their way, deliveries that wait.
         dead: Dead letters.
         astray: Steps of the ledger that no offer may take, and differences between it and the exchange.
-        unreported: Selections that no handler received, received twice in one life, without a contact, or in vain.
+        unreported: Selections that no handler received, received twice in one run, without a contact, or in vain.
         published, offered, duplicates: Requests; offers; offers beyond the first on their request.
         retries: Claims of deliveries beyond the first.
         doubted: Times that it was not known whether an offer was taken.
         taken, not_taken: How often a doubt ended so.
-        reported_again: Selections reported again by a later life, as they must be when the first was cut off.
+        reported_again: Selections reported again by a later run, as they must be when the first was cut off.
     """
 
     missed: Sequence[str]
@@ -101,7 +101,7 @@ def reported(path: Path) -> list[Reported]:
     if not path.exists():
         return []
     lines = [json.loads(text) for text in path.read_bytes().split(b"\n")[:-1]]
-    return [Reported(line["life"], line["request"], line["contact"]) for line in lines]
+    return [Reported(line["run"], line["request"], line["contact"]) for line in lines]
 
 
 def check(
@@ -179,16 +179,14 @@ def _denied(audit_log: AuditLog, contents: StoreContents) -> Iterable[str]:
 
 
 def _unreported(selected: Collection[int], received: Sequence[Reported]) -> Iterable[str]:
-    lives: dict[int, list[int]] = {}
+    runs: dict[int, list[int]] = {}
     for line in received:
-        lives.setdefault(line.request, []).append(line.life)
+        runs.setdefault(line.request, []).append(line.run)
         if not line.contact:
             yield f"the selection on request {line.request} was reported without a contact"
-    yield from (
-        f"the selection on request {request} was never reported" for request in selected if request not in lives
-    )
-    for request, reported_in in lives.items():
+    yield from (f"the selection on request {request} was never reported" for request in selected if request not in runs)
+    for request, reported_in in runs.items():
         if request not in selected:
             yield f"request {request} was reported to be selected, and is not"
         if len(reported_in) != len(set(reported_in)):
-            yield f"the selection on request {request} was reported twice in one life: {reported_in}"
+            yield f"the selection on request {request} was reported twice in one run: {reported_in}"

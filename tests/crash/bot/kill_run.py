@@ -81,7 +81,7 @@ class KillRun:
             # The sandbox would give two rows a page: hundreds of requests for each look at the bids.
             profile = attrs.evolve(profile, rows_clamp=_CHANGING_CLAMP)
         self._exchange = Sandbox(profile, seed=seed).exchange
-        self._life = 0
+        self._run_number = 0
         self._refused_in = 0
         self._kills: Counter[str] = Counter()
         self._on_the_way = 0
@@ -170,9 +170,9 @@ class KillRun:
             if not self._exchange.faults.waiting:
                 name, path = self._random.choice(_FAULTS), self._random.choice((None, _OFFERS))
                 if name in _REFUSALS:
-                    if self._refused_in == self._life:
+                    if self._refused_in == self._run_number:
                         continue
-                    self._refused_in = self._life
+                    self._refused_in = self._run_number
                     path = path or _SEARCH
                 self._arm(name, path)
 
@@ -243,14 +243,14 @@ class KillRun:
             self._complain(ended)
 
     async def _start(self, server: ForkServer, url: str, kill: Kill) -> int:
-        self._life += 1
+        self._run_number += 1
         return await server.start(
             {
                 "url": url,
                 "store": str(self._store),
                 "journal": str(self._journal),
                 "log": str(self._log),
-                "life": self._life,
+                "run": self._run_number,
                 "backend": self._backend,
                 "ledger": self._ledger,
                 "short_pages": self._short_pages,
@@ -262,4 +262,4 @@ class KillRun:
 
     def _complain(self, ended: int) -> None:
         with self._errors.open("a") as errors:
-            errors.write(f"life {self._life} ended by itself: {ended}\n")
+            errors.write(f"life {self._run_number} ended by itself: {ended}\n")

@@ -69,7 +69,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
         at("after confirmed")
 
     async def won(bid: Any, ctx: Any) -> None:
-        line = json.dumps({"life": orders["life"], "request": bid.index, "contact": bid.contact is not None})
+        line = json.dumps({"run": orders["run"], "request": bid.index, "contact": bid.contact is not None})
         os.write(journal, f"{line}\n".encode())
         os.fsync(journal)
 
@@ -85,7 +85,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
 
 def _live(orders: dict[str, Any]) -> None:
     logging.basicConfig(
-        filename=orders["log"], format=f"{orders['life']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
+        filename=orders["log"], format=f"{orders['run']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if orders["short_pages"]:

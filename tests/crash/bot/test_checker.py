@@ -158,7 +158,7 @@ def test_the_ledger_and_the_exchange_have_the_same_offers() -> None:
     assert flawed(market(RIGHT), attrs.evolve(GOOD, offers=[CONFIRMED, refused])) == {}
 
 
-def test_a_selection_is_reported_and_reported_again_only_by_a_later_life() -> None:
+def test_a_selection_is_reported_and_reported_again_only_by_a_later_run() -> None:
     audit_log = market(RIGHT, selected=True)
     assert flawed(audit_log, received=(Reported(1, 1, True),)) == {}
     assert check(audit_log, GOOD, (Reported(1, 1, True), Reported(2, 1, True))).reported_again == 1
@@ -180,7 +180,7 @@ def test_retries_and_doubts_are_counted() -> None:
 def test_a_line_that_was_cut_off_was_not_written(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     assert reported(journal) == []
-    journal.write_text('{"life":1,"request":7,"contact":true}\n{"life":1,"re')
+    journal.write_text('{"run":1,"request":7,"contact":true}\n{"run":1,"re')
     assert reported(journal) == [Reported(1, 7, True)]
 
 

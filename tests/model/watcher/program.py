@@ -42,7 +42,7 @@ class Program:
             covered=self._covered,
             acknowledged=self._acknowledged,
         )
-        self._life = anyio.CancelScope()
+        self._run_scope = anyio.CancelScope()
         self._pull = anyio.CancelScope()
         self._dawdling = anyio.CancelScope()
         self._over = False
@@ -82,7 +82,7 @@ class Program:
     def _stop(self, op: Op) -> None:
         match op.name:
             case "leave":
-                self._life.cancel()
+                self._run_scope.cancel()
             case "die":
                 self._kill()
             case "die_await":
@@ -106,17 +106,17 @@ class Program:
 
     def end(self) -> None:
         self._over = True
-        self._life.cancel()
+        self._run_scope.cancel()
 
     def _kill(self) -> None:
         self.store.die()
-        self._life.cancel()
+        self._run_scope.cancel()
 
     # What it does
 
     async def run(self) -> None:
         while not self._over:
-            with anyio.CancelScope() as self._life:
+            with anyio.CancelScope() as self._run_scope:
                 try:
                     await _Stepped(self._live(), self._step)
                 except Died:

@@ -63,7 +63,7 @@ class Gateway:
 
 @pytest.mark.parametrize("name", REPLIES)
 @pytest.mark.parametrize("ended", ["by the clock", "by the service"])
-async def test_reply_of_a_gateway_at_a_renewal_holds_logins_and_ends_none(name: str, ended: str) -> None:
+async def test_reply_of_a_gateway_at_a_refresh_holds_logins_and_ends_none(name: str, ended: str) -> None:
     gateway = Gateway(*REPLIES[name])
     async with gateway.client() as exchange:
         assert [carrier.index for carrier in await exchange.carriers.list()] == [1]

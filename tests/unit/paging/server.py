@@ -17,7 +17,7 @@ class Server:
     """A shelf behind a network: a page is under way until its gate is open."""
 
     shelf: Shelf[int]
-    jobs: BackgroundTasks = attrs.Factory(BackgroundTasks)
+    tasks: BackgroundTasks = attrs.Factory(BackgroundTasks)
     sizes: PageSizes = attrs.Factory(PageSizes)
     gates: dict[int, anyio.Event] = attrs.Factory(dict)
     failures: dict[int, Exception] = attrs.Factory(dict)
@@ -55,7 +55,7 @@ class Server:
             lambda: self.fetch,
             operation="operation",
             sizes=self.sizes,
-            tasks=lambda: self.jobs,
+            tasks=lambda: self.tasks,
             identity=lambda record: record,
             page_size=page_size,
             strict=strict,

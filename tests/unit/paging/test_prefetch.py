@@ -205,7 +205,7 @@ async def test_a_client_that_is_closed_ends_its_listings(serve: MakeServer) -> N
 
     async def close() -> None:
         await anyio.wait_all_tasks_blocked()
-        await server.jobs.close(anyio.lowlevel.checkpoint).wait()
+        await server.tasks.close(anyio.lowlevel.checkpoint).wait()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(close)

@@ -85,10 +85,10 @@ class Process:
         self.events: list[Event] = []
         self.adopted: list[tuple[str, User]] = []
         self.sent: list[str] = []
-        self.jobs = BackgroundTasks()
+        self.tasks = BackgroundTasks()
         self.shared = SharedLogin(store, URL, log_in or service.log_in, adopt=self.adopt, lock_timeout=lock_timeout)
-        self.renewal = TokenRefresh(
-            self.jobs, Hooks((self.events.append,)), self.credentials, self.shared, on_refused=self.shared.refuse
+        self.token_refresh = TokenRefresh(
+            self.tasks, Hooks((self.events.append,)), self.credentials, self.shared, on_refused=self.shared.refuse
         )
 
     def adopt(self, login: CachedLogin, password: Secret) -> None:
@@ -104,7 +104,7 @@ class Process:
             self.sent.append(request.token.reveal())
             return await self.service.send(request)
 
-        return (await self.renewal(self.request(**options), send)).status
+        return (await self.token_refresh(self.request(**options), send)).status
 
     @staticmethod
     def request(**options: Any) -> Request:

@@ -28,19 +28,19 @@ async def failing() -> NoReturn:
 
 
 async def test_result_reaches_all_waiters() -> None:
-    jobs, results = BackgroundTasks(), []
-    job = jobs.start(soon)
-    assert not job.is_finished
+    tasks, results = BackgroundTasks(), []
+    task = tasks.start(soon)
+    assert not task.is_finished
 
     async def wait() -> None:
-        results.append(await job.wait())
+        results.append(await task.wait())
 
-    async with anyio.create_task_group() as tasks:
+    async with anyio.create_task_group() as group:
         for _ in range(5):
-            tasks.start_soon(wait)
+            group.start_soon(wait)
     assert results == [7] * 5
-    assert job.is_finished
-    assert await job.wait() == 7
+    assert task.is_finished
+    assert await task.wait() == 7
 
 
 async def test_result_may_be_none() -> None:
@@ -63,28 +63,28 @@ async def test_base_exception_reaches_the_waiter_and_not_the_loop() -> None:
     error = pytest.fail.Exception("must not be called")
 
     async def fail() -> None:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(soon)
+        async with anyio.create_task_group() as group:
+            group.start_soon(soon)
             raise error
 
-    job = BackgroundTasks().start(fail)
+    task = BackgroundTasks().start(fail)
     with pytest.raises(BaseExceptionGroup) as raised:
-        await job.wait()
+        await task.wait()
     assert raised.value.exceptions == (error,)
 
 
 async def test_bug_without_waiter_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    job = BackgroundTasks().start(failing)
-    await job.wait_finished()
+    task = BackgroundTasks().start(failing)
+    await task.wait_finished()
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert caplog.records[0].exc_info is not None
 
 
 async def test_bug_is_logged_if_its_waiter_was_cancelled(caplog: pytest.LogCaptureFixture) -> None:
-    job = BackgroundTasks().start(failing)
+    task = BackgroundTasks().start(failing)
     with anyio.move_on_after(0.5):
-        await job.wait()
-    await job.wait_finished()
+        await task.wait()
+    await task.wait_finished()
     assert len(caplog.records) == 1
 
 
@@ -97,9 +97,9 @@ async def test_bug_in_the_tick_of_its_waiters_cancellation_is_logged(caplog: pyt
         scope.cancel()
         raise KeyError("bug")
 
-    job = BackgroundTasks().start(cancel_and_fail)
+    task = BackgroundTasks().start(cancel_and_fail)
     with scope:
-        await job.wait()
+        await task.wait()
     assert scope.cancelled_caught
     assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [KeyError]
 
@@ -112,27 +112,27 @@ async def test_bug_that_another_waiter_raises_is_not_logged(caplog: pytest.LogCa
         leaver.cancel()
         raise KeyError("bug")
 
-    job = BackgroundTasks().start(cancel_and_fail)
+    task = BackgroundTasks().start(cancel_and_fail)
 
     async def stay() -> None:
         with pytest.raises(KeyError) as caught:
-            await job.wait()
+            await task.wait()
         received.append(caught.value)
 
     async def leave() -> None:
         with leaver:
-            await job.wait()
+            await task.wait()
 
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(leave)
-        tasks.start_soon(stay)
+    async with anyio.create_task_group() as group:
+        group.start_soon(leave)
+        group.start_soon(stay)
     assert leaver.cancelled_caught
     assert len(received) == 1
     assert not caplog.records
 
 
 async def test_close_waits_for_all_tasks_but_its_own() -> None:
-    jobs, steps = BackgroundTasks(), list[str]()
+    tasks, steps = BackgroundTasks(), list[str]()
     started = anyio.current_time()
 
     async def last() -> None:
@@ -140,13 +140,13 @@ async def test_close_waits_for_all_tasks_but_its_own() -> None:
 
     async def close() -> str:
         await anyio.sleep(1)
-        await jobs.close(last).wait()
+        await tasks.close(last).wait()
         await anyio.sleep(1)
         steps.append("goes on")
         return "result"
 
-    other = jobs.start(anyio.sleep_forever)
-    assert await jobs.start(close).wait() == "result"
+    other = tasks.start(anyio.sleep_forever)
+    assert await tasks.start(close).wait() == "result"
     assert steps == ["last", "goes on"]
     assert other.is_finished
     assert anyio.current_time() == pytest.approx(started + 2)
@@ -161,48 +161,48 @@ async def test_own_error_without_waiter_is_not_logged(caplog: pytest.LogCaptureF
 
 
 async def test_cancelled_waiter_does_not_stop_the_task() -> None:
-    job = BackgroundTasks().start(soon)
+    task = BackgroundTasks().start(soon)
     with anyio.move_on_after(0.1) as scope:
-        await job.wait()
+        await task.wait()
     assert scope.cancelled_caught
-    assert await job.wait() == 7
+    assert await task.wait() == 7
 
 
 async def test_cancel_stops_the_task_now() -> None:
     began = anyio.current_time()
-    job = BackgroundTasks().start(anyio.sleep_forever)
+    task = BackgroundTasks().start(anyio.sleep_forever)
     await anyio.sleep(1)
-    job.cancel()
+    task.cancel()
     with pytest.raises(TaskCancelledError):
-        await job.wait()
+        await task.wait()
     assert anyio.current_time() == pytest.approx(began + 1)
 
 
 async def test_cancel_before_the_first_step_stops_the_task() -> None:
-    job = BackgroundTasks().start(anyio.sleep_forever)
-    job.cancel()
+    task = BackgroundTasks().start(anyio.sleep_forever)
+    task.cancel()
     with pytest.raises(TaskCancelledError):
-        await job.wait()
+        await task.wait()
 
 
 async def test_cancel_at_a_time_stops_the_task_then() -> None:
     began = anyio.current_time()
-    job = BackgroundTasks().start(anyio.sleep_forever)
-    job.cancel(began + 5)
-    await job.wait_finished()
+    task = BackgroundTasks().start(anyio.sleep_forever)
+    task.cancel(began + 5)
+    await task.wait_finished()
     assert anyio.current_time() == pytest.approx(began + 5)
 
 
 async def test_cancel_after_the_end_changes_nothing() -> None:
-    job = BackgroundTasks().start(soon)
-    await job.wait_finished()
-    job.cancel()
-    job.cancel(anyio.current_time())
-    assert await job.wait() == 7
+    task = BackgroundTasks().start(soon)
+    await task.wait_finished()
+    task.cancel()
+    task.cancel(anyio.current_time())
+    assert await task.wait() == 7
 
 
 async def test_last_work_runs_after_all_tasks_and_no_task_starts_any_more() -> None:
-    jobs, steps = BackgroundTasks(), list[str]()
+    tasks, steps = BackgroundTasks(), list[str]()
 
     async def slow_to_end() -> None:
         try:
@@ -215,23 +215,23 @@ async def test_last_work_runs_after_all_tasks_and_no_task_starts_any_more() -> N
     async def last() -> None:
         steps.append("last")
 
-    running = [jobs.start(slow_to_end) for _ in range(3)]
-    done = jobs.start(soon)
+    running = [tasks.start(slow_to_end) for _ in range(3)]
+    done = tasks.start(soon)
     await done.wait()
-    closing = jobs.close(last)
+    closing = tasks.close(last)
     with pytest.raises(ConfigurationError, match="closed"):
-        jobs.start(soon)
+        tasks.start(soon)
     await closing.wait()
     assert steps == ["ended", "ended", "ended", "last"]
-    assert all(job.is_finished for job in running)
-    for job in running:
+    assert all(task.is_finished for task in running)
+    for task in running:
         with pytest.raises(TaskCancelledError):
-            await job.wait()
+            await task.wait()
     assert await done.wait() == 7
 
 
 async def test_closing_goes_on_when_its_caller_is_cancelled() -> None:
-    jobs, closed = BackgroundTasks(), anyio.Event()
+    tasks, closed = BackgroundTasks(), anyio.Event()
 
     async def last() -> None:
         await anyio.sleep(1)
@@ -239,7 +239,7 @@ async def test_closing_goes_on_when_its_caller_is_cancelled() -> None:
 
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await jobs.close(last).wait()
+        await tasks.close(last).wait()
     await closed.wait()
 
 
@@ -251,27 +251,27 @@ def test_check_loop_refuses_every_other() -> None:
     async def make() -> BackgroundTasks:
         return BackgroundTasks()
 
-    async def check(jobs: BackgroundTasks) -> None:
+    async def check(tasks: BackgroundTasks) -> None:
         with pytest.raises(ConfigurationError, match="another event loop"):
-            jobs.check_loop()
+            tasks.check_loop()
 
-    for jobs in (asyncio.run(make()), trio.run(make)):
-        asyncio.run(check(jobs))
-        trio.run(check, jobs)
+    for tasks in (asyncio.run(make()), trio.run(make)):
+        asyncio.run(check(tasks))
+        trio.run(check, tasks)
         with pytest.raises(ConfigurationError):
-            jobs.check_loop()
+            tasks.check_loop()
 
 
 def test_native_cancel_of_the_waiter_does_not_stop_the_task() -> None:
     async def main() -> int:
-        job: BackgroundTask[int] = BackgroundTasks().start(brief)
-        waiter = asyncio.create_task(job.wait())
+        task: BackgroundTask[int] = BackgroundTasks().start(brief)
+        waiter = asyncio.create_task(task.wait())
         await asyncio.sleep(0)
         waiter.cancel()
         waiter.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiter
-        return await job.wait()
+        return await task.wait()
 
     async def brief() -> int:
         for _ in range(5):

@@ -29,7 +29,7 @@ def request(kind: RequestKind = RequestKind.READ, *, replayable: bool = True) ->
 class Exchange:
     """A service whose tokens are `t1`, `t2`, ...; a login takes a second, a call a tenth."""
 
-    def __init__(self, *, lifetime: float | None = HOUR, jobs: BackgroundTasks | None = None) -> None:
+    def __init__(self, *, lifetime: float | None = HOUR, tasks: BackgroundTasks | None = None) -> None:
         self.lifetime = lifetime
         self.logins = self.at_once = 0
         self.failure: FreightExchangeError | None = None
@@ -38,8 +38,8 @@ class Exchange:
         self.refused: set[str] = set()
         self.seen: list[str] = []
         self.events: list[Event] = []
-        self.jobs = jobs or BackgroundTasks()
-        self.renewal = TokenRefresh(self.jobs, Hooks((self.events.append,)), self.credentials, self.log_in)
+        self.tasks = tasks or BackgroundTasks()
+        self.token_refresh = TokenRefresh(self.tasks, Hooks((self.events.append,)), self.credentials, self.log_in)
 
     async def credentials(self) -> tuple[str, Secret]:
         return self.account
@@ -67,7 +67,7 @@ class Exchange:
         return Response(status=200, content=b"{}")
 
     async def call(self, **options: Any) -> int:
-        return (await self.renewal(request(**options), self.send)).status
+        return (await self.token_refresh(request(**options), self.send)).status
 
     @property
     def reasons(self) -> list[str]:
@@ -98,5 +98,5 @@ def count_credential_reads(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) 
         readings.append(None)
         return exchange.account
 
-    monkeypatch.setattr(exchange.renewal, "_credentials", give)
+    monkeypatch.setattr(exchange.token_refresh, "_credentials", give)
     return readings

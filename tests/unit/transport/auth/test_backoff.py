@@ -39,12 +39,12 @@ class TestLatch:
         exchange = Exchange()
         exchange.failure = LoginRejectedError("wrong", status=200)
         for _ in range(3):
-            exchange.renewal.reset()
+            exchange.token_refresh.reset()
             for _ in range(3):
                 with pytest.raises(LoginRejectedError):
                     await exchange.call()
         assert exchange.logins == 3
-        exchange.renewal.reset()
+        exchange.token_refresh.reset()
         exchange.failure = None
         assert await exchange.call() == 200
 
@@ -67,7 +67,7 @@ class TestLatch:
                 await exchange.call()
         assert exchange.logins == 3
 
-    async def test_an_early_renewal_that_is_refused_lets_the_old_token_serve_out(self) -> None:
+    async def test_an_early_refresh_that_is_refused_lets_the_old_token_serve_out(self) -> None:
         exchange = Exchange()
         await exchange.call()
         exchange.failure = rejection(OWN_WORDS)
@@ -126,7 +126,7 @@ class TestLatch:
         exchange.failure = LoginRejectedError("wrong", status=200)
         with pytest.raises(LoginRejectedError):
             await exchange.call()
-        monkeypatch.setattr(exchange.renewal, "_credentials", anyio.sleep_forever)
+        monkeypatch.setattr(exchange.token_refresh, "_credentials", anyio.sleep_forever)
         for _ in range(10):
             with pytest.raises(DeadlineExceededError):
                 await exchange.call()
@@ -225,7 +225,7 @@ class TestHold:
             await anyio.sleep(HOUR)
         assert exchange.logins == 4
         exchange.failure = None
-        exchange.renewal.reset()
+        exchange.token_refresh.reset()
         assert await exchange.call() == 200
 
     async def test_after_that_a_reset_allows_one_login(self) -> None:
@@ -239,7 +239,7 @@ class TestHold:
                 with pytest.raises(LoginRejectedError):
                     await exchange.call()
             assert exchange.logins == logins
-            exchange.renewal.reset()
+            exchange.token_refresh.reset()
 
     async def test_refusal_in_other_words_resets_the_count(self) -> None:
         exchange = await self.expired()
@@ -261,7 +261,7 @@ class TestHold:
         exchange.failure = rejection(GATEWAYS)
         await self.held(exchange)
         exchange.failure = None
-        exchange.renewal.reset()
+        exchange.token_refresh.reset()
         assert await exchange.call() == 200
 
     async def test_an_outage_in_between_changes_nothing(self) -> None:
@@ -347,7 +347,7 @@ class TestThrottledLogin:
         await anyio.sleep(HOUR)
         assert await exchange.call() == 200
 
-    async def test_an_early_renewal_waits_as_well_and_the_old_token_serves(self) -> None:
+    async def test_an_early_refresh_waits_as_well_and_the_old_token_serves(self) -> None:
         exchange = Exchange()
         await exchange.call()
         exchange.failure = RateLimitedError("slow down", status=429, retry_after=100)

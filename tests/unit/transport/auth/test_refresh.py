@@ -86,24 +86,24 @@ class TestOneLoginForEverybody:
             for _ in range(5):
                 tasks.start_soon(call)
             await anyio.sleep(0.5)
-            exchange.jobs.close(anyio.lowlevel.checkpoint)
+            exchange.tasks.close(anyio.lowlevel.checkpoint)
 
     async def test_a_login_that_ends_at_once_is_not_taken_for_one_under_way(self) -> None:
         class Eager(BackgroundTasks):
             def start(self, work: Any, on_end: Any = None, *, log_errors: bool = True) -> BackgroundTask[Any]:
-                job = BackgroundTask(work, lambda _: None)
+                task = BackgroundTask(work, lambda _: None)
                 # What an eager task factory does with work that never waits.
                 with pytest.raises(StopIteration):
-                    job.run().send(None)
-                return job
+                    task.run().send(None)
+                return task
 
-        exchange = Exchange(jobs=Eager())
+        exchange = Exchange(tasks=Eager())
 
         async def log_in(email: str, password: Secret) -> Grant:
             exchange.logins += 1
             raise TransportError("down")
 
-        exchange.renewal = TokenRefresh(exchange.jobs, Hooks(), exchange.credentials, log_in)
+        exchange.token_refresh = TokenRefresh(exchange.tasks, Hooks(), exchange.credentials, log_in)
         for count in (1, 2, 3):
             with pytest.raises(TransportError):
                 await exchange.call()
@@ -118,7 +118,7 @@ class TestByTheClock:
         await exchange.call()
         assert exchange.logins == 1
 
-    async def test_between_leeway_and_expiry_the_old_one_serves_while_one_renewal_runs(self) -> None:
+    async def test_between_leeway_and_expiry_the_old_one_serves_while_one_refresh_runs(self) -> None:
         exchange = Exchange()
         await exchange.call()
         exchange.takes = 20

@@ -37,7 +37,7 @@ class TestRefusals:
             return await exchange.send(request)
 
         async def call() -> None:
-            late.append((await exchange.renewal(request(), slow)).status)
+            late.append((await exchange.token_refresh(request(), slow)).status)
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call)
@@ -92,11 +92,11 @@ class TestRefusals:
         exchange.takes = 100
         late = request()
         with anyio.move_on_after(10):
-            await exchange.renewal(late, exchange.send)
+            await exchange.token_refresh(late, exchange.send)
         assert late.progress.waits_for_login
         await anyio.sleep(100)
         done = request()
-        await exchange.renewal(done, exchange.send)
+        await exchange.token_refresh(done, exchange.send)
         assert not done.progress.waits_for_login
 
     async def test_while_a_refused_write_waits_for_the_login_it_has_not_happened(self) -> None:
@@ -106,7 +106,7 @@ class TestRefusals:
         exchange.takes = 100
         write = request(RequestKind.WRITE)
         with anyio.move_on_after(10):
-            await exchange.renewal(write, exchange.send)
+            await exchange.token_refresh(write, exchange.send)
         assert not write.progress.may_have_begun
 
     async def test_refused_write_is_not_replayed_and_the_next_call_has_a_new_token(self) -> None:
@@ -145,7 +145,7 @@ class TestCredentials:
             await anyio.sleep_forever()
             raise AssertionError
 
-        monkeypatch.setattr(exchange.renewal, "_credentials", hang)
+        monkeypatch.setattr(exchange.token_refresh, "_credentials", hang)
         started = anyio.current_time()
         with pytest.raises(DeadlineExceededError, match="credentials did not come"):
             await exchange.call()
@@ -164,7 +164,7 @@ class TestCredentials:
             readings += 1
             raise KeyError("vault")
 
-        monkeypatch.setattr(exchange.renewal, "_credentials", stumble)
+        monkeypatch.setattr(exchange.token_refresh, "_credentials", stumble)
         await anyio.sleep(950)
         for _ in range(20):
             assert await exchange.call() == 200

@@ -88,7 +88,7 @@ class TestWaiting:
 
             tasks.start_soon(call)
             await anyio.sleep(1)
-            await process.jobs.close(anyio.lowlevel.checkpoint).wait()
+            await process.tasks.close(anyio.lowlevel.checkpoint).wait()
         assert anyio.current_time() - began == pytest.approx(1)
         held.release()
         assert FileLock.acquire(where) is not None
@@ -103,7 +103,7 @@ class TestWaiting:
 
             tasks.start_soon(call)
             await anyio.sleep(0.5)
-            await process.jobs.close(anyio.lowlevel.checkpoint).wait()
+            await process.tasks.close(anyio.lowlevel.checkpoint).wait()
         other = Process(Service(), store)
         began = anyio.current_time()
         assert await other.call() == 200
@@ -209,7 +209,7 @@ class TestThreads:
 
                 tasks.start_soon(call)
                 await anyio.to_thread.run_sync(taking.wait)
-                await process.jobs.close(anyio.lowlevel.checkpoint).wait()
+                await process.tasks.close(anyio.lowlevel.checkpoint).wait()
             goes_on.set()
             while (lock := FileLock.acquire(path.with_name("token.json.lock"))) is None:
                 gc.collect()

@@ -53,9 +53,9 @@ class Sender:
 class Bench:
     def __init__(self, reads: int = 3, writes: int = 2, *, shared: bool = False) -> None:
         self.events: list[Event] = []
-        self.jobs = BackgroundTasks()
+        self.tasks = BackgroundTasks()
         self.limiter = Limiter(
-            self.jobs, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes, shared=shared
+            self.tasks, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes, shared=shared
         )
         self.sender = Sender()
 
@@ -187,7 +187,7 @@ async def test_closing_ends_running_tasks_and_reports_whether_they_began(after: 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(call)
         await anyio.sleep(after)
-        bench.jobs.close(anyio.lowlevel.checkpoint)
+        bench.tasks.close(anyio.lowlevel.checkpoint)
     assert errors[0].permanent
     assert errors[0].unsent is unsent
 

@@ -1,4 +1,4 @@
-"""Token renewal against a service of any behaviour: calls, revocations, failures and clock steps in any order."""
+"""Token refresh against a service of any behaviour: calls, revocations, failures and clock steps in any order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSED = Response(status=401, content=b"")
 FINE = Response(status=200, content=b"{}")
 
 
-class RenewalModel(RuleBasedStateMachine):
+class TokenRefreshModel(RuleBasedStateMachine):
     """Rules that hold in any order of events.
 
     - there is never a second login beside one under way, nor one while the newest token is good;
@@ -60,8 +60,8 @@ class RenewalModel(RuleBasedStateMachine):
         self.loop.run_until_complete(self.open())
 
     async def open(self) -> None:
-        self.jobs = BackgroundTasks()
-        self.renewal = TokenRefresh(self.jobs, Hooks(), self.credentials, self.log_in)
+        self.tasks = BackgroundTasks()
+        self.token_refresh = TokenRefresh(self.tasks, Hooks(), self.credentials, self.log_in)
 
     async def credentials(self) -> tuple[str, Secret]:
         return "me@co.example", Secret(str(self.password))
@@ -135,7 +135,7 @@ class RenewalModel(RuleBasedStateMachine):
             method="GET", path="carrier", kind=RequestKind.READ, timeouts=Timeouts(), replayable=replayable
         )
         try:
-            return (await self.renewal(request, send)).status
+            return (await self.token_refresh(request, send)).status
         except FreightExchangeError:
             return None
 
@@ -179,7 +179,7 @@ class RenewalModel(RuleBasedStateMachine):
 
     @rule()
     def reset(self) -> None:
-        self.renewal.reset()
+        self.token_refresh.reset()
         self.rejected.clear()
 
     @rule(which=st.sampled_from(["boot_time", "wall_time"]), seconds=st.sampled_from([-86_400.0, 50.0, 28_800.0]))
@@ -216,5 +216,5 @@ class RenewalModel(RuleBasedStateMachine):
             self.loop.close()
 
 
-TestRenewalModel = RenewalModel.TestCase
-TestRenewalModel.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestTokenRefreshModel = TokenRefreshModel.TestCase
+TestTokenRefreshModel.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
