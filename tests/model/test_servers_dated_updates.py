@@ -7,7 +7,7 @@ from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
 from tests.model.servers.quirks import Empty, Quirks, Span
 
 FALSE = "false withdrawal"
-FEW = "gone by every reply of an interval, as few others"
+FEW = "absent from every reply of an interval, with few others"
 FAILING = Quirks(empties=(Empty(Span(1000.0, 30_000.0), listings=True, lookups=True, share=0.95, form="object"),))
 AN_HOUR = Quirks(windows="an hour", lookups_have_windows=True)
 
@@ -90,7 +90,7 @@ def test_reply_that_showed_an_earlier_state_dates_an_update(
     assert (FALSE, excuse) in run.findings
 
 
-@pytest.mark.parametrize(("before", "excuse"), [((), "shown to no question, as if gone"), ((1,), "")])
+@pytest.mark.parametrize(("before", "excuse"), [((), "hidden from all listings and look-ups"), ((1,), "")])
 def test_state_that_was_shown_before_and_after_another_one_may_be_the_older_reply(
     before: tuple[int, ...], excuse: str
 ) -> None:

@@ -207,7 +207,7 @@ def back(quirks: Quirks, *listings: float, updated: float | None = None) -> list
 
 def test_withdrawn_request_is_not_reported_again_if_no_question_shows_it() -> None:
     windows = attrs.evolve(AN_HOUR, lookups_have_windows=True)
-    assert back(windows) == ["shown to no question, as if gone"]
+    assert back(windows) == ["hidden from all listings and look-ups"]
     assert back(AN_HOUR) == ["never listed"]
     assert back(Quirks(lookups_have_windows=True)) == [""]
     assert back(windows, 5400.0) == [""]

@@ -52,7 +52,9 @@ def after_scans(
 
 
 def test_failure_that_hides_few_requests_from_all_replies_of_an_interval() -> None:
-    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100)) == ["gone by every reply of an interval, as few others"]
+    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100)) == [
+        "absent from every reply of an interval, with few others"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -82,17 +84,19 @@ def test_complete_replies_excuse_no_withdrawal() -> None:
 
 def test_failure_that_hides_a_third_is_to_be_reported_as_degraded() -> None:
     scans = (1200.0, 800), (1500.0, 1100)
-    assert after_scans(FAILING, *scans, others=1) == ["gone by every reply of an interval, as few others"]
+    assert after_scans(FAILING, *scans, others=1) == ["absent from every reply of an interval, with few others"]
     assert after_scans(FAILING, *scans, others=2) == [""]
     assert after_scans(FAILING, *scans, others=2, degraded=1201.0) == ["Degraded beside it"]
     assert after_scans(Quirks(), *scans, others=2, degraded=1201.0) == [""]
     assert after_scans(FAILING, *scans, others=8, listed=6) == [""]
-    assert after_scans(FAILING, *scans, others=9, listed=7) == ["gone by every reply of an interval, as few others"]
+    assert after_scans(FAILING, *scans, others=9, listed=7) == [
+        "absent from every reply of an interval, with few others"
+    ]
 
 
 def test_failure_hides_none_that_may_be_older_by_a_clock_that_was_set_forward() -> None:
     scans = (1200.0, 800), (1500.0, 1100)
-    few = ["gone by every reply of an interval, as few others"]
+    few = ["absent from every reply of an interval, with few others"]
     assert after_scans(FAILING, *scans, others=2, wall_jumps=((1100.0, 3600.0),)) == few
     assert after_scans(FAILING, *scans, others=2, wall_jumps=((1100.0, -3600.0),)) == [""]
     assert after_scans(FAILING, *scans, others=2, wall_jumps=((500.0, 3600.0),)) == [""]
@@ -112,14 +116,14 @@ def test_scan_that_the_end_of_a_run_cut_off_hides_nothing() -> None:
         run.report(1501.0, "withdrawn", 1)
         return [excuse for kind, excuse in run.findings if kind == FALSE]
 
-    assert excuse(1450.0) == ["gone by every reply of an interval, as few others"]
+    assert excuse(1450.0) == ["absent from every reply of an interval, with few others"]
     assert excuse() == [""]
     assert excuse(1450.0, claimed=1401.0) == [""]
 
 
 def test_look_ups_that_have_windows_show_no_request_that_is_older_than_the_widest() -> None:
     scans = (4600.0, 4100), (4900.0, 4400)
-    assert after_scans(AN_HOUR, *scans) == ["shown to no question, as if gone"]
+    assert after_scans(AN_HOUR, *scans) == ["hidden from all listings and look-ups"]
     assert after_scans(attrs.evolve(AN_HOUR, lookups_have_windows=False), *scans) == [""]
     assert after_scans(Quirks(lookups_have_windows=True), *scans) == [""]
     assert after_scans(AN_HOUR, (3900.0, 3400), (4200.0, 3700)) == [""]
@@ -222,7 +226,7 @@ def excuses(run: HandMadeRun) -> list[str]:
 
 
 def test_no_client_knows_when_a_request_that_only_the_first_scan_lists_was_updated() -> None:
-    before = ["there before the feed began, not seen updated"]
+    before = ["listed before the feed began, and never seen updated"]
     assert excuses(gone()) == before
     assert excuses(gone((900.0, 21_600))) == before
     assert excuses(gone((900.0, 5400))) == [""]
@@ -230,13 +234,15 @@ def test_no_client_knows_when_a_request_that_only_the_first_scan_lists_was_updat
 
 def test_window_that_a_cache_ignores_proves_no_update() -> None:
     pages = Quirks(cache=Cache(3600.0, listings=True, lookups=False, key="page", until=math.inf))
-    assert excuses(gone((900.0, 345), quirks=pages, as_of=0.5)) == ["there before the feed began, not seen updated"]
+    assert excuses(gone((900.0, 345), quirks=pages, as_of=0.5)) == [
+        "listed before the feed began, and never seen updated"
+    ]
     assert excuses(gone((900.0, 345), quirks=pages)) == [""]
     assert excuses(gone((900.0, 345), as_of=0.5)) == [""]
 
 
 def test_two_scans_that_reach_back_to_its_last_update_prove_a_withdrawal() -> None:
-    before = ["there before the feed began, not seen updated"]
+    before = ["listed before the feed began, and never seen updated"]
 
     def scanned(*scans: tuple[float, ...], window: int = WIDEST) -> list[str]:
         """Return the excuses after complete scans, whose pages come at these times."""
@@ -264,7 +270,7 @@ def test_scan_that_is_not_complete_proves_no_withdrawal() -> None:
     run = gone((900.0, 21_600))
     run.listing(2600.0, WIDEST)
     run.listing(2900.0, WIDEST)
-    assert excuses(run) == ["there before the feed began, not seen updated"]
+    assert excuses(run) == ["listed before the feed began, and never seen updated"]
 
 
 def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_window() -> None:

@@ -58,18 +58,18 @@ class Absence(History):
             return ""
         look = self.lookups(index, at)[-1]
         quirks = self.schedule.quirks
-        if self.is_shown_to_no_question(index, look.at, look.as_of):
-            return "shown to no question, as if gone"
+        if self.is_hidden_from_all(index, look.at, look.as_of):
+            return "hidden from all listings and look-ups"
         if look.at - look.as_of > ALLOWANCE and self.is_true(index, None, look.as_of):
             return "look-ups that are older than the request"
         if any(look.at in e.span and e.lookups and e.hides(index) for e in quirks.empties):
             if not any(self._hides_many(s) for s in self._lacking(index, at) if s.at > at - _HOUR):
-                return "gone by every reply of an interval, as few others"
+                return "absent from every reply of an interval, with few others"
             if self.is_degraded(at):
                 return "Degraded beside it"
         return ""
 
-    def is_shown_to_no_question(self, index: int, at: float, as_of: float) -> bool:
+    def is_hidden_from_all(self, index: int, at: float, as_of: float) -> bool:
         """Return whether the last update of a request is older than every window, and look-ups have windows as well."""
         row = self.market.visible(as_of).get(index)
         return self.schedule.quirks.lookups_have_windows and row is not None and not self.is_within_reach(row, at)
@@ -83,7 +83,7 @@ class Absence(History):
             gone: When it went.
         """
         if not self.is_provable(index, gone):
-            return "there before the feed began, not seen updated"
+            return "listed before the feed began, and never seen updated"
         if self.clocks.may_be_older(index, self._found(event), gone):
             return "a wall clock that was set: it may be older than every window"
         if self._is_gap_beside(gone):

@@ -193,9 +193,9 @@ class _Checker(History):
             # A reader who pauses comes to it later than the look-up by which it was found.
             lookups = self.lookups(index, event.at)
             since = max(since, lookups[-1].at) if lookups else event.at
-            is_unshown = self.absence.is_shown_to_no_question(index, since, since)
+            is_unshown = self.absence.is_hidden_from_all(index, since, since)
             if is_unshown and not self.is_listed(index, version.content, since):
-                return "shown to no question, as if gone"
+                return "hidden from all listings and look-ups"
         return self.unseen.excuse(index, since, version.content)
 
     def _recoveries(self) -> None:

@@ -61,12 +61,11 @@ class Entry(History):
         """Return why replies showed a request that stood before as if it was published later, or nothing."""
         if self.was_kept_for_a_later_window(index) or self.was_kept_from_a_later_window(index):
             return "a cache that answers every window alike"
-        at = event.at
-        if self.clocks.may_have_slept(index, at):
+        if self.clocks.may_have_slept(index, event.at):
             return "a wall clock that was set: all of a window may be later than the entry"
         if self.was_hidden(index):
             return "hidden from the first scan"
-        if self.clocks.brought_back(index, at):
+        if self.clocks.brought_back(index, event.at):
             return "a service clock that was set back: its windows list what they did not before"
         if self.may_be_older_as_the_event_says(index, event):
             return "slow replies: the window begins before the entry, as the event says"
