@@ -27,7 +27,7 @@ __all__ = ["serve_h2"]
 
 @asynccontextmanager
 async def serve_h2(exchange: Exchange) -> AsyncIterator[tuple[str, ssl.SSLContext]]:
-    """Serves on a free loopback port; its API root, and the context of a client that trusts it."""
+    """Serve on a free loopback port; yield the API root and the TLS context of a client that trusts the server."""
     authority = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server.set_alpn_protocols(["h2"])
@@ -39,7 +39,7 @@ async def serve_h2(exchange: Exchange) -> AsyncIterator[tuple[str, ssl.SSLContex
 
     async def converse(stream: TLSStream) -> None:
         async with stream:
-            # The client may be gone, which is its right.
+            # The client may be gone.
             with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):
                 await _Conversation(exchange, stream).run()
 

@@ -131,7 +131,7 @@ async def test_a_reply_in_order_keeps_its_connection() -> None:
 
 
 def cut(*, reset: bool, after: int = 1, begun: bytes = b"") -> Answer:
-    """Answers on each connection until `after` requests were, and cuts the next, which has wholly arrived."""
+    """Answer `after` requests on each connection, and cut it after the next request has arrived completely."""
 
     async def answer(server: Server, stream: ByteStream, request: bytes) -> bool:
         here = [one for one in server.requests if one[0] == server.requests[-1][0]]

@@ -110,7 +110,7 @@ async def test_undocumented_error_of_a_transport(kind: type[Exception]) -> None:
         assert transport.sends == 1
         with pytest.raises(TransportError, match=rf"{kind.__name__} in test_foreign_errors.py, line \d+") as read:
             await fx.carriers.get(1)
-        # A builtin type is a bug, which no retry mends.
+        # A builtin type is a bug, which no retry solves.
         assert transport.sends == (4 if kind is OfALibrary else 2)
     assert TOKEN not in formatted(write.value) + formatted(read.value)
 
@@ -119,7 +119,7 @@ BID = json.dumps({"bid": {"index": 4, "offer": {"index": 9, "offerAmount": 5, "c
 
 
 def service(answers: list[bytes], hook: Callable[[httpx.Response], Awaitable[None]]) -> httpx.AsyncClient:
-    """A client with an event hook, of a service that gives one of these answers to each request but logins."""
+    """Make a client with an event hook. Its service gives one of these answers to each request except logins."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, content=LOGIN if request.url.path.endswith("/login") else answers.pop(0))

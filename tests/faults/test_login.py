@@ -236,7 +236,7 @@ async def test_an_epoch_read_by_a_wall_clock_a_day_off(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_no_credential_follows_a_redirect(kind: Kind) -> None:
-    """Not even with a caller's client that follows redirects, keeps cookies and has an authentication of its own."""
+    """The caller's HTTP client follows redirects, keeps cookies and authenticates by itself."""
     sandbox = stocked(Sandbox())
     inner = sandbox.transport()
     requests: list[httpx.Request] = []

@@ -57,7 +57,7 @@ class Sharer:
 async def fleet(
     sandbox: Sandbox, url: str, store: Path | None, log: Path, size: int = _FLEET
 ) -> AsyncIterator[list[Sharer]]:
-    """So many processes, entered and ready: half of them on asyncio, half on trio."""
+    """Start `size` processes and wait until they are ready: half of them on asyncio, half on trio."""
     account = sandbox.forwarder
     orders = {
         "url": url,

@@ -31,7 +31,7 @@ _BEFORE_CONNECTING = {"refused", "dns", "connect_stall", "tls_stall", "bad_certi
 _WAITING = {"slow", "unavailable_retry_after"} | {name for name in FAULTS if name.startswith("throttled")}
 _HERE = [name for name in CELLS if name not in _BEFORE_CONNECTING | _WAITING]
 _SILENT = {"stall", "stall_mid_reply", "login_hung"}
-"""Only a time-out ends these. Beside the others a short one would judge how fast the machine is."""
+"""Faults that only a time-out ends. The other faults have a long one, since a short one would measure the machine."""
 
 
 @contextlib.asynccontextmanager

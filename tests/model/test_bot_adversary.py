@@ -19,7 +19,7 @@ _HAS_UNIT_TESTS = {
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """No log: the troubles are many, and meant."""
+    """Disable the log: failures are frequent and intended."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -226,7 +226,7 @@ class KillTrial:
         return is_hit
 
     async def _rest(self, server: ForkServer, url: str) -> None:
-        """Run the bot in peace until all is answered, and two seconds more."""
+        """Run the bot without kills until every offer is answered, and two seconds longer."""
         process = await self._start(server, url, Kill(None))
         left = self._left()
         with anyio.move_on_after(_TIMEOUT) as scope:

@@ -221,7 +221,7 @@ class KillRun:
         return hit
 
     async def _rest(self, server: ForkServer, url: str) -> None:
-        """One life in peace, until there is nothing more to come, and for long enough to do it all again."""
+        """Run the bot without kills until nothing new comes and every call could have been repeated."""
         born = await self._start(server, url, Kill(None))
         ended: int | None = None
         calls: int | None = None

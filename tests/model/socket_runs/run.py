@@ -107,7 +107,7 @@ async def _make(
         except FreightExchangeError as error:
             ended.outcome = "error"
             _examine(ended, error)
-        except Exception as error:  # noqa: BLE001  # that there is none is what is to be shown
+        except Exception as error:  # noqa: BLE001  # the test shows that none occurs
             ended.outcome = "foreign"
             _examine(ended, error)
     ended.late = anyio.current_time() - started - step.deadline

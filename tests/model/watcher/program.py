@@ -288,7 +288,7 @@ class _Stepped:
                 except GeneratorExit:
                     waits.close()
                     raise
-                except BaseException as error:  # noqa: BLE001  # handed on to the one whom it is for
+                except BaseException as error:  # noqa: BLE001  # passed on to the waiting task
                     wait = waits.throw(error)
                 else:
                     wait = waits.send(sent)

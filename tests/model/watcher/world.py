@@ -69,11 +69,11 @@ class World:
     def __init__(self, plan: Plan, clocks: Clocks, *, lowered: bool = False) -> None:
         self.plan = plan
         self.clocks = clocks
-        # In the truth are the notes as a shipper wrote them, or did not.
+        # The audit log holds the notes as the shipper wrote them.
         self.exchange = _Service(attrs.evolve(plan.profile, published_notes="as_sent"), seed=plan.seed)
         self.exchange.world = self
         self._requests = _Holed(clocks.now)
-        # Nothing was published yet: the books take another table for the empty one.
+        # Nothing is published yet, so another table can replace the empty one of the database.
         self.exchange._database.requests = self._requests
         self.lateness = Lateness(plan.late)
         self.history = History(

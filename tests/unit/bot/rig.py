@@ -242,7 +242,7 @@ async def supervised(sandbox: Sandbox, new_bot: Callable[[Process], Bot], *, sec
 
 async def ignore_cancellation(seconds: float) -> None:
     """Ignore a cancellation for some seconds."""
-    with contextlib.suppress(BaseException):
+    with contextlib.suppress(BaseException):  # ignores the cancellation of any backend
         await anyio.sleep(HOUR)
     with anyio.CancelScope(shield=True):
         await anyio.sleep(seconds)

@@ -194,7 +194,7 @@ def test_rule_7_unreadable_record_is_one_event_for_each_content() -> None:
 
 
 def test_unreadable_record_counts_as_listed() -> None:
-    """Or it would be missing, and reported as withdrawn."""
+    """A record that counted as missing would be reported as withdrawn."""
     _, known = look([request()])
     meaning, after = look(
         [], {1: attrs.evolve(known[1], missed_scans=1)}, broken=[broken({"index": 1})], scan=8, sent=2000

@@ -200,7 +200,7 @@ async def test_retry_after_is_honoured() -> None:
 
 
 async def test_credentials_that_are_away_for_a_while_are_waited_for_at_the_start() -> None:
-    """As `FreightExchange` documents them: a process that starts while its secret manager does must not end."""
+    """A process that starts together with its secret manager must not end."""
     sandbox, reported, attempts = Sandbox(), list[object](), 0
 
     async def vault() -> tuple[str, str]:

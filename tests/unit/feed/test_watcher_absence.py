@@ -136,7 +136,7 @@ async def test_page_size_that_shrinks_below_half_is_found_out_without_look_ups(s
 
 
 async def test_page_size_that_shrinks_while_much_is_lacking_is_found_out(store: Store) -> None:
-    """Or each scan seems to end with its first page, and lacks nearly all."""
+    """A shorter page looks like the last one, so the scan would lack nearly all requests."""
     service = Service(clamp=20)
     rig, touched = Rig(service, store=store), cycle(range(1, 41))
     await rig.prime()

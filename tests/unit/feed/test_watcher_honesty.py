@@ -320,7 +320,7 @@ async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_
 
 
 class _LeftError(BaseException):
-    """As a native cancellation: the task that waited for the store is gone, and its thread has done its work."""
+    """Stands for a native cancellation, which ends the waiting task after the thread has written to the store."""
 
 
 async def test_a_scan_whose_reader_left_during_its_last_commit_counts_once(store: Store) -> None:

@@ -40,7 +40,7 @@ def test_a_learned_clamp_is_asked_for_from_the_second_page_on() -> None:
 
 
 def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
-    """A row that is there at first, and another when the next page is asked for, pass for a clamp of one row."""
+    """The listing grows by a row between two pages, which looks like a clamp of one row."""
     sizes = PageSizes()
     read(Shelf([0]), page_size=100, sizes=sizes, meanwhile=[lambda rows: rows.append(1)])
     assert sizes.clamp("operation") == 1

@@ -14,7 +14,8 @@ LONGEST_FILE = 300
 LONGEST_TEST_FILE = 400
 
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
-QUOTED_QUESTION = re.compile(rf"[\"']{QUESTION.pattern}", re.IGNORECASE)
+FRAGMENT = re.compile(r"(and|as|nor|or|such)\b", re.IGNORECASE)
+QUOTED_OPENING = re.compile(rf"[\"']({QUESTION.pattern}|{FRAGMENT.pattern})", re.IGNORECASE)
 """Text without it needs no parser."""
 NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IGNORECASE)
 # Also as a word of a test's name; not the user `nobody` of a system.
@@ -60,14 +61,16 @@ def docstrings_in(name: str, text: str) -> Iterator[tuple[str, bool, str]]:
                     yield f"{name}:{statement.lineno}", own, docstring.splitlines()[0]
 
 
-def questions_in(name: str, text: str) -> Iterator[str]:
-    for place, _, first in docstrings_in(name, text) if QUOTED_QUESTION.search(text) else ():
+def openings_in(name: str, text: str) -> Iterator[str]:
+    for place, _, first in docstrings_in(name, text) if QUOTED_OPENING.search(text) else ():
         if QUESTION.match(first):
             yield f"{place}: opens with a question word: {first}"
+        if FRAGMENT.match(first):
+            yield f"{place}: is a fragment of the line before: {first}"
 
 
 def findings_in(name: str, text: str) -> Iterator[str]:
-    yield from questions_in(name, text)
+    yield from openings_in(name, text)
     for place, is_function_docstring, first in docstrings_in(name, text):
         if is_function_docstring and NOUN_PHRASE.match(first):
             yield f"{place}: a function's docstring opens with a noun phrase, not a verb: {first}"
@@ -102,7 +105,7 @@ def test_tests_and_tools_are_plain() -> None:
         finding
         for path in paths
         if path != Path(__file__).resolve()
-        for check in (questions_in, phrases_in)
+        for check in (openings_in, phrases_in)
         for finding in check(str(path), path.read_text())
     ] == []
 
@@ -111,6 +114,6 @@ def test_finding_in_bad_source() -> None:
     text = (
         '"""What it does."""\nX = 1\n"""How many."""\n'
         'def f():\n    """The result."""\n    # Whoever asks.\n'
-        'class C:\n    @property\n    def p(self):\n        """The result."""\n'
+        'class C:\n    """Or another."""\n    @property\n    def p(self):\n        """The result."""\n'
     )
-    assert sorted(finding.split(":")[1] for finding in findings_in("x.py", text)) == ["1", "3", "5", "6"]
+    assert sorted(finding.split(":")[1] for finding in findings_in("x.py", text)) == ["1", "3", "5", "6", "8"]

@@ -170,7 +170,7 @@ async def test_filter_is_called_outside_of_transactions(store: MemoryStore) -> N
 async def test_crash_loses_and_repeats_nothing(
     store: Store, point: str, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor one between two batches."""
+    """The deliveries of a backfill are written in several batches."""
     monkeypatch.setattr(routing, "_BATCH", 2)
     sandbox, fresh = Sandbox(), list[int]()
     known = [sandbox.publish() for _ in range(3)]

@@ -187,7 +187,7 @@ def test_moments_are_those_of_the_clock_of_the_replica_that_scans(seat: Postgres
 def test_change_by_a_replica_at_the_same_time_is_kept(
     seat: PostgresSeat, record: Record, word: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as that it was sent again, and is in doubt once more."""
+    """The replica may have sent the offer again, so that it is in doubt once more."""
     doubtful = attrs.evolve(record, state="unknown", checks=1).to_effect()
     changed = attrs.evolve(record, state=word, at=1.0).to_effect()
     seat.work.put_effect(doubtful, expected_state=None)

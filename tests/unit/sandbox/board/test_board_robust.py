@@ -1,4 +1,4 @@
-"""The board answers everything: nothing that it is asked makes it raise, and its page can be read afterwards."""
+"""Board under any request: no request raises, and the page stays readable."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ async def test_state_request_waits_for_a_change_up_to_20_seconds(client: BoardCl
 
 
 async def test_each_exchange_starts_at_another_revision() -> None:
-    """Or a page that has waited at the one before it would take it for that one."""
+    """A page that waits for a change must not confuse a new exchange with the one before."""
     revisions = {BoardController(Exchange()).revision for _ in range(5)}
     assert len(revisions) == 5
     # Enough for what happens meanwhile; and a page counts exactly up to 2**53. It asks after 0 for what there is.

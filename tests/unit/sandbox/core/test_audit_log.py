@@ -1,4 +1,4 @@
-"""The truth: what each call carried, what came into being, what could be seen when."""
+"""Audit log: the content of each call, the records it created, and the times at which they were visible."""
 
 from __future__ import annotations
 

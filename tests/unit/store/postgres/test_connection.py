@@ -112,7 +112,7 @@ def test_reply_that_does_not_come_ends_the_connection(monkeypatch: pytest.Monkey
 
 
 def test_transaction_that_was_idle_for_too_long_is_away() -> None:
-    """As after a process was frozen: its replica joins again."""
+    """The replica joins again, as after a freeze."""
     database = DatabaseConnection(database_url())
     (process,) = database.row("SELECT pg_backend_pid()")
 
@@ -229,7 +229,7 @@ def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.Monkey
 
 
 def test_reply_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as one that comes byte by byte, through a proxy: its replica would do nothing for as long as it lasts."""
+    """A proxy may deliver a reply byte by byte, and its replica would wait until the end."""
     database = DatabaseConnection(database_url(), reply_timeout=5.0)
     opened = database._open()
     seconds = count(step=4.0)
@@ -288,7 +288,7 @@ def test_connection_that_was_cut_is_made_again() -> None:
 
 
 class TestConnectionCutWhileIdle:
-    """As a proxy does after a minute, or an administrator."""
+    """A proxy or an administrator may cut the connection."""
 
     @pytest.fixture
     def database(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseConnection]:
@@ -354,7 +354,7 @@ def test_server_ends_the_connection_of_a_machine_that_is_lost() -> None:
 
 
 def test_transaction_ends_though_its_client_is_not_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that is frozen in the middle of what it sends. A copy may take as long as it needs."""
+    """A client may freeze in the middle of a message. A copy has no limit."""
     if server_version() < 17:
         pytest.skip("the limit came with PostgreSQL 17")
     monkeypatch.setattr(session, "_LONGEST", "50ms")

@@ -40,7 +40,7 @@ def test_replica_waits_for_the_migration_of_another_one() -> None:
 
 
 class TestReplicaThatRunsWhileADumpIsRestored:
-    """Its tables go, and come back one after another. It joins again, and makes none itself: the dump does."""
+    """A restore drops the tables, and creates them one by one. The replica waits for them, and creates none."""
 
     def test_waits_for_the_schema(self) -> None:
         store = empty_store()

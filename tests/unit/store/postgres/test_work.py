@@ -13,7 +13,7 @@ from freight_exchange.store.work import Effect
 
 
 def test_replicas_with_different_handlers_claim_one_delivery_of_a_request(store: PostgresStore) -> None:
-    """As during a deploy: neither looks at the deliveries of the other, and the database refuses the second claim."""
+    """During a deploy, neither replica reads the deliveries of the other. The database refuses the second claim."""
     first, second = join(store, "log"), join(store, "quote")
     term = take_term(second)
     put(term, events=[event("a", 7)])

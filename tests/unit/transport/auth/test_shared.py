@@ -188,7 +188,7 @@ class TestWhatIsNotTaken:
     async def test_a_call_is_replayed_twice_at_most(
         self, store: TokenFile, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And twice only where the token of the first replay was another process's."""
+        """A second replay follows only if the first one used the token of another process."""
         service = Service()
         service.refuses_all = True
         process = Process(service, store)
@@ -251,7 +251,7 @@ class TestWhatIsNotTaken:
     async def test_own_token_is_not_adopted_after_the_wall_clock_was_set_back(
         self, store: TokenFile, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """And the machine does not show its start: the file alone would be fresh for ever."""
+        """Without a boot id of the machine, the file would look fresh for ever."""
         monkeypatch.setattr("freight_exchange.platform.clock.boot_id", lambda: "")
         service = Service()
         process = Process(service, store)

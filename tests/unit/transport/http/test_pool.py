@@ -58,7 +58,7 @@ class Parser:
 
 
 class ReadError(Exception):
-    """As httpcore's: known by its name."""
+    """Error of httpcore, which the pool recognises by its name."""
 
 
 class Connection:

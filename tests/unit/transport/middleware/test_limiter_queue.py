@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class Service:
-    """A caller over a limiter, over a network on which connecting and answering take this long each."""
+    """Caller behind a limiter. Connecting takes `connects` seconds, an answer `answers` seconds."""
 
     def __init__(self, *, connects: float = 0.0, answers: float = 0.3, writes: int = 4, **limits: Any) -> None:
         self.connects, self.answers = connects, answers

@@ -107,7 +107,7 @@ class TestText:
         assert text == f"{'x' * (LONGEST - length)}... ({LONGEST - length + len(CANARY) + 5000} characters)"
 
     def test_a_text_of_the_letter_that_a_secret_begins_with_is_kept(self) -> None:
-        """Such as the padding of an error page: to drop it letter by letter would block the loop for seconds."""
+        """An error page may be padded with one letter. Dropping each letter alone would block the loop for seconds."""
         redacted = knowing("eyJhbGciOi").text("e" * 2 * LONGEST)
         assert redacted == f"{'e' * (LONGEST - 1)}... ({2 * LONGEST} characters)"
 

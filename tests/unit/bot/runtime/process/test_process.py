@@ -284,7 +284,7 @@ class TestStatuses:
         assert ended == status
         assert "offers" not in text
         assert f"CRITICAL freight_exchange.bot: the bot ends with status {status}" in log
-        # A bug has a traceback; for what a person can mend there is a sentence.
+        # A bug has a traceback; a mistake that a person can correct has a sentence.
         assert ("Traceback" in log) == (status == 1)
         assert log.strip()
 
