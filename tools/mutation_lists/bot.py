@@ -354,7 +354,7 @@ MUTATIONS: Final = (
         "bot/events/selected_bids.py",
         "(1 + owed + meter.take_extra())",
         "(1 + owed)",
-        "tests/unit/feed/test_watcher_pace.py",
+        "tests/unit/feed/watcher/test_pace.py",
     ),
     Mutation(
         "selections: what is reported is not recorded",
