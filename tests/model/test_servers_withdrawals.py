@@ -34,7 +34,7 @@ def after_scans(
     others: int = 0,
     listed: int = 0,
     degraded: float | None = None,
-    findings: bool | None = False,
+    is_found: bool | None = False,
     **changes: Any,
 ) -> list[str]:
     """Return the excuses for the withdrawal of request 1 after scans (time, window), and a look-up.
@@ -44,8 +44,8 @@ def after_scans(
     run = standing(quirks, others=others, **changes)
     for at, window in scans:
         run.listing(at, window, *range(2, 2 + listed))
-    if findings is not None:
-        run.look_up(scans[-1][0] + 1, 1, findings=findings)
+    if is_found is not None:
+        run.look_up(scans[-1][0] + 1, 1, is_found=is_found)
     run.log.degraded += [] if degraded is None else [degraded]
     run.report(scans[-1][0] + 1, "withdrawn", 1)
     return [excuse for kind, excuse in run.findings if kind == FALSE]
@@ -78,8 +78,8 @@ def test_complete_replies_excuse_no_withdrawal() -> None:
     assert after_scans(Quirks(empties=(listings_only,)), (1200.0, 800), (1500.0, 1100)) == [""]
     ended = attrs.evolve(FAILING.empties[0], span=Span(1000.0, 1400.0))
     assert after_scans(Quirks(empties=(ended,)), (1200.0, 800), (1500.0, 1100)) == [""]
-    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), findings=True) == [""]
-    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), findings=None) == [""]
+    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), is_found=True) == [""]
+    assert after_scans(FAILING, (1200.0, 800), (1500.0, 1100), is_found=None) == [""]
 
 
 def test_failure_that_hides_a_third_is_to_be_reported_as_degraded() -> None:

@@ -84,7 +84,7 @@ class _Checker(History):
     def _is_growth(self, event: Reported) -> bool:
         """Return whether a gap continues the one before: no scan was complete since, and more time has been lost.
 
-        The time is lost by the wall clock as well. The scan that findings a gap may be complete before it is delivered.
+        The time is lost by the wall clock as well. The scan that finds a gap may be complete before it is delivered.
         """
         before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
         if before == -math.inf:

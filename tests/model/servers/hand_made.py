@@ -54,11 +54,11 @@ class HandMadeRun:
         self._serve(at, "listing", {"secondsSinceUpdate": window, "offset": offset}, indexes, as_of, newer=newer)
 
     def look_up(
-        self, at: float, index: int, *, finds: bool = False, as_of: float | None = None, newer: bool = False
+        self, at: float, index: int, *, is_found: bool = False, as_of: float | None = None, newer: bool = False
     ) -> None:
         """Add a look-up of one request, in the widest window."""
         body = {"secondsSinceUpdate": WIDEST, "index": index}
-        self._serve(at, "look-up", body, (index,) if finds else (), as_of, newer=newer)
+        self._serve(at, "look-up", body, (index,) if is_found else (), as_of, newer=newer)
 
     def refusal(self, at: float, note: str) -> None:
         """Add a listing that fails."""
