@@ -35,7 +35,7 @@ _GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 
 class Loud(logging.Handler):
-    """A flaw of the sandbox's server ends the test that met it: its clients would take the 500 for the weather."""
+    """Logging handler that fails the test in which the sandbox's server logs a bug, which clients see only as a 500."""
 
     def emit(self, record: logging.LogRecord) -> None:
         raise AssertionError(record.getMessage())

@@ -77,19 +77,19 @@ class Served:
         return httpx.get(f"{self.board}/state?after=0", trust_env=False).raise_for_status().json()
 
     def ask(self, what: str, **values: object) -> None:
-        """Do something without the page."""
+        """Send a call to the exchange, without the page."""
         origin = self.board.removesuffix("/board")
         httpx.post(f"{self.board}/{what}", json=values, headers={"origin": origin}, trust_env=False).raise_for_status()
 
     def examples(self, count: int, *, first: int = 0) -> None:
-        """Publish so many without the page."""
+        """Publish this many examples, without the page."""
         samples = httpx.get(f"{self.board}/catalogue", trust_env=False).json()["samples"]
         for number in range(first, first + count):
             self.ask("requests", **samples[number % len(samples)])
 
     @contextmanager
     def client(self, who: str) -> Iterator[httpx.Client]:
-        """A program that is logged in, and bound by no SDK."""
+        """Make an HTTP client that is logged in, and has none of the checks of the SDK."""
         with httpx.Client(base_url=self.url, trust_env=False) as client:
             login = client.post("/login", json={"email": f"{who}@demo.example", "password": who}).raise_for_status()
             client.headers["authorization"] = f"Bearer {login.json()['user']['access_token']}"
@@ -101,7 +101,7 @@ Serve = Callable[..., Served]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Starts the command with these arguments."""
+    """Start the command with these arguments."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str, port: int = 0) -> Served:
@@ -125,7 +125,7 @@ def served(serve: Serve) -> Served:
 
 @contextmanager
 def bot_at(served: Served, folder: Path) -> Iterator[Path]:
-    """A forwarder's bot at work; the file that it logs to."""
+    """Run a forwarder's bot; yield the file that it logs to."""
     log = folder / "bot.log"
     environment = {
         **os.environ,
@@ -153,7 +153,7 @@ def bot(served: Served, tmp_path: Path) -> Iterator[Path]:
 
 @attrs.define
 class Window:
-    """A page, and everything that went wrong in it or left it."""
+    """Page of a browser, with the errors that occurred in it and the requests that left the machine."""
 
     page: Page
     complaints: list[str]
@@ -169,7 +169,7 @@ OpenWindow = Callable[..., Window]
 
 @pytest.fixture
 def open_window(browser: Browser) -> Iterator[OpenWindow]:
-    """Opens the board. At the end nothing may have complained, and nothing may have left the machine."""
+    """Open the board. At the end, check that the page had no error, and sent no request to another machine."""
     contexts: list[BrowserContext] = []
     windows: list[Window] = []
 

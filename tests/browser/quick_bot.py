@@ -1,4 +1,4 @@
-"""The forwarder's bot of the examples, looking for requests often: a person would watch it work."""
+"""Forwarder's bot of the examples with a short interval, so that a person can watch it work."""
 
 from __future__ import annotations
 

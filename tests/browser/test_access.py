@@ -20,7 +20,7 @@ AUDIT = (Path(__file__).parent / "audit.js").read_text(encoding="utf-8")
 
 
 def settled(served: Served, page: Page) -> None:
-    """Something of everything on the page."""
+    """Fill every part of the page."""
     served.examples(5)
     for request in (1, 2, 3):
         served.ask("offer_as_rival", request=request)
@@ -70,7 +70,7 @@ def test_page_on_a_phone_passes_the_accessibility_audit(served: Served, open_win
 
 
 def test_accessibility_audit_finds_faults(window: Window) -> None:
-    """A check that cannot fail would be none."""
+    """An audit that cannot fail would prove nothing."""
     page = window.page
     page.evaluate(
         """() => {
@@ -88,7 +88,7 @@ def test_accessibility_audit_finds_faults(window: Window) -> None:
 
 
 def tab_to(page: Page, words: str, *, key: str = "Tab") -> None:
-    """Presses Tab until that has the focus, as somebody without a mouse does."""
+    """Press Tab until the element has the focus, as a person without a mouse does."""
     for _ in range(120):
         page.keyboard.press(key)
         if str(page.evaluate(FOCUS)).startswith(words):
@@ -168,7 +168,7 @@ def announcements(page: Page) -> list[str]:
 
 
 def announces(page: Page, sentence: str) -> None:
-    """Wait until that was announced, and nothing else since the last time."""
+    """Wait for an announcement; check that nothing else was announced since the last one."""
     until(lambda: announcements(page) != [])
     assert announcements(page) == [sentence]
     page.evaluate("window.heard.length = 0")
@@ -304,7 +304,7 @@ def test_screen_reader_gets_summaries_of_many_changes(window: Window, served: Se
 
 
 def tallied(announcements: list[str]) -> str:
-    """Announcements, summed up: "20 new requests, 10 new offers"."""
+    """Sum up announcements: "20 new requests, 10 new offers"."""
     sums: dict[str, int] = {}
     for sentence in announcements:
         for part in sentence.rstrip(".").split(", "):

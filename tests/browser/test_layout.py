@@ -27,7 +27,7 @@ ROOMY = ".as-wide-as-its-words { width: max-content !important; min-width: 0 !im
 
 
 def clipped(page: Page) -> list[str]:
-    """The fields that are too narrow for their value, or for one of their choices."""
+    """Return the fields that are too narrow for their value, or for one of their choices."""
     page.evaluate(
         """(rules) => {
           const sheet = new CSSStyleSheet();

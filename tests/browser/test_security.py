@@ -39,7 +39,7 @@ def test_markup_in_texts_is_not_interpreted(window: Window, served: Served) -> N
 
 @contextmanager
 def another_site(content: str) -> Iterator[str]:
-    """A site on another port, which is another origin."""
+    """Serve a site on another port, which is another origin."""
 
     class Site(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:

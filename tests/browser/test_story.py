@@ -17,7 +17,7 @@ LOST = "The answer to an offer gets lost"
 
 
 def publish(page: Page) -> None:
-    """Fills the form in with an example, and sends it."""
+    """Fill in the form with an example, and send it."""
     page.get_by_role("button", name="Fill in an example").click()
     page.get_by_role("button", name="Publish", exact=True).click()
     expect(page.get_by_label("Commodity")).to_be_empty()
@@ -94,7 +94,7 @@ def test_bot_recovers_from_an_outage(window: Window, bot: Path) -> None:
 
 
 def test_bot_finds_every_request_under_small_random_pages(window: Window, served: Served, bot: Path) -> None:
-    """A server that gives one record in a page, in an order by chance: the bot finds every request all the same."""
+    """The server lists one record per page, in random order."""
     page = window.page
     page.get_by_role("radio", name="Quirks").check()
     page.get_by_label("Most records in a page", exact=True).fill("1")
@@ -185,7 +185,7 @@ def test_filter_and_search_of_requests(window: Window, served: Served) -> None:
 
 
 def test_page_follows_a_restarted_exchange(serve: Serve, open_window: OpenWindow, tmp_path: Path) -> None:
-    """The page reports that the exchange is gone, and continues by itself when it is back, with the saved state."""
+    """The page reports that the exchange is away, and continues when it is back with the saved state."""
     kept = ("--state", str(tmp_path / "exchange.db"))
     served = serve(*kept)
     window = open_window(served.board)
@@ -243,7 +243,7 @@ def test_connection_line_can_be_copied(window: Window, served: Served) -> None:
 def test_pictures_of_the_documentation_can_be_taken(
     served: Served, open_window: OpenWindow, bot: Path, tmp_path: Path
 ) -> None:
-    """The pictures of the documentation: `make test-browser PICTURES=docs/img` renews them."""
+    """`make test-browser PICTURES=docs/img` renews the pictures of the documentation."""
     folder = Path(os.environ.get("PICTURES") or tmp_path)
     page = open_window(served.board, width=1280, height=860, device_scale_factor=1.5).page
 

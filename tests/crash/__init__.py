@@ -1,1 +1,1 @@
-"""Real processes: a watcher that is killed again and again, its store, and a checker of what it handed on."""
+"""Crash tests in real processes: a watcher that is killed, its store, and a checker of the events it delivered."""

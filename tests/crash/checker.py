@@ -1,4 +1,4 @@
-"""Comparison of the sandbox's audit log with the events that a watcher wrote down; independent of the watcher."""
+"""Checker that compares the sandbox's audit log with the events in a watcher's journal, without the watcher's code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ State = tuple[str, ...]
 
 @attrs.frozen
 class Line:
-    """A line of the journal: an event, and the run of the process that received it."""
+    """Line of the journal: an event, and the run of the process that received it."""
 
     run: int
     kind: str
@@ -29,7 +29,7 @@ class Line:
 
     @property
     def after(self) -> State:
-        """The state of the request after the event."""
+        """Return the state of the request after the event."""
         return (_GONE,) if self.kind == _GONE else self.state
 
 

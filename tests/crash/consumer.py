@@ -1,4 +1,4 @@
-"""A watcher to be killed: it writes each event durably to a file, and acknowledges it by pulling the next one.
+"""Program of the watcher that is killed: it writes each event durably, and acknowledges it by pulling the next one.
 
 A program of its own, `python consumer.py OPTIONS`, with options in JSON. At the breakpoint that they name, it writes to
 standard output and waits there to be killed.

@@ -24,14 +24,14 @@ __all__ = ["ForkServer", "KillAt", "fork_server", "serve_forks"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _PRELOADED: Final = ("httpcore", "httpx", "freight_exchange.feed.feed", "freight_exchange.store.sqlite.store")
-"""Modules that a bot would otherwise load when it starts."""
+"""Modules that each bot would otherwise import when it starts."""
 
 
 # In the program
 
 
 class KillAt:
-    """Failpoints that kill the process at the n-th visit to one of them; without one, never."""
+    """Failpoints that kill the process at the n-th visit to one of them; without one, it is not killed."""
 
     def __init__(self, point: str | None, visit: int) -> None:
         self._point = point
@@ -74,7 +74,7 @@ async def _nothing() -> None:
 
 
 class ForkServer:
-    """The server, from the side of the test. One process lives at a time."""
+    """Client of the fork server, which runs one process at a time."""
 
     def __init__(self, process: anyio.abc.Process) -> None:
         assert process.stdin is not None
@@ -94,12 +94,12 @@ class ForkServer:
         return await self._reply("ended")
 
     async def reap(self) -> None:
-        """Let its number go to other processes."""
+        """Reap the process, so that its number becomes free."""
         self._alive = None
         await self._orders.send(b"\n")
 
     def kill(self) -> None:
-        """Kill it, if one lives: no bot outlives a test that fails."""
+        """Kill the process, if one runs: no bot outlives a test that fails."""
         if self._alive is not None:
             os.kill(self._alive, signal.SIGKILL)
 

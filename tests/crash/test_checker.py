@@ -12,7 +12,7 @@ ONE, TWO = ("1", "Oakland"), ("2", "Oakland")
 
 
 def market(*, withdrawn: bool = False) -> Sandbox:
-    """A request in state one, two and one again, then perhaps withdrawn."""
+    """Return the audit log of a request in state one, two and one again, then perhaps withdrawn."""
     sandbox = Sandbox()
     index = sandbox.publish(Cargo(quantity=1, destination="Oakland"))
     sandbox.exchange.touch(index, 1.0)

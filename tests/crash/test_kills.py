@@ -1,4 +1,4 @@
-"""A watcher that is killed at random and at chosen moments, over failing HTTP, misses and repeats nothing."""
+"""Tests of a watcher that is killed at random and at chosen moments, over failing HTTP: no loss, no repetition."""
 
 from __future__ import annotations
 

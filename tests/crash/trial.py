@@ -81,7 +81,7 @@ def _counted(counts: Counter[str]) -> str:
 
 
 class CrashTrial:
-    """A trial whose choices are drawn from a seed; its timing is the machine's."""
+    """Crash trial whose choices are drawn from a seed. Its timing depends on the machine."""
 
     def __init__(self, directory: Path, backend: str, seed: int) -> None:
         self._random = Random(seed)

@@ -1,4 +1,4 @@
-"""Canary secrets, and every place in which one might show."""
+"""Canary secrets, and a search of all places in which one could leak."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ NEEDLES = tuple(_needles())
 
 @attrs.define
 class Catch(logging.Handler):
-    """Collector of all that is logged, raised, shown and pickled. `texts` pairs each source with its text."""
+    """Collector of all that is logged, raised, printed and pickled. `texts` pairs each source with its text."""
 
     # Not shown: it stands in frames whose locals are gathered, and would gather itself.
     texts: list[tuple[str, str]] = attrs.field(factory=list, repr=False)
@@ -81,7 +81,7 @@ class Catch(logging.Handler):
         self.texts.append((what, text))
 
     def error(self, error: BaseException | None) -> None:
-        """An error, all that it holds, and all that led to it."""
+        """Collect an error, its attributes, and its chain of causes."""
         seen: set[int] = set()
         waiting = [error]
         while waiting:
@@ -110,7 +110,7 @@ class Catch(logging.Handler):
             self.see(f"copy of {name}", f"{twin!r} {vars(twin)!r}")
 
     def reachable(self, *roots: object) -> None:
-        """The `repr` of every object of ours that can be reached, other than through the globals of a module."""
+        """Collect the `repr` of each object of this package that the roots reach without the globals of a module."""
         seen: set[int] = {id(vars(module)) for module in [*sys.modules.values()]}
         waiting: list[object] = list(roots)
         while waiting:

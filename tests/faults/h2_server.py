@@ -50,7 +50,7 @@ async def serve_h2(exchange: Exchange) -> AsyncIterator[tuple[str, ssl.SSLContex
 
 
 class _Conversation:
-    """One connection with any number of requests at a time."""
+    """Connection with any number of concurrent requests."""
 
     def __init__(self, exchange: Exchange, stream: AnyByteStream) -> None:
         self._exchange = exchange
@@ -83,7 +83,7 @@ class _Conversation:
             logger.disabled = False
 
     def _answer(self, stream: int) -> bool:
-        """Answers one request; `False` if the connection was reset instead."""
+        """Answer one request; return `False` if the connection was reset instead."""
         head = dict(self._heads.pop(stream))
         fields = [(name, value) for name, value in head.items() if not name.startswith(b":")]
         path, _, query = head[b":path"].decode().partition("?")

@@ -1,4 +1,4 @@
-"""Raw TCP server and tunnel proxy that answer byte by byte as scripted."""
+"""Raw TCP server and tunnel proxy that answer with scripted bytes."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ LOGGED_IN = reply({"user": _USER})
 
 @attrs.define
 class Server:
-    """Reads requests one by one, logs everybody in, and answers the others by `answer`."""
+    """Server that reads requests one by one, answers each login, and passes the others to `answer`."""
 
     answer: Answer
     logs_in: bool = True
     url: str = ""
     connections: int = 0
     requests: list[tuple[int, bytes]] = attrs.field(factory=list)
-    """For each request its connection, from 1, and its bytes; without the logins."""
+    """Connection, counted from 1, and bytes of each request, without the logins."""
 
     async def meet(self, stream: ByteStream) -> None:
         self.connections += 1
@@ -98,16 +98,16 @@ async def serving(answer: Answer, tls: ssl.SSLContext | None = None, *, logs_in:
 
 @attrs.define
 class Proxy:
-    """Connects what CONNECT asks for, or answers as scripted: `answers` are taken in turn, an empty one connects."""
+    """Proxy that connects to the target of CONNECT, or answers from `answers` in turn; an empty answer connects."""
 
     answers: list[bytes] = attrs.field(factory=list)
     url: str = ""
     requests: list[bytes] = attrs.field(factory=list)
     reroute: int | None = None
-    """The port that every tunnel leads to, in place of the requested one."""
+    """Port to which every tunnel leads instead of the requested one."""
     stalls: bool = False
     stops: anyio.Event = attrs.field(factory=anyio.Event)
-    """Set by a test: nothing listens any more."""
+    """Set to stop the listener."""
     stopped: anyio.Event = attrs.field(factory=anyio.Event)
 
     @property

@@ -1,4 +1,4 @@
-"""A process that shares its login: `python sharer.py ORDERS`, where the orders are JSON.
+"""Process that shares its login: `python sharer.py ORDERS`, where the orders are JSON.
 
 For each line on its standard input it logs in and reads once, and prints on its standard output how that ended. What it
 logs, down to the least, goes to its standard error.

@@ -31,7 +31,7 @@ __all__ = [
 QUICK = Timeouts(connect=0.2, read=0.2, write=0.2)
 BRISK = RetryPolicy(base=0.001, cap=0.002)
 REQUEST = 2
-"""The request that is read and offered on: neither the newest nor the oldest, which some faults change."""
+"""Request that the tests read and offer on: neither the newest nor the oldest, which some faults change."""
 
 
 class Kind(enum.Enum):
@@ -51,21 +51,21 @@ class CallResult(NamedTuple):
 
 
 def stocked(sandbox: Sandbox) -> Sandbox:
-    """The same sandbox with three requests."""
+    """Publish three requests, and return the sandbox."""
     for origin in ("Hong Kong", "Ningbo", "Busan"):
         sandbox.publish(Cargo(origin=origin))
     return sandbox
 
 
 def patient(sandbox: Sandbox, **options: Any) -> FreightExchange:
-    """A forwarder's client; where it sends is the test's word."""
+    """Create a forwarder's client; `url` may name another server."""
     account = sandbox.forwarder
     url = options.pop("url", sandbox.url)
     return FreightExchange(url, email=account.email, password=account.password, **options)
 
 
 def unkept(sandbox: Sandbox) -> httpx.AsyncClient:
-    """An HTTP client to the sandbox that opens a connection for each request, so that each can fail to."""
+    """Create an HTTP client to the sandbox that opens a connection for each request, so that each may fail."""
     unkeeping = transport(sandbox.exchange, clock=sandbox.now, keep_alive=False)
     return httpx.AsyncClient(transport=unkeeping, trust_env=False)
 
@@ -76,7 +76,7 @@ def arm(sandbox: Sandbox, name: str, kind: Kind, **options: Any) -> None:
 
 
 async def perform(exchange: FreightExchange, kind: Kind) -> object:
-    """One call of a kind: one request, if nothing strikes it."""
+    """Make one call of a kind, which is one request without faults."""
     if kind is Kind.LOGIN:
         return await exchange.login()
     if kind is Kind.READ:

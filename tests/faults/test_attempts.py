@@ -31,7 +31,7 @@ KINDS = [Kind.READ, Kind.WRITE]
 
 
 def service(*statuses: int) -> httpx.AsyncClient:
-    """A service that logs everybody in, and answers everything else with these statuses in turn."""
+    """Serve logins, and answer all other requests with these statuses in turn."""
     left = list(statuses)
 
     def answer(request: httpx.Request) -> httpx.Response:

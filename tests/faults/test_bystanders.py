@@ -1,4 +1,4 @@
-"""Tests that no hook or middleware has a write sent twice or reported as undone."""
+"""Tests of hooks and middleware that fail: no write is sent twice, or reported as not sent."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_a_middleware_that_returns_nothing_after_the_send_does_not_undo_it
     [("InvalidURL", "no URL"), ("UnsupportedProtocol", "no scheme"), ("ConnectError", "CERTIFICATE_VERIFY_FAILED")],
 )
 async def test_error_of_a_transport_without_trace_leaves_a_write_in_doubt(library: Any, name: str, words: str) -> None:
-    """It had sent the request, against its own report."""
+    """The transport sends the request before it raises a connection error."""
     sandbox = Sandbox()
     request = sandbox.publish()
     passing = sandbox.transport(library)

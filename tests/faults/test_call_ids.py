@@ -29,7 +29,7 @@ LOGIN = {"user": {"access_token": "t0ken-t0ken", "expires_on": 3600}}
 
 
 class Service(httpx.AsyncBaseTransport):
-    """A login that succeeds, and one reply to everything else."""
+    """Service that accepts each login, and gives one reply to all other requests."""
 
     def __init__(self, status: int, body: object) -> None:
         self.reply = (status, body)

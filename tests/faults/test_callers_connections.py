@@ -1,4 +1,4 @@
-"""Tests of a caller's kept connections: bytes after a reply never answer the next call."""
+"""Tests of kept connections of a caller's HTTP client: bytes after a reply never answer the next call."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_bytes_after_a_reply_never_answer_the_next_call(library: object, e
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
 async def test_a_second_refusal_of_a_read_never_refuses_the_next_write(library: object) -> None:
-    """The write is committed; a stale 400 would say that it was not, and the caller would send it again."""
+    """The write is committed. A stale 400 would report that it was not, and the caller would send it again."""
     refusal = reply({"message": "no such page"}, status="400 Bad Request")
 
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
@@ -79,7 +79,7 @@ async def test_a_second_refusal_of_a_read_never_refuses_the_next_write(library: 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=["httpx", "httpx2"])
 async def test_a_record_that_tls_holds_back_never_refuses_the_next_write(library: object) -> None:
-    """It comes in one piece with the reply: it has left the socket, and no parser has seen it."""
+    """TLS delivers both replies in one record, so the second one has left the socket before a parser sees it."""
     server_side, client_side = trust()
     offer = {"index": 9, "offerAmount": 5, "currencyIndex": 840, "status": "pending"}
 

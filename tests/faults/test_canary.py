@@ -1,4 +1,4 @@
-"""No password and no token in anything that is printed, logged, raised or pickled."""
+"""Tests that no password or token is printed, logged, raised or pickled."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ REPLIES: dict[str, Answer] = {
 
 
 class Echo(httpx.AsyncBaseTransport):
-    """A server that replies as scripted and echoes much of each request."""
+    """Server that replies as scripted, and echoes much of each request."""
 
     def __init__(self, login: Answer, others: Answer) -> None:
         self._login = login
@@ -131,7 +131,7 @@ class Echo(httpx.AsyncBaseTransport):
 async def watched(
     catch: Catch, http_client: Any, url: str = "http://127.0.0.1/api", **options: Any
 ) -> AsyncIterator[FreightExchange]:
-    """A client that collects what its middleware and hooks see, and all that can be reached from it."""
+    """Create a client that records the arguments of its middleware and hooks, and all objects that they can reach."""
 
     async def middleware(request: Request, call_next: Next) -> Response:
         catch.see("request in middleware", repr(request))
@@ -166,7 +166,7 @@ async def watched(
 
 
 async def exercise(catch: Catch, exchange: FreightExchange) -> None:
-    """A call of every sort; what each raises and gives is gathered."""
+    """Make a call of every kind, and collect the results and errors."""
     for act in (
         exchange.login,
         lambda: exchange.requests.get(2),
@@ -186,7 +186,7 @@ async def exercise(catch: Catch, exchange: FreightExchange) -> None:
 
 
 def test_a_leak_is_found() -> None:
-    """The net has no holes: what is planted is caught."""
+    """The search finds a secret that is planted in each kind of place."""
     for leak in (PASSWORD, TOKEN, json.dumps(PASSWORD), TOKEN.encode().hex()):
         catch = Catch()
         with catch:
@@ -233,7 +233,7 @@ async def test_no_module_keeps_a_secret() -> None:
 
 
 def canaries(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the sandbox know the canary's account, and give the canary's token."""
+    """Give the canary account to the sandbox, with the canary as its token."""
     account: Account = sandbox.exchange.add_account(EMAIL, PASSWORD)
     database = sandbox.exchange._database
     issue = database.issue_token
@@ -259,7 +259,7 @@ _SOCKETS = ("stall", "reset_after_send", "truncated_length", "garbage_status", "
 
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_the_faults_of_a_network(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over sockets with every logger at DEBUG, the HTTP library's as well."""
+    """Sockets are in use, and all loggers are at DEBUG, also those of the HTTP library."""
     sandbox = stocked(Sandbox())
     canaries(sandbox, monkeypatch)
     with Catch() as catch:
@@ -305,7 +305,7 @@ PROXY_ANSWERS = {
 
 @pytest.mark.parametrize("answer", [*PROXY_ANSWERS, "refused"])
 async def test_the_password_of_a_proxy(answer: str) -> None:
-    """With every logger at DEBUG; the proxy repeats what it was sent."""
+    """All loggers are at DEBUG, and the proxy echoes the password."""
     server_side, client_side = trust()
 
     async def fine(_: Server, stream: ByteStream, __: bytes) -> bool:
@@ -359,7 +359,7 @@ async def test_wrong_credentials_from_a_provider(credentials: Any) -> None:
 
 @pytest.mark.parametrize("value", ["€", "a\nb", "a\r\nAuthorization: x"])
 async def test_a_header_that_cannot_be_sent(value: str) -> None:
-    """A middleware's mistake beside the token."""
+    """A middleware sets an invalid header next to the token."""
 
     async def mistaken(request: Request, call_next: Next) -> Response:
         return await call_next(request.with_header("x-note", value))

@@ -1,4 +1,4 @@
-"""No password in the errors of wrong arguments."""
+"""Tests that errors about invalid arguments contain no password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No password and no token in the logs of the HTTP libraries."""
+"""Tests that the logs of HTTP libraries contain no password or token."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEARER = f"Bearer {TOKEN}"
 
 
 def _repeating(reply: Reply, _: float, __: Random) -> Reply:
-    """The reply with what it was sent, and what it gives, in its headers."""
+    """Return a reply that repeats secrets in its headers: those it received, and those it issues."""
     echoed = (("x-session", f"session={TOKEN}"), ("x-echo", BEARER), ("x-token", TOKEN))
     return attrs.evolve(reply, headers=(*reply.headers, *echoed))
 
@@ -78,7 +78,7 @@ async def test_the_reason_phrase_in_the_librarys_log(library: Any) -> None:
 
 
 async def test_the_logs_of_others_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    """A client of the same library that has nothing to do with this one logs what it always did, in a hook as well."""
+    """Another client of the same HTTP library keeps its logs, even if it is used in a hook."""
 
     async def ask(_: object) -> None:
         async with httpx.AsyncClient(transport=httpx.MockTransport(lambda _: httpx.Response(200))) as other:

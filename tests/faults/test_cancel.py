@@ -27,7 +27,7 @@ _AT_ONCE = RetryPolicy(base=1e-300)
 
 
 async def in_a_scope(work: Callable[[], Awaitable[object]], steps: int) -> bool:
-    """Begin the work and cancel its scope after so many turns of the loop; whether it had ended before."""
+    """Start the work and cancel its scope after some turns of the loop; return whether it had ended before."""
     done = False
     scope = anyio.CancelScope()
 
@@ -45,7 +45,7 @@ async def in_a_scope(work: Callable[[], Awaitable[object]], steps: int) -> bool:
 
 
 async def natively(work: Callable[[], Awaitable[object]], steps: int, *, times: int = 1) -> bool:
-    """The same by `Task.cancel()`, and again while the first cancellation is still under way."""
+    """Start the work and cancel its task after some turns of the loop, and again during the first cancellation."""
     task = asyncio.ensure_future(work())
     await turns(steps)
     for _ in range(times):
@@ -69,7 +69,7 @@ async def turns(count: int) -> None:
 
 @asynccontextmanager
 async def no_task_left() -> AsyncIterator[None]:
-    """Everything that was started is over when the client has been closed."""
+    """Check that no task is left after the client has closed."""
     before = await count_tasks()
     yield
     assert await count_tasks() == before
@@ -77,7 +77,7 @@ async def no_task_left() -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def all_closed(face: TcpFace) -> AsyncIterator[None]:
-    """The same for connections, as the server sees them."""
+    """Check that the server has no connection left after the client has closed."""
     yield
     with anyio.fail_after(5):
         while face.open_connections:  # noqa: ASYNC110 - the sandbox has no event to wait for
@@ -163,7 +163,7 @@ async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_closing_ends_the_calls_in_flight_with_a_true_error(kind: Kind) -> None:
-    """Each call ends at once, and with an error that is true."""
+    """Each call ends at once, with an error that states whether the write was sent."""
     sandbox = stocked(Sandbox())
     ended: list[FreightExchangeError] = []
     exchange = sandbox.client()

@@ -226,7 +226,7 @@ async def test_a_connection_is_kept_for_as_long_as_keepalive(monkeypatch: pytest
 
 
 async def test_bytes_that_come_while_a_callers_connection_is_idle_never_answer_a_call() -> None:
-    """httpx's own pool finds them in the socket."""
+    """The pool of httpx finds the bytes in the socket."""
 
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
         await stream.send(reply(numbered(request)))

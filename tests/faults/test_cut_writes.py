@@ -141,7 +141,10 @@ _FAILURES = [
 
 @pytest.mark.parametrize("failure", _FAILURES)
 async def test_a_mock_proves_nothing(failure: str) -> None:
-    """The transport's own report is not trusted: aiohttp's reports a reset after the send as no connection."""
+    """The client does not trust the transport's own report.
+
+    Aiohttp reports a reset after the send as a failed connection.
+    """
     sandbox = stocked(Sandbox())
     token = sandbox.exchange.token(sandbox.forwarder, sandbox.now())
     with respx.mock(base_url="https://exchange.example/api", assert_all_called=False) as router:

@@ -52,7 +52,7 @@ def descriptors() -> int:
 
 @contextlib.asynccontextmanager
 async def sending_through(kind: str, sandbox: Sandbox, url: str) -> AsyncIterator[FreightExchange]:
-    """A client with its own connections, or with a caller's HTTP client."""
+    """Create a client with its own connections, or with a caller's HTTP client."""
     own: contextlib.AbstractAsyncContextManager[Any] = contextlib.nullcontext()
     if kind == "httpx":
         own = httpx.AsyncClient(trust_env=False, limits=httpx.Limits(max_connections=CONNECTIONS))

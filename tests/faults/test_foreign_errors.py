@@ -30,7 +30,7 @@ GARBAGE = [
 
 @contextmanager
 def raw_server(reply: bytes) -> Iterator[str]:
-    """A server that logs anyone in, answers everything else with these bytes, and closes."""
+    """Serve logins, answer all other requests with these bytes, and close each connection."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -56,7 +56,7 @@ def raw_server(reply: bytes) -> Iterator[str]:
 
 
 def formatted(error: BaseException) -> str:
-    """All that a traceback with locals would show of an error and of what it came of."""
+    """Format an error and its causes as a traceback with local variables."""
     chain = traceback.TracebackException.from_exception(error, capture_locals=True)
     return "".join(chain.format()) + repr(error) + str(error)
 
@@ -79,7 +79,7 @@ async def test_garbage_over_aiohttp_is_no_foreign_error(number: int) -> None:
 
 
 class Raising(httpx.AsyncBaseTransport):
-    """A transport that logs anyone in and raises what it is given, with the request's headers in it."""
+    """Transport that accepts logins, and raises the given error with the request's headers in it."""
 
     def __init__(self, kind: type[Exception]) -> None:
         self._kind = kind
@@ -93,7 +93,7 @@ class Raising(httpx.AsyncBaseTransport):
 
 
 class OfALibrary(Exception):
-    """Error of a library beside its documented ones."""
+    """Undocumented error of an HTTP library."""
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, OfALibrary, AssertionError])

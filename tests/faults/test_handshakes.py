@@ -29,7 +29,7 @@ BEHIND = "https://exchange.example/api"
 
 
 class Staller:
-    """A listener that reads a TLS hello and never answers it. `open` is how many of its callers hold on.
+    """Listener that reads a TLS hello and never answers it. `open` counts the callers that stay connected.
 
     As a proxy it connects first, and the hello is for the server behind it.
     """
@@ -54,7 +54,7 @@ class Staller:
                     self.open -= 1
 
     async def until(self, count: int) -> None:
-        """Wait until so many callers hold on."""
+        """Wait until this many callers are connected."""
         with anyio.fail_after(60):
             while self.open != count:  # noqa: ASYNC110 - sockets that close set no event
                 await anyio.sleep(0.005)
@@ -82,7 +82,7 @@ def _no_collector() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def stalled(library: object) -> AsyncIterator[tuple[FreightExchange, Staller]]:
-    """A client that has logged in to a service whose connections end in a TLS handshake from now on."""
+    """Create a client that has logged in to a service which stops answering TLS handshakes afterwards."""
     sandbox, (server, client) = stocked(Sandbox()), trust()
     async with contextlib.AsyncExitStack() as stack:
         async with serve_tcp(sandbox.exchange, tls=server) as face:

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
 
 class Closing:
-    """A hook that closes its client when an event of its kind comes."""
+    """Hook that closes its client at an event of its kind."""
 
     def __init__(self, kind: type[Event], path: str = "") -> None:
         self._kind = kind
@@ -152,7 +152,7 @@ async def test_a_bug_in_a_hook_is_not_lost_when_the_caller_leaves_in_the_same_ti
 
 
 async def forgetful(request: Request, call_next: Next) -> Any:
-    """It returns nothing for what it was written to look at."""
+    """Return `None` instead of the response."""
     response = await call_next(request)
     return None if request.path in (Kind.READ.value, Kind.WRITE.value) else response
 

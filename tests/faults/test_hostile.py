@@ -37,7 +37,7 @@ def client(http_client: httpx.AsyncClient, **options: Any) -> FreightExchange:
 
 
 class Standby(httpx.AsyncBaseTransport):
-    """A transport that turns to another server when nothing answers at the first, and traces nothing of that one."""
+    """Transport that falls back to another server without tracing the connection."""
 
     def __init__(self, *, wraps: bool = False, sends: bool = True) -> None:
         self._first = httpx.AsyncHTTPTransport()
@@ -226,7 +226,7 @@ async def test_a_refusal_with_a_long_body_renews() -> None:
 
 
 def test_tasks_cancelled_before_their_first_step_leave_the_client_whole() -> None:
-    """The shutdown idiom that cancels every task of the loop, asyncio's own."""
+    """Some shutdown code cancels every task of the loop, as `asyncio.run` does."""
 
     async def main() -> int:
         sandbox = Sandbox()

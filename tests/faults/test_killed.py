@@ -18,13 +18,16 @@ from freight_exchange.transport.http import own_pools
 from freight_exchange.transport.http.backend import SEND_TIMEOUT
 
 SETTLE = 30
-"""Seconds: the default of `reconcile()`."""
+"""Seconds; the default of `reconcile()`."""
 BODY = 300_000
-"""Bytes: more than the server takes, and less than the kernel buffers for it."""
+"""Bytes; more than the server reads, and fewer than the kernel buffers."""
 
 
 async def test_sockets_have_the_options_that_bound_an_absence() -> None:
-    """The kernel gives up well before an absence is proven; a write's socket is aborted unless its reply is whole."""
+    """The kernel gives up before a proof of absence is possible.
+
+    A write's socket is aborted unless its reply is complete.
+    """
     seen: dict[str, tuple[int, tuple[int, int]]] = {}
 
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
@@ -82,7 +85,7 @@ PROGRAM = """
 
 @pytest.mark.parametrize("kind", ["write", pytest.param("read", marks=pytest.mark.long)])
 def test_a_killed_process_leaves_nothing_to_be_delivered(kind: str) -> None:
-    """Of a read all that the kernel had taken arrives, which shows that the server's buffers are not what decides.
+    """Control: all bytes of a read that the kernel had buffered arrive, so the server's buffers do not cause the loss.
 
     On asyncio: trio's own sockets hand the kernel 16 KB at a time.
     """

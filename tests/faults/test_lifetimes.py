@@ -71,7 +71,7 @@ _PROJECT = """
 
 
 def test_a_pytest_asyncio_fixture(tmp_path: Path) -> None:
-    """Its set-up and its clean-up run in two tasks, and neither is the test's."""
+    """Set-up and clean-up of a fixture run in two tasks, and the test runs in a third."""
     (tmp_path / "pytest.ini").write_text(
         "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
     )
@@ -89,7 +89,7 @@ def test_a_pytest_asyncio_fixture(tmp_path: Path) -> None:
 
 
 def test_cells_of_a_notebook() -> None:
-    """Each cell is a task of its own on the one loop, and is interrupted now and then."""
+    """Each cell is a separate task on one loop, and may be interrupted."""
     sandbox = stocked(Sandbox())
     with asyncio.Runner() as notebook:
         server = serve(sandbox.exchange, clock=sandbox.now)
@@ -114,7 +114,7 @@ async def _interrupted(exchange: FreightExchange) -> None:
 
 
 async def test_tasks_of_a_group() -> None:
-    """One enters, others use, another closes; the group of the first is long gone."""
+    """One task enters the client, others use it, and another closes it after the group of the first one has ended."""
     sandbox = stocked(Sandbox())
     async with serve_tcp(sandbox.exchange) as face:
         exchange = patient(sandbox, url=face.url)

@@ -34,7 +34,7 @@ def logins(sandbox: Sandbox) -> int:
 
 
 async def crowd(exchange: FreightExchange, size: int = TASKS) -> Counter[str]:
-    """Make concurrent reads, and count their results."""
+    """Make concurrent reads, and count their outcomes."""
     endings: Counter[str] = Counter()
 
     async def one() -> None:
@@ -210,7 +210,7 @@ async def test_the_lifetime_that_a_login_gives(fault: str, hours: float, expecte
 async def test_a_clock_that_jumps(
     monkeypatch: pytest.MonkeyPatch, clock_name: str, jump: float, refreshes: int
 ) -> None:
-    """The calendar is set; the machine sleeps while the loop's clock stands still. No caller meets a 401."""
+    """The calendar is set, or the machine sleeps while the loop's clock stands still. No call gets a 401."""
     sandbox = stocked(Sandbox())
     async with sandbox.client() as exchange:
         await perform(exchange, Kind.READ)

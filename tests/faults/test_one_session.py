@@ -1,4 +1,4 @@
-"""Tests with a service where each login ends the older tokens."""
+"""Tests with a service on which each login ends all earlier sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of proxy tunnels: what is provably unsent, and what errors name."""
+"""Tests of proxy tunnels: which failures prove that nothing was sent, and which host errors name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def library(request: pytest.FixtureRequest) -> Any:
 async def behind(
     library: ModuleType | None, proxy: Proxy, **options: Any
 ) -> AsyncIterator[tuple[Server, FreightExchange]]:
-    """A client that has logged in to a TLS server through a proxy, by its own connections or a client of a caller."""
+    """Create a logged-in client of a TLS server behind a proxy, with its own connections or a caller's client."""
     server_side, client_side = trust()
     answer = options.pop("answer", fine)
     arguments: dict[str, Any] = {"retries": BRISK, **options}
@@ -126,7 +126,7 @@ async def test_a_tunnel_that_breaks_proves_that_nothing_was_sent(library: Module
 
 
 async def test_a_handshake_that_fails_behind_the_tunnel_is_tried_again(library: ModuleType | None) -> None:
-    """A certificate that is wrong is none of these: it is permanent, and names the server."""
+    """An invalid certificate is different: it is permanent, and the error names the server."""
     no_tls = b"HTTP/1.1 200 OK\r\n\r\nSSH-2.0-no TLS here\r\n"
     async with proxying() as proxy, behind(library, proxy) as (server, exchange):
         proxy.answers = [no_tls] * 2

@@ -37,7 +37,7 @@ _FROM_ONE_LOOP = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
 class Sharer:
-    """One process, which works on command."""
+    """Process that works on command."""
 
     def __init__(self, process: anyio.abc.Process) -> None:
         assert process.stdin is not None
@@ -93,7 +93,7 @@ async def answers(sharers: Sequence[Sharer]) -> list[Any]:
 
 
 async def all_work(sharers: Sequence[Sharer]) -> list[Any]:
-    """Return the answers of all sharers, which work at once."""
+    """Return the answers of all processes, which work concurrently."""
     for sharer in sharers:
         await sharer.tell()
     return await answers(sharers)
@@ -143,7 +143,7 @@ async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
 
 @_FROM_ONE_LOOP
 async def test_processes_without_a_file_log_in_each(tmp_path: Path) -> None:
-    """Control of the other tests: without the file each process logs in, and the count shows it."""
+    """Control of the other tests: without a shared file, each process logs in."""
     sandbox = stocked(Sandbox())
     async with serve_tcp(sandbox.exchange) as face, fleet(sandbox, face.url, None, tmp_path / "log", 2) as sharers:
         assert await all_work(sharers) == fine(2)
@@ -172,7 +172,7 @@ async def test_process_killed_during_its_login_releases_the_lock(tmp_path: Path)
 
 
 class TestTheClient:
-    """In one process, on both faces of the option."""
+    """Tests of the option in both clients of one process."""
 
     @pytest.mark.parametrize("kind", [str, Path, TokenFile])
     async def test_a_path_or_a_token_file(self, kind: Any, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ class TestTheClient:
                 await anyio.sleep(31)
 
     async def test_no_secret_in_any_output(self, tmp_path: Path) -> None:
-        """With a login from the file, and one of its own because the file is open to all, cut, or spoilt inside."""
+        """The login comes from the file, or from a call of its own because the file is public, truncated or corrupt."""
         path = tmp_path / "token.json"
         spoilt = (
             lambda _: None,
@@ -266,7 +266,7 @@ class TestTheClient:
 
 
 def _shout(request: httpx.Request) -> httpx.Response:
-    """A service that repeats what it knows."""
+    """Answer with the secrets that the service knows."""
     if request.url.path.endswith("login"):
         return httpx.Response(200, json={"user": {"access_token": TOKEN, "expires_on": 3600, "email": _EMAIL}})
     return httpx.Response(400, json={"message": f"no {PASSWORD}", "sent": [f"Bearer {TOKEN}", TOKEN, {"x": PASSWORD}]})

@@ -38,7 +38,7 @@ _SILENT = {"stall", "stall_mid_reply", "login_hung"}
 async def faced(
     sandbox: Sandbox, tls: ssl.SSLContext | None = None, **options: object
 ) -> AsyncIterator[tuple[TcpFace, FreightExchange]]:
-    """A server on a loopback port, and a client of it with its own connections."""
+    """Serve on a loopback port; yield a client with its own connections."""
     settings = {"retries": BRISK, **options}
     async with serve_tcp(sandbox.exchange, tls=tls) as face, patient(sandbox, url=face.url, **settings) as exchange:
         yield face, exchange
@@ -50,7 +50,7 @@ def port_of(face: TcpFace) -> int:
 
 @contextlib.contextmanager
 def squatter(port: int, *, connects: bool) -> Iterator[None]:
-    """A listener on a port that a server has left, which never answers; full from the start unless it `connects`."""
+    """Listen on a port that a server has left, without answering; the backlog is full unless the port `connects`."""
     with socket.create_server(("127.0.0.1", port), backlog=128 if connects else 0) as listener:
         crowd = [] if connects else [socket.socket() for _ in range(4)]
         try:
@@ -100,7 +100,7 @@ async def test_a_write_that_is_provably_refused_is_retried_and_then_known_not_to
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("connects", [False, True], ids=["connecting", "tls"])
 async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool) -> None:
-    """TCP's own handshake never ends; or it does, and the TLS hello is never answered."""
+    """Either the TCP handshake never ends, or the TLS hello gets no answer."""
     sandbox, (server, client) = stocked(Sandbox()), trust()
     async with contextlib.AsyncExitStack() as stack:
         async with serve_tcp(sandbox.exchange, tls=server if connects else None) as face:
@@ -116,7 +116,7 @@ async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool)
 
 
 def trust() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's context and that of a client which trusts it."""
+    """Return the TLS contexts of a server and of a client that trusts it."""
     authority = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("127.0.0.1").configure_cert(server)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.both_backends
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("fault", ["drip", "stall", "stall_mid_reply", "throttled_seconds", "unavailable_retry_after"])
 async def test_the_deadline_bounds_all_attempts_and_waits(fault: str, kind: Kind) -> None:
-    """Each attempt times out after 2 s at the latest, or never since bytes drip; the call ends after 5 s."""
+    """Each attempt times out after 2 s, or never because bytes keep coming. The call ends after 5 s."""
     sandbox = stocked(Sandbox())
     if kind is not Kind.LOGIN:
         # The time of the login counts as well.
@@ -62,7 +62,10 @@ async def test_a_write_that_waits_for_a_place_was_not_sent() -> None:
 
 @pytest.mark.parametrize("kind", list(Kind))
 async def test_a_loop_that_was_blocked(kind: Kind) -> None:
-    """Ten seconds, scaled: the loop stands still for longer than timeouts and deadline while calls are in flight."""
+    """The loop stands still for longer than timeouts and deadline while calls are in flight.
+
+    Ten seconds are scaled down.
+    """
     sandbox = stocked(Sandbox())
     options: dict[str, Any] = {"timeouts": QUICK, "retries": BRISK, "deadline": 0.25, "max_writes": 10}
     ended: Counter[str] = Counter()
@@ -103,7 +106,7 @@ async def test_a_write_past_its_deadline_is_unknown_and_reports_it() -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("fault", ["drip", "stall", "stall_mid_reply", "header_flood", "reset_after_send"])
 async def test_the_deadline_is_kept_over_sockets(fault: str, kind: Kind) -> None:
-    """Overshoot less the lag of the loop itself, which a task beside the calls measures."""
+    """The limit allows for the lag of the loop, which a concurrent task measures."""
     sandbox = stocked(Sandbox())
     worst = lag = 0.0
     async with (

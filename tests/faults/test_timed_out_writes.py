@@ -1,4 +1,4 @@
-"""Tests of writes that a caller's timeout cuts off: recorded, and reconciled."""
+"""Tests of writes that a caller's timeout cuts off: they are recorded, and can be reconciled."""
 
 from __future__ import annotations
 

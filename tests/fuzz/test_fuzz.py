@@ -1,4 +1,4 @@
-"""Random replies into the decoder and random headers into the Retry-After reader: only this package's errors come out.
+"""Fuzz tests of the decoder and the Retry-After reader: they raise only errors of this package.
 
 `make test` gives each a second; `make test-long` the time in FUZZ_SECONDS, ten minutes unless set.
 """
@@ -24,7 +24,7 @@ SHORT = 1.0
 LONG = float(os.environ.get("FUZZ_SECONDS", "600"))
 SEED = 20261120
 MEMORY = 512 * 1024
-"""KiB that the process may grow by: a reply may be 10 MB, and a parsed one is some thirty times its text."""
+"""KiB by which the process may grow. A reply may have 10 MB, and its parsed form takes some thirty times as much."""
 
 REQUEST = {
     "index": 4,
@@ -71,7 +71,7 @@ TOKENS = [
 
 
 def bent(value: object, chance: random.Random) -> object:
-    """The value with something in it exchanged, dropped, doubled or wrapped."""
+    """Return the value with a part exchanged, dropped, doubled or wrapped."""
     if chance.random() < 0.08:
         return chance.choice(ODDITIES)
     if isinstance(value, dict):
@@ -87,7 +87,7 @@ def bent(value: object, chance: random.Random) -> object:
 
 
 def broken(content: bytes, chance: random.Random) -> bytes:
-    """The bytes with a few of them exchanged, cut out or put in."""
+    """Return the bytes with some of them exchanged, removed or inserted."""
     edited = bytearray(content)
     for _ in range(chance.randrange(5)):
         place = chance.randrange(len(edited) + 1)

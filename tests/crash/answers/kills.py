@@ -33,9 +33,9 @@ __all__ = ["COLUMNS", "KillTrial", "draw_kills"]
 
 _PROGRAM: Final = Path(__file__).with_name("program.py")
 _POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("selected", "reported")]
-"""The others concern a forwarder's bids."""
+"""Failpoints of an answer. The other failpoints concern bids."""
 _UNREACHED: Final = {"unknown", "resolved", "withdrawn", "rejected"}
-"""Steps that a bot without the ledger does not take."""
+"""Failpoints that a bot without a ledger never reaches."""
 _FAULTS: Final = (*TRANSIENT_FAULTS, "approval_of_another_offer")
 _REFUSAL: Final = Fault(
     name="refusal", path=APPROVE, processed=False, mutate=mutations.json_reply(400, {"message": "Not now."})
@@ -175,7 +175,7 @@ class KillTrial:
             self._publish()
 
     async def _interfere(self) -> None:
-        """Raise prices, or approve by hand, where the bot's answer is not known: the worst that may happen."""
+        """Raise prices or approve by hand while the bot's answer is in doubt, which is the worst case."""
         await anyio.sleep(_IN_FLIGHT)
         open_requests = [
             request for request, state in final_states(self._exchange.audit_log).items() if state.state == "open"

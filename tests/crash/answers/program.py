@@ -1,4 +1,4 @@
-"""The shipper's bot that is killed: a program of `fork_server`.
+"""Program of the shipper's bot that is killed, for `fork_server`.
 
 It declines the dearest offer of each request with three offers, and approves the cheapest.
 """

@@ -92,7 +92,7 @@ class CheckResult:
 
     @property
     def idle(self) -> bool:
-        """Return whether nothing more is to come."""
+        """Return whether the bot has no more work."""
         return not (self.missed or self.unended or self.unreported)
 
 
@@ -133,7 +133,7 @@ def check(
 
 
 def _offers(audit_log: AuditLog) -> list[OfferRecord]:
-    """All offers but those of the rival, whose bids only fill pages."""
+    """Return all offers except those of the rival, whose bids only fill pages."""
     return [record for record in audit_log.offers if record.account != RIVAL]
 
 

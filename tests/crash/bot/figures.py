@@ -39,12 +39,12 @@ class Outcome:
 
     @property
     def unhit(self) -> Counter[str]:
-        """The points at which fewer kills struck than were planned."""
+        """Return the failpoints at which fewer kills struck than were planned."""
         return self.planned - self.kills
 
 
 def table(outcomes: Iterable[Outcome]) -> str:
-    """The figures of all of them together."""
+    """Format the figures of all runs together."""
     return "\n".join(f"{name:<44} {value}" for name, value in _rows([*outcomes]))
 
 

@@ -32,8 +32,10 @@ _PROGRAM: Final = Path(__file__).with_name("program.py")
 _OFFERS: Final = "quote/submitoffer"
 _SEARCH: Final = "quote/getrequests"
 _REFUSALS: Final = ("unauthorized_once", "tokens_revoked")
-"""Once in a life: a client whose fresh token is refused again within half a minute does not log in once more. Nor is a
-login itself refused: that ends the bot, as it should."""
+"""Faults that strike once in a run.
+
+A client logs in once, not twice, if its fresh token is refused within half a minute. A refused login would end the bot.
+"""
 _FAULTS: Final = (*TRANSIENT_FAULTS, *_REFUSALS)
 
 _SETTLE: Final = 0.3
@@ -44,11 +46,11 @@ _CALLS_MORE: Final = 5
 _MOST_TRIES: Final = 3
 _CHANGING_CLAMP: Final = 20
 _MOST_WAITING: Final = 40
-"""Requests without an offer above which shippers wait: on a slow machine a bot whose lives end early makes none."""
+"""Requests without an offer above which shippers wait. On a slow machine, a bot that dies early makes no offer."""
 
 
 class KillRun:
-    """Everything in it is drawn from its seed, but for what the machine makes of it.
+    """Run whose choices are drawn from a seed. Only the timing depends on the machine.
 
     Args:
         directory: Where the store lies.
@@ -181,7 +183,7 @@ class KillRun:
         self._exchange.faults.add(*factory(path=path, processed=self._random.choice(factory.phases)))
 
     def _provoke(self, kill: Kill) -> None:
-        """See to it that the bot has reason to come where it is to be killed."""
+        """Give the bot a reason to reach the failpoint of the kill."""
         match kill.step:
             case "unknown" | "resolved":
                 self._arm("reset_after_processing", _OFFERS)
@@ -197,7 +199,7 @@ class KillRun:
     # The bot
 
     async def _killed(self, server: ForkServer, url: str, kill: Kill) -> bool:
-        """One life, and its end by SIGKILL; whether that was where the plan has it."""
+        """Run the bot once, and end it by SIGKILL; return whether the kill struck where it was planned."""
         self._provoke(kill)
         born = await self._start(server, url, kill)
         ended: int | None = None

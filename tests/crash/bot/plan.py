@@ -24,7 +24,7 @@ FEW: Final = (
     "before resolved",
     "after resolved",
 )
-"""The points at which the most is at stake."""
+"""Failpoints at which a crash can do the most damage."""
 
 _ROUTINE: Final = {"deliver", "claim", "intent", "sending", "send", "confirmed", "settle"}
 _MOST_VISITS: Final = 3
@@ -34,7 +34,7 @@ _LEDGER_ALONE: Final = {"unknown", "resolved", "withdrawn", "rejected"}
 
 @attrs.frozen
 class Kill:
-    """One kill: at the n-th visit to a point, or, without one, after so many seconds of life."""
+    """Kill at the n-th visit to a failpoint or, without a failpoint, after some seconds."""
 
     point: str | None
     visit: int = 1
@@ -42,12 +42,12 @@ class Kill:
 
     @property
     def step(self) -> str:
-        """The step that the point is before or after; empty where there is none."""
+        """Return the step that the failpoint precedes or follows; empty without a failpoint."""
         return "" if self.point is None else self.point.split()[1]
 
 
 def draw(random: Random, points: Sequence[str], *, more: int = 0, at_random: int = 0) -> list[Kill]:
-    """Each of the points once, some `more` of those where an offer is on its way, and some at any moment."""
+    """Draw kills: each failpoint once, `more` of them while an offer is in flight, and some at random times."""
     named = [*points, *(random.choice(WINDOW) for _ in range(more))]
     plan = [_at(point, random) for point in named]
     plan += [Kill(None, seconds=random.uniform(*_A_LIFE)) for _ in range(at_random)]
@@ -56,7 +56,7 @@ def draw(random: Random, points: Sequence[str], *, more: int = 0, at_random: int
 
 
 def without_ledger(plan: Sequence[Kill], random: Random) -> list[Kill]:
-    """The same plan for a bot that comes to some points never: there, it is killed at any moment."""
+    """Return the plan for a bot without a ledger: kills at failpoints that it never reaches become random kills."""
     return [Kill(None, seconds=random.uniform(*_A_LIFE)) if kill.step in _LEDGER_ALONE else kill for kill in plan]
 
 

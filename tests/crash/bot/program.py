@@ -1,4 +1,4 @@
-"""The bot that is killed: a program of `fork_server`."""
+"""Program of the bot that is killed, for `fork_server`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
             await ctx.offer(amount=amount, currency=_DOLLARS)
 
     async def quote_without_ledger(request: Any, ctx: Any) -> None:
-        """The same offer at the same moments, without a record."""
+        """Make the same offer at the same moments, without a record."""
         amount = price(int(request.quantity), str(request.destination))
         for step in ("intent", "sending"):
             at(f"before {step}")

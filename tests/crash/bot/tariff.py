@@ -12,5 +12,5 @@ PORTS: Final = tuple(_BASE)
 
 
 def price(quantity: int, destination: str) -> Decimal:
-    """The price of so many pieces to that port; no two of the requests here that differ in either cost the same."""
+    """Return the price of a quantity to a port. Requests of this test that differ in either have different prices."""
     return _BASE[destination] + quantity * Decimal("17.35")

@@ -23,7 +23,7 @@ KINDS = ("missed", "duplicated", "wrong", "unended", "dead", "astray", "unreport
 
 
 def market(*amounts: Decimal, selected: bool = False) -> AuditLog:
-    """One request, published at 1, and offered on from 2 on."""
+    """Return an exchange with one request, published at second 1, and an offer on it at each second from 2 on."""
     sandbox = Sandbox()
     exchange = sandbox.exchange
     index = exchange.publish(exchange.shipper, 1.0, CARGO)
@@ -34,7 +34,7 @@ def market(*amounts: Decimal, selected: bool = False) -> AuditLog:
 
 
 def steps(*states: str, key: str = "offer:1:0") -> list[Step]:
-    """The steps from nothing through these states."""
+    """Return the steps of an offer through these states."""
     return [Step(1, key, was, became) for was, became in zip((None, *states), states, strict=False)]
 
 

@@ -1,4 +1,4 @@
-"""A bot killed at random moments and at the worst ones, over real HTTP that fails: one offer on each request."""
+"""Tests of a bot that is killed at random and at critical moments, over failing HTTP: one offer per request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _check(outcome: Outcome) -> None:
 
 
 def _plan(backend: str, seed: int) -> list[Kill]:
-    """Every other of the worst points, for each backend the others."""
+    """Plan kills at every second critical failpoint; each backend has its own half."""
     return draw(Random(seed), FEW[backend == "trio" :: 2], more=3, at_random=2)
 
 

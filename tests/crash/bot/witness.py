@@ -41,7 +41,7 @@ _TRIGGERS: Final = """
 
 @attrs.frozen
 class Step:
-    """An offer's step from one state to the next, under one hold on the store."""
+    """Step of an offer from one state to the next, in one transaction of the store."""
 
     epoch: int
     key: str
@@ -51,7 +51,7 @@ class Step:
 
 @attrs.frozen
 class Entered:
-    """An offer as the store has it in the end."""
+    """Offer at the end of a run."""
 
     key: str
     state: str
@@ -64,7 +64,7 @@ class Entered:
 
 @attrs.frozen
 class Delivered:
-    """A delivery as the store has it in the end; `claims` is how often it was claimed in all."""
+    """Delivery at the end of a run; `claims` is how often it was claimed."""
 
     event: int
     handler: str
@@ -81,7 +81,7 @@ class StoreContents:
     offers: Sequence[Entered] = ()
     deliveries: Sequence[Delivered] = ()
     waiting: int = 0
-    """Events that no handler was given yet."""
+    """Events that no handler has received."""
 
     @property
     def states(self) -> Mapping[str, int]:
@@ -93,14 +93,14 @@ class StoreContents:
 
 
 def fresh(path: Path) -> None:
-    """An empty store with its witness, as the first bot finds it."""
+    """Create an empty store with its triggers, which the first bot opens."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         prepare(connection, str(path))
         connection.executescript(_TRIGGERS)
 
 
 def read(path: Path) -> StoreContents:
-    """The book, while somebody may write it."""
+    """Read the contents while a bot may write to the store."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=5)) as connection:
         connection.execute("BEGIN")
         claims = {
@@ -128,12 +128,12 @@ def read(path: Path) -> StoreContents:
 
 
 def read_after_death(path: Path) -> StoreContents:
-    """The book as a dead bot left it."""
+    """Read the contents as a dead bot left them."""
     return read(copy_after_death(path))
 
 
 def copy_after_death(path: Path) -> Path:
-    """Copy a file that a dead bot left: opening the file itself would tidy it up before the next bot does."""
+    """Copy a file that a dead bot left: opening the file itself would recover it before the next bot does."""
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
     log = path.with_name(f"{path.name}-wal")

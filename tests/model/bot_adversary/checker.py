@@ -24,7 +24,7 @@ _SPAN, _MOST_CALLS = 600.0, 1500
 
 @attrs.define
 class CheckResult:
-    """Findings of one run.
+    """Result of a check.
 
     Attributes:
         doubts: Offers that were left to a person, and reported as such.

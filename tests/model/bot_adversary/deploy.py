@@ -1,4 +1,4 @@
-"""One process of the bot in the world: started, asked to stop, killed at any point."""
+"""Process of the bot in the simulated world, which can be started, stopped and killed at any point."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Deploy:
             self.vanish()
 
     def vanish(self) -> None:
-        """Cut the process off from the world."""
+        """Cut the process off from disk and network."""
         if not self._started:
             self.ghost_ended.set()
         self.is_gone = True
@@ -106,7 +106,7 @@ class Deploy:
         self.doubts = list(await self.bot.doubts())
 
     async def idle(self, within: float = 3600.0, quiet: float = 400.0) -> bool:
-        """Wait until nothing is due or in flight for longer than any backoff; return whether it came to that."""
+        """Wait until nothing is due or in flight for longer than any backoff; return whether that happened in time."""
         since = anyio.current_time()
         end, calls = since + within, 0
         while anyio.current_time() < end and not self.is_gone:
@@ -184,7 +184,7 @@ class Deploy:
             call.ending, call.returned, call.ended = "bid", bid.amount, world.now
 
     def note(self, ctx: Context, request: RateRequest | None, ending: str) -> None:
-        """Note that a handler came to its end."""
+        """Record the end of a handler."""
         if not self.is_gone:
             self.world.handled.append(
                 Handled(
@@ -211,7 +211,7 @@ def quoting(
     price: Callable[[RateRequest], Decimal] = price_of,
     **offer: Any,
 ) -> Callable[[RateRequest, Context], Any]:
-    """A handler that thinks for a while, and offers a price."""
+    """Return a handler that offers a price after a delay."""
 
     async def quote(request: RateRequest, ctx: Context) -> None:
         deploy.check()
@@ -231,7 +231,7 @@ def quoting(
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The errors in a group, or the one."""
+    """Return the errors of a group, or the single error."""
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
             yield from chain(each)

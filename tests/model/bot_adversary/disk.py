@@ -41,7 +41,7 @@ class Disk:
 
     @property
     def path(self) -> Path:
-        """The file that the next deploy opens."""
+        """Return the path of the file that the next deploy opens."""
         return self._folder / f"{self._name}-{self._generation}" / "bot.db"
 
     def _move(self) -> None:
@@ -68,23 +68,23 @@ class Disk:
         return backup
 
     def put_back(self, backup: Path) -> None:
-        """Put a copy in the file's place."""
+        """Replace the file with a copy."""
         self._move()
         shutil.copyfile(backup, self.path)
 
     def lose(self) -> None:
-        """Begin without a file."""
+        """Continue without a file."""
         self._move()
 
     def meet(self, statement: str) -> None:
-        """Count a statement, and raise if it is to fail."""
+        """Count a statement, and raise an error if it must fail."""
         self.statements += 1
         self.writes += _writes(statement)
         if self.before is not None:
             self.before(statement)
 
     def met(self, statement: str) -> None:
-        """Report that a statement was executed."""
+        """Record that a statement was executed."""
         if self.after is not None:
             self.after(statement)
 
@@ -118,7 +118,7 @@ class Disk:
             self.before = fail
 
     def mend(self) -> None:
-        """Let every write through again."""
+        """Let all later writes succeed."""
         self.before = self.after = None
 
 
@@ -127,7 +127,7 @@ def _writes(statement: str) -> bool:
 
 
 class _Tapped(sqlite3.Connection):
-    """Connection that reports to its disk each statement."""
+    """Connection that reports each statement to its disk."""
 
     disk: Disk | None = None
 

@@ -16,7 +16,7 @@ _PORTS: Final = ("Hong Kong", "Busan", "Hamburg", "Callao")
 
 @attrs.define
 class Shipment:
-    """A rate request.
+    """Rate request.
 
     Attributes:
         versions: Its notes and quantities, with the time of each; the last is the current one.
@@ -35,14 +35,14 @@ class Shipment:
         return at >= self.published and not any(since <= at < until for since, until in self.absences)
 
     def time_open(self, until: float) -> float:
-        """Seconds that it was on the market."""
+        """Return the seconds for which it was on the market."""
         away = sum(max(0.0, min(end, until) - max(begin, self.published)) for begin, end in self.absences)
         return until - self.published - away
 
 
 @attrs.frozen(kw_only=True)
 class Bid:
-    """An offer that the exchange has taken on the bot's account."""
+    """Offer that the exchange has accepted from the bot's account."""
 
     number: int
     request: int
@@ -103,7 +103,7 @@ class Market:
         rates: dict[str, Decimal] | None = None,
         terms: str | None = None,
     ) -> Bid:
-        """Take an offer."""
+        """Accept an offer."""
         bid = Bid(
             number=1 + len(self.bids),
             request=request,
@@ -121,10 +121,10 @@ class Market:
         return bid
 
     def bids_on(self, request: int) -> list[Bid]:
-        """Every offer of the account on a request, of this and of other clients."""
+        """Return every offer of the account on a request, by this and other clients."""
         return [bid for bid in self.bids if bid.request == request]
 
 
 def port(index: int) -> str:
-    """Origin of a request, which varies with its index."""
+    """Return the origin of a request, which varies with its index."""
     return _PORTS[index % len(_PORTS)]

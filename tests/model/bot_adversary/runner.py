@@ -1,4 +1,4 @@
-"""Runs of the scenarios, each in a world and a virtual time of its own."""
+"""Runner of the scenarios, each in its own world and virtual time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ __all__ = ["run", "scenario_names"]
 
 _LONGEST: Final = 90 * 86400.0
 _DRAWING: Final = ("feed.stream", "bot.delivery.dispatcher", "bot.delivery.worker")
-"""Modules that make a random source of their own."""
+"""Modules that create their own random source."""
 _MEMORY: Final = Path("/dev/shm")
 
 
 def scenario_names() -> list[str]:
-    """Names of the scenarios."""
+    """Return the names of the scenarios."""
     return [each.name for each in Scenario.all_scenarios]
 
 

@@ -1,4 +1,4 @@
-"""Base of the scenarios, and the steps that they share."""
+"""Base class of the scenarios, and their common steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Scenario"]
 
 
 class Scenario:
-    """One kind of adversity; a seed draws its variation.
+    """Scenario of failures; a seed draws its variation.
 
     Attributes:
         name: Its name in tables.
@@ -62,13 +62,13 @@ class Scenario:
         return Deploy(self.world, disk, **arguments)
 
     def quoting(self, disk: Disk, think: float = 0.0, **options: Any) -> Deploy:
-        """A started process that quotes each new request, after thinking for up to that long."""
+        """Start a process that quotes each new request after a delay of up to `most` seconds."""
         deploy = self.deploy(disk, **options)
         deploy.bot.on_new(id="quote")(quoting(deploy, think=self.thoughts(think), **self.offers))
         return deploy.start()
 
     def thoughts(self, longest: float) -> Any:
-        """Lengths of thought of a handler."""
+        """Draw the delays of a handler."""
         return lambda: self.rng.uniform(0.0, longest) if longest else 0.0
 
     async def supervise(self, seconds: float, start: Callable[[], Deploy], pause: float = 10.0) -> None:
@@ -100,7 +100,7 @@ class Scenario:
         return last
 
     def any_of(self, *choices: Any) -> Any:
-        """Draw one."""
+        """Draw one of the values."""
         return self.rng.choice(choices)
 
 

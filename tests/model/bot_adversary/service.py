@@ -1,4 +1,4 @@
-"""HTTP face of the adversary's exchange, written from the service document alone."""
+"""HTTP interface of the simulated exchange, written from the service document alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Reply = tuple[int, Any]
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """A request of a client."""
+    """Request of a client."""
 
     method: str
     path: str
@@ -94,7 +94,7 @@ class Service:
         self.tokens.clear()
 
     def answer(self, call: Call, now: float) -> Reply:
-        """Reply to a call."""
+        """Answer a call."""
         self.calls.setdefault(call.author, []).append(now)
         if (call.method, call.path) == ("POST", "login"):
             return self._login(call, now)
@@ -123,7 +123,7 @@ class Service:
         return 200, {"user": user}
 
     def _seen_at(self, what: str, now: float, lifetime: float) -> float:
-        """The time of the state that a cached listing shows."""
+        """Return the time of the state that a cached listing shows."""
         made, until = self._cached.get(what, (now, -1.0))
         if now >= until:
             made = now
@@ -251,5 +251,5 @@ def _number(amount: Decimal | int) -> float | int:
 
 
 def read(content: bytes) -> dict[str, Any]:
-    """Parameters of a call, with amounts as they were written."""
+    """Return the parameters of a call, with amounts as the client wrote them."""
     return dict(json.loads(content, parse_float=Decimal)) if content else {}

@@ -33,7 +33,7 @@ BEGAN: Final = 1_780_000_000.0
 
 @attrs.define
 class OfferCall:
-    """One `ctx.offer` of a handler, and its result.
+    """Call of `ctx.offer` by a handler, and its result.
 
     Attributes:
         ending: `bid`, `already`, `rejected`, `doubt`, or the name of the raised error; empty while the call runs.
@@ -55,7 +55,7 @@ class OfferCall:
 
 @attrs.define
 class Handled:
-    """One completed call of a handler."""
+    """Completed call of a handler."""
 
     at: float
     kind: str
@@ -121,7 +121,7 @@ class World:
 
     @property
     def now(self) -> float:
-        """Seconds since the epoch, by the exchange's clock."""
+        """Return the seconds since the epoch by the exchange's clock."""
         return BEGAN + anyio.current_time()
 
     def _offered_before(self) -> None:
@@ -132,7 +132,7 @@ class World:
             self.market.take(BEGAN - ago + 60.0, old.index, Decimal(old.index), 23, author="an earlier bot")
 
     async def wait(self, seconds: float) -> None:
-        """Sleep for virtual time."""
+        """Sleep in virtual time."""
         await anyio.sleep(seconds)
 
     def disk(self, name: str = "a") -> Disk:
@@ -140,11 +140,11 @@ class World:
         return Disk(self.folder, name)
 
     def publish(self, many: int = 1) -> list[Shipment]:
-        """Publish requests with quantities of their own."""
+        """Publish requests with different quantities."""
         return [self.market.publish(self.now, self.rng.randrange(1, 400)) for _ in range(many)]
 
     def offer_by_hand(self, request: int, amount: Decimal | int, currency: int = 23) -> None:
-        """Have a person make an offer on the bot's account."""
+        """Make an offer by hand on the bot's account."""
         lag = self.service.quirks.bid_lag()
         self.market.take(self.now, request, Decimal(amount), currency, author="a person", lag=lag)
 
@@ -169,11 +169,11 @@ class World:
         return True
 
     def clock(self) -> WorldClock:
-        """Clock of a new process."""
+        """Return the clock of a new process."""
         return WorldClock(self, secrets.token_hex(8))
 
     def client_of(self, deploy: Deploy) -> httpx.AsyncClient:
-        """HTTP client of a deploy."""
+        """Return the HTTP client of a deploy."""
         return httpx.AsyncClient(transport=Line(self, deploy), trust_env=False)
 
 
@@ -185,14 +185,14 @@ class WorldClock:
     run: str
 
     def read(self) -> Reading:
-        """Read it."""
+        """Return the reading of the clock."""
         loop = anyio.current_time()
         wall = self.world.now + self.world.wall_step
         return Reading(run=self.run, loop=loop, boot_id="here", boot=loop + self.world.boot_step, wall=wall)
 
 
 class _Box:
-    """An answer on its way."""
+    """Reply in flight."""
 
     def __init__(self) -> None:
         self.there = anyio.Event()
@@ -201,7 +201,7 @@ class _Box:
 
 
 class Line(httpx.AsyncBaseTransport):
-    """Network between one deploy and the exchange; it delivers sent data even after the sender has died."""
+    """Network between one deploy and the exchange. It delivers sent data even after the sender has died."""
 
     def __init__(self, world: World, deploy: Deploy) -> None:
         self._world = world

@@ -80,7 +80,7 @@ def _wrong(plan: Plan, world: World, outcome: str, sent: int, beyond: bool) -> W
 
 
 def _contradicted(plan: Plan, world: World) -> bool:
-    """Return whether a reply to the write is visibly about something else."""
+    """Return whether the reply to the write visibly describes something else."""
     struck = any(fired.name in CONTRADICTIONS and fired.processed for fired in world.sandbox.exchange.faults.fired)
     if not struck or plan.kind == "decline":
         # What a decline returns is not documented.

@@ -24,7 +24,7 @@ CONTRADICTIONS: Mapping[str, tuple[Kind, ...]] = {
     "reply_with_another_currency": ("submit",),
     "approval_of_another_offer": ("approve",),
 }
-"""Faults that strike writes alone: a listing that names other records gives no evidence."""
+"""Faults that strike only writes: a listing that names other records is no evidence."""
 LOGIN = (*GENERAL, *(name for name, factory in FAULTS.items() if factory.path == "login"))
 
 # Where GETs lose their bodies, the listings' types are lost with the pages' numbers, and no reader of listings is proof
@@ -37,7 +37,7 @@ KNOBS = tuple(knob for knob in Profile.knobs() if knob.name not in _BLIND | _APA
 
 @attrs.frozen(kw_only=True)
 class Strike:
-    """A fault, its calls, whether a call takes effect first, and its number of occurrences (`None`: unlimited)."""
+    """Fault, its calls, whether a call takes effect first, and its number of occurrences (`None`: unlimited)."""
 
     name: str
     place: Literal["write", "login", "reading"]
@@ -47,7 +47,7 @@ class Strike:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """One run.
+    """Plan of one run.
 
     Attributes:
         seed: All the rest follows from it.

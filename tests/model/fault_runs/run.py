@@ -52,7 +52,7 @@ class Run:
 
 
 def run(seed: int) -> Run:
-    """Make the run of that seed, in an event loop of its own."""
+    """Make the run of a seed in a separate event loop."""
     plan = Plan.of(seed)
     # The client's jitter is drawn from the module's generator.
     random.seed(seed)
@@ -113,7 +113,7 @@ async def _write(world: World, exchange: FreightExchange) -> tuple[str, int]:
 
 
 async def _leaving(send: Callable[[], Awaitable[object]], turns: int | None) -> bool:
-    """Send, unless the caller cancels first; return whether it waited until the end."""
+    """Send, unless the caller cancels first; return whether the caller waited until the end."""
     if turns is None:
         await send()
         return True
@@ -153,7 +153,7 @@ async def _reconcile(world: World, exchange: FreightExchange, error: OutcomeUnkn
 
 
 async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[], Awaitable[object]], Baseline]:
-    """Return the write, and the records before it, which the client reads if the plan includes that."""
+    """Return the write, and the earlier records if the plan includes reading them."""
     plan = world.plan
     # What a client reads before it writes is no part of the run's faults, nor is its deadline.
     patient = exchange.with_options(deadline=60)
@@ -184,7 +184,7 @@ async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[]
 
 
 async def _read(collect: Callable[[], Awaitable[list[Any]]]) -> list[Any] | None:
-    """A listing, or `None` where the server's quirks do not let it be read."""
+    """Return a listing, or `None` where the server's quirks prevent that."""
     try:
         return await collect()
     except FreightExchangeError:

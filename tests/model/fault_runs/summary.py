@@ -88,7 +88,7 @@ class RunSummary:
 
     @property
     def decided_share(self) -> float:
-        """Of the reconciled runs whose outcome could be seen within the settle time."""
+        """Return the decided share of the reconciled runs whose outcome was visible within the settle time."""
         return self.decided / self.visible if self.visible else 1.0
 
     def report(self) -> str:

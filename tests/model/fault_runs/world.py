@@ -37,11 +37,11 @@ _LISTINGS: Mapping[str, str] = {
 _LONG_AGO = 100_000.0
 
 ROUTE = 301
-"""A route that is there from the start, and the one that runs update."""
+"""Route that exists from the start, and that runs update."""
 
 
 class World:
-    """A sandbox of one run's own."""
+    """Sandbox of one run."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -114,7 +114,7 @@ class World:
         return body if index is None else {"index": index, **body}
 
     def body(self) -> dict[str, object]:
-        """The whole body of the run's write, typed by hand."""
+        """Return the complete body of the run's write, typed by hand."""
         match self.plan.kind:
             case "submit":
                 return {"requestIndex": self.request, "offer": float(self.plan.amount), "currencyIndex": 840}
@@ -148,7 +148,7 @@ class World:
             self.sandbox.strike(*factory(method=method, path=path, processed=strike.processed, times=strike.times))
 
     def meddle(self, moment: str) -> None:
-        """Somebody else selects the other offer, or gives the route another vessel."""
+        """Select the other offer, or change the vessel of the route, from another account."""
         if self.plan.intervention != moment:
             return
         if self.plan.kind in ("submit", "approve", "decline"):

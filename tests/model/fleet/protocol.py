@@ -1,4 +1,4 @@
-"""The protocol by which replicas make at most one offer on a request, as a state machine that is searched whole.
+"""Protocol by which replicas make at most one offer on a request, as a state machine that is searched completely.
 
 Time is counted in ticks. A replica pauses, or loses its connections, by not taking its next step; it may be killed and
 taken over at any time. So every schedule of leases and clocks is among these. The model leaves out what no client can
@@ -15,17 +15,17 @@ from typing import Final, NamedTuple
 __all__ = ["FENCES", "GUARDS", "REMOVED", "Guard", "State", "Step", "describe_violation", "initial", "is_over", "steps"]
 
 SEND_WINDOW: Final = 1
-"""Ticks from the noted time to the last moment at which a write may begin."""
+"""Ticks after the noted time within which a write may begin."""
 USER_TIMEOUT: Final = 1
-"""Ticks for which the kernel keeps delivering bytes, also those of a dead process."""
+"""Ticks for which the kernel keeps delivering bytes, even those of a dead process."""
 SETTLE: Final = 1
 """Ticks until an offer is in the listings."""
 MAX_SENDS: Final = 2
-"""Sends of a request. A person's decision allows one more."""
+"""Sends of a request. A person's decision allows another one."""
 
 
 class Guard(Enum):
-    """Rule of the protocol. Without it a schedule makes an offer too many; of the last two, one is enough."""
+    """Guard of the protocol. Without it, a schedule makes a second offer. One of the last two is enough."""
 
     LIMIT = "no write begins after the send window"
     LIMIT_BEFORE_COMMIT = "the send window begins before `sending` is committed"
@@ -42,10 +42,10 @@ class Guard(Enum):
 GUARDS: Final = frozenset(Guard)
 
 FENCES: Final = (Guard.EPOCH, Guard.COMPARE_AND_SET)
-"""One of these is enough."""
+"""Guards that replace each other: one is enough."""
 
 REMOVED: Final[Sequence[tuple[Guard, ...]]] = (*((guard,) for guard in Guard if guard not in FENCES), FENCES)
-"""Each smallest set of guards that the protocol cannot do without."""
+"""Minimal sets of guards without which the protocol fails."""
 
 
 class Phase(Enum):
@@ -62,7 +62,7 @@ class Phase(Enum):
 
 
 class Replica(NamedTuple):
-    """A process. `age` counts the ticks since it noted the time; `is_fenced` means that its epoch is over."""
+    """Process. `age` counts the ticks since it noted the time; `is_fenced` means that its epoch is over."""
 
     phase: Phase = Phase.IDLE
     request: int = 0
@@ -88,12 +88,12 @@ class LedgerRow(NamedTuple):
 
     @property
     def is_sendable(self) -> bool:
-        """Room for one more send: the model's bound."""
+        """Return whether the bound of the model allows another send."""
         return self.send < MAX_SENDS + self.is_decided
 
 
 class Message(NamedTuple):
-    """A written offer that has not arrived."""
+    """Offer that was sent and has not arrived."""
 
     request: int
     send: int
@@ -119,14 +119,14 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step of a schedule, in words; `replica` is `None` for time and the network."""
+    """Step of a schedule, in words; `replica` is `None` for time and the network."""
 
     replica: int | None
     text: str
 
 
 def initial(*, requests: int, take_overs: int, decisions: int) -> State:
-    """Return the state of two replicas in which nothing has been done."""
+    """Return the initial state of two replicas."""
     entries, offers = (LedgerRow(),) * requests, ((),) * requests
     return State((Replica(), Replica()), entries, frozenset(), offers, take_overs, decisions)
 
@@ -142,12 +142,12 @@ def describe_violation(state: State) -> str | None:
 
 
 def is_over(state: State) -> bool:
-    """Return true if each request has its offer, and the ledger has it, or a bound of the model is reached."""
+    """Return whether each request has its offer on record, or a bound of the model is reached."""
     return not state.take_overs or all(entry.state == "confirmed" or not entry.is_sendable for entry in state.entries)
 
 
 def steps(state: State, guards: frozenset[Guard] = GUARDS) -> Iterator[tuple[Step, State]]:
-    """Yield each step that can be next, with the state after it."""
+    """Yield each possible next step, with the state after it."""
     yield Step(None, "a tick passes"), _tick(state, guards)
     for message in state.messages:
         yield Step(None, f"offer {message.send} on request {message.request} arrives"), _arrive(state, message)
@@ -252,7 +252,7 @@ def _resolver_steps(
 
 
 def _is_absent(state: State, request: int) -> bool:
-    """Return whether the service has no offer on a request, and none can arrive: a person is right to say so."""
+    """Return whether the service has no offer on a request, and none can arrive, so that a person may say so."""
     is_coming = any(message.request == request for message in state.messages) or any(
         (replica.request, replica.send) == (request, state.entries[request].send)
         and replica.phase in (Phase.COMMITTED, Phase.TIMED)
@@ -297,7 +297,7 @@ def _tick(state: State, guards: frozenset[Guard]) -> State:
 
 
 def _arrive(state: State, message: Message) -> State:
-    """The service takes the offer. Its reply reaches the sender only while it waits."""
+    """Return the state after an offer arrived. Its reply reaches the sender only while the sender waits."""
     sender = state.replicas[message.sender]
     if (sender.phase, sender.request, sender.send) == (Phase.WRITTEN, message.request, message.send):
         state = _move(state, message.sender, sender._replace(phase=Phase.ANSWERED))
@@ -309,7 +309,7 @@ def _arrive(state: State, message: Message) -> State:
 
 
 def _take_over(state: State, number: int) -> State:
-    """One transaction: the epoch is over, claims are free, offers being sent are unknown, resolvers begin anew."""
+    """Return the state after a take-over: new epoch, free claims, offers in flight unknown, resolvers restarted."""
     replica = state.replicas[number]
     fenced = Replica() if replica.phase is Phase.IDLE else replica._replace(is_fenced=True)
     entries = []
@@ -321,7 +321,7 @@ def _take_over(state: State, number: int) -> State:
 
 
 def _kill(state: State, number: int) -> State:
-    """The process is gone. What it wrote may still arrive, and its claims stay until it is taken over."""
+    """Return the state after a process died. Its message may still arrive, and its claims stay until the take-over."""
     entries = tuple(_without_resolver(entry, number) for entry in state.entries)
     dead = Replica(Phase.DEAD, is_fenced=state.replicas[number].is_fenced)
     return _move(state, number, dead)._replace(entries=entries)

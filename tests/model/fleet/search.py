@@ -1,4 +1,4 @@
-"""Search of all reachable states of the protocol, breadth first: the schedule to a violation is the shortest."""
+"""Breadth-first search of all reachable states of the protocol, so that the schedule to a violation is the shortest."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 @cache
 def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: int = 2, decisions: int = 1) -> Found:
-    """Visit every state that can be reached, until one is wrong."""
+    """Visit all reachable states, or stop at a violation."""
     start = initial(requests=requests, take_overs=take_overs, decisions=decisions)
     reached: dict[State, tuple[Step, State] | None] = {start: None}
     before: dict[State, list[State]] = {start: []}
@@ -48,7 +48,7 @@ def search(guards: frozenset[Guard] = GUARDS, *, requests: int = 1, take_overs: 
 
 
 def format_schedule(schedule: tuple[Step, ...]) -> str:
-    """Write a schedule, a step a line."""
+    """Format a schedule, one step per line."""
     return "\n".join(f"  {'' if step.replica is None else f'replica {step.replica} '}{step.text}" for step in schedule)
 
 
@@ -61,7 +61,7 @@ def _schedule(state: State, reached: dict[State, tuple[Step, State] | None]) -> 
 
 
 def _count_predecessors(before: dict[State, list[State]]) -> int:
-    """Count the states from which one that is over can be reached."""
+    """Count the states from which an end can be reached."""
     found = {state for state in before if is_over(state)}
     queue = deque(found)
     while queue:

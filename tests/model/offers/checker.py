@@ -13,7 +13,7 @@ FLAWS = ("missed", "invented", "repeated", "false gone")
 
 
 class Reported(NamedTuple):
-    """One event, as its reader got it.
+    """Event that a reader received.
 
     Attributes:
         offer: The offer.
@@ -27,7 +27,7 @@ class Reported(NamedTuple):
 
 
 def check(reported: list[Reported], market: Market) -> Counter[str]:
-    """Count the flaws of what was reported, once the market was quiet."""
+    """Count the flaws of the reported events after the market has become quiet."""
     flaws: Counter[str] = Counter()
     last: dict[int, Quote | None] = {}
     for event in reported:

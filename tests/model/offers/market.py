@@ -1,4 +1,4 @@
-"""Market that follows a schedule: the true offers, and the pages and look-ups of a service with failures."""
+"""Market that follows a schedule: the true offers, and the pages and look-ups of a failing service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Market", "Quote", "Trouble"]
 
 
 class Trouble(Exception):
-    """A page or a look-up fails."""
+    """Failure of a page or a look-up."""
 
 
 class Quote(NamedTuple):
@@ -25,7 +25,7 @@ class Quote(NamedTuple):
 
 @attrs.define(eq=False)
 class Request:
-    """An own request.
+    """Own request.
 
     Attributes:
         offers: Its offers.
@@ -45,7 +45,7 @@ class Request:
 
 
 class Market:
-    """The truth, and the service.
+    """True offers, and the service that lists them.
 
     Args:
         schedule: What happens.
@@ -76,11 +76,11 @@ class Market:
             self._offer([*self.requests][-1], 0)
 
     def open(self) -> None:
-        """Begin with the schedule: the first scan, of what was there before, is done."""
+        """Start with the first scan of the schedule, which finds the older offers."""
         self._is_open, self.scans = True, 0
 
     def page(self, number: int, rows: int) -> list[tuple[int, dict[int, Quote], int | None]]:
-        """Return a page: index, offers and approved offer of each request; `rows` were asked for."""
+        """Return a page of `rows` rows: index, offers and approved offer of each request."""
         if number == 0:
             self.scans += 1
             self._cut, self._stripped = set(), set()
@@ -108,13 +108,13 @@ class Market:
         return index, dict(request.listed()), request.selected
 
     def hidden(self) -> set[int]:
-        """Return the offers on requests with an approved one: no listing shows whether they are gone."""
+        """Return the offers on requests with an approved offer: no listing shows whether they are gone."""
         every = [*self.requests.values(), *self._removed]
         ended = [request for request in every if request.selected is not None]
         return {offer for request in ended for offer in request.made} - self.standing().keys()
 
     def standing(self) -> dict[int, Quote]:
-        """Return the offers that the service would list now, without trouble."""
+        """Return the offers that the service would list now, without failures."""
         return {number: quote for request in self.requests.values() for number, quote in request.listed().items()}
 
     def _row(self, index: int) -> tuple[int, dict[int, Quote], int | None]:

@@ -1,4 +1,4 @@
-"""The loop that people write: the difference between the last two listings. It is never stopped."""
+"""Naive loop that reports the difference between two listings. It is never stopped."""
 
 from __future__ import annotations
 

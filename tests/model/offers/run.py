@@ -29,7 +29,7 @@ _WORDS: dict[str, OfferStatus | UnknownWord] = {
 
 
 class _Source:
-    """The market, as the feed asks for it."""
+    """Market as a source of the feed."""
 
     def __init__(self, market: Market) -> None:
         self._market = market
@@ -88,7 +88,7 @@ async def follow(schedule: Schedule) -> tuple[list[Reported], Market]:
 
 
 class _End:
-    """End of a run: the market is quiet, and the feed has settled, which takes an hour if most offers are gone."""
+    """End of a run: the market is quiet, and the feed has had an hour to confirm that most offers are gone."""
 
     def __init__(self, market: Market, schedule: Schedule) -> None:
         self._market = market

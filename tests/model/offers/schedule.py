@@ -11,9 +11,12 @@ What = Literal[
     "publish", "offer", "reprice", "terms", "withdraw", "remove", "approve", "decline", "touch",
     "fail", "cut", "blank", "strip", "deny", "stop",
 ]  # fmt: skip
-"""To the market: a request or an offer appears, changes, is answered, or goes; a request moves to the front. To the
-service: a page fails; a listing lacks rows, is empty, or lacks a request's offers; a look-up fails. To the program: it
-stops, and starts again."""
+"""Kinds of operations.
+
+On the market, a request or an offer appears, changes, is answered or goes, or a request moves to the front. On the
+service, a page or a look-up fails, or a listing lacks rows, is empty, or lacks a request's offers. The program stops,
+and starts again.
+"""
 
 _MARKET: tuple[What, ...] = (
     "offer", "offer", "offer", "offer", "offer", "reprice", "reprice", "reprice", "reprice", "terms", "terms",
@@ -22,11 +25,11 @@ _MARKET: tuple[What, ...] = (
 _TROUBLE: tuple[What, ...] = ("fail", "fail", "cut", "cut", "blank", "strip", "deny", "stop", "stop")
 
 QUIET = 8
-"""Scans at the end before which nothing happens any more."""
+"""Quiet scans at the end."""
 
 
 class Op(NamedTuple):
-    """One thing that happens before page `page` of scan `scan`; `which` picks its subject."""
+    """Operation before page `page` of scan `scan`; `which` picks its subject."""
 
     scan: int
     page: int
@@ -35,7 +38,7 @@ class Op(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """One run.
+    """Schedule of one run.
 
     Attributes:
         clamp: The most rows in a page.

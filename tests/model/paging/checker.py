@@ -14,10 +14,10 @@ from tests.model.paging.server import Row, Served, Server
 __all__ = ["LOOKED_PAST", "CheckResult", "Wrong", "check"]
 
 LOOKED_PAST = {"plain": 1, "sweep": 3, "write": 3}
-"""Pages in a row without a visible row after which a reading may end, though there are rows behind them."""
+"""Consecutive pages without a visible row after which a reading may end, even if rows follow."""
 
 _SMALL_PAGES, _ROWS_LOOKED_PAST = range(10, 34), 100
-"""Rows in small pages, and rows without a visible one after which a sweep or a write's reading of them may end."""
+"""Rows of a small page, and rows without a visible one on such pages after which a sweep, or a write's, may end."""
 
 
 class Wrong(enum.StrEnum):
@@ -98,7 +98,7 @@ def _check_write(plan: Plan, server: Server, outcome: str) -> CheckResult:
 
 
 def _excuse(plan: Plan, server: Server, begun: int) -> str | None:
-    """Return the reason for which no client could have seen the whole listing."""
+    """Return the reason why no client could have seen the whole listing, or `None`."""
     replies = server.served[begun:]
     dropped = plan.dropped and plan.noun != "requests"
     if (plan.offset_ignored or dropped) and any(reply.cut and len(set(reply.visible)) <= 1 for reply in replies):
@@ -141,7 +141,7 @@ def _repeated_twins(replies: Sequence[Served]) -> bool:
 
 
 def _hollow_runs(replies: Sequence[Served]) -> list[list[int]]:
-    """The rows of the pages in each run of pages of one size in which every row was hidden.
+    """Return the rows of the pages in each run of pages of one size in which every row was hidden.
 
     Pages in flight together arrive in any order, so those of one size count in the order of the listing.
     """

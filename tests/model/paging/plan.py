@@ -20,7 +20,7 @@ _SIZES = (2, 3, 4, 5, 7, 10)
 
 @attrs.frozen
 class Move:
-    """A change of the listing before the reply to the n-th page request of the reading."""
+    """Change of the listing before the reply to the n-th page request of the reading."""
 
     page: int
     kind: Literal["insert", "remove", "raise", "shuffle"]
@@ -28,7 +28,7 @@ class Move:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """One run.
+    """Plan of one run.
 
     Attributes:
         seed: Source of everything else.
@@ -128,7 +128,7 @@ class Plan:
 
 
 def _rows(chance: Random, page: int, most: int) -> int:
-    """A count of rows; a multiple of the page is the count that tempts a client most."""
+    """Draw a number of rows. A multiple of the page size is the most likely to mislead a client."""
     page = min(page, 12)
     draw = chance.random()
     if draw < 0.05:
@@ -143,7 +143,7 @@ def _clamp(chance: Random) -> int | None:
 
 
 def _clamps(chance: Random, clamp: int | None) -> tuple[tuple[int, int | None], ...]:
-    """A clamp that stays, or one that changes now and then."""
+    """Draw a constant clamp, or one that changes sometimes."""
     clamps: list[tuple[int, int | None]] = [(0, clamp)]
     if chance.random() < 0.5:
         page = 0

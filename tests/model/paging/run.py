@@ -42,7 +42,7 @@ class Run:
 
 
 def run(seed: int) -> Run:
-    """Make the run of that seed, in an event loop of its own."""
+    """Make the run of a seed in a separate event loop."""
     plan = Plan.of(seed)
     # The client's jitter is drawn from the module's generator.
     random.seed(seed)
@@ -50,7 +50,7 @@ def run(seed: int) -> Run:
 
 
 class _Warnings(logging.Handler):
-    """Records the client's report that a listing may be incomplete."""
+    """Log handler that records the client's warning that a listing may be incomplete."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -15,7 +15,7 @@ from tests.model.paging.plan import Move, Plan
 __all__ = ["AMOUNT", "REQUEST", "EndlessError", "Row", "Server"]
 
 REQUEST, AMOUNT, CURRENCY = 4_000, 1840, 840
-"""The offer that runs submit."""
+"""Parts of the offer that runs submit."""
 
 _MOST_PAGES = 20_000
 _KEYS = {"bids": "bids", "requests": "raterequests", "offers": "offers", "routes": "routes"}
@@ -27,16 +27,16 @@ _PATHS = {
 }
 _SHOWN_BY = {None, "offers", "active"}
 _ALONE, _LONG = 20, 130
-"""Rows in a row that a server hides, at most, where it hides runs and long runs."""
+"""Consecutive rows that a server hides at most, where it hides runs and long runs."""
 
 
 class EndlessError(BaseException):
-    """The client asks for pages without an end. No error of a client's own, so that nothing retries it."""
+    """Endless page requests of a client. It is none of the client's own errors, so that no code retries it."""
 
 
 @attrs.define(eq=False)
 class Row:
-    """One row of the listing: its wire index, its amount, and when it was there.
+    """Row of the listing: its wire index, its amount, and the time in which it was listed.
 
     Attributes:
         since, until: Number of the page request before which it came, and before which it left.
@@ -56,7 +56,7 @@ class Row:
 
 @attrs.frozen
 class Served:
-    """One reply to a page request: the rows of the cut, hidden ones included; `None` where it was refused.
+    """Reply to a page request: the rows of the cut, including hidden ones; `None` if it was refused.
 
     Attributes:
         start: Number of the first row of the cut.
@@ -73,16 +73,16 @@ class Served:
 
     @property
     def hollow(self) -> bool:
-        """Return whether the page holds rows and shows none of them."""
+        """Return whether the page contains rows and shows none of them."""
         return bool(self.cut) and not self.visible
 
 
 _DEFAULT = 10
-"""Rows of a page where none are asked for."""
+"""Rows of a page if the request names no number."""
 
 
 class Server(httpx.AsyncBaseTransport):
-    """A server of one run."""
+    """Server of one run."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -105,7 +105,7 @@ class Server(httpx.AsyncBaseTransport):
             self.rows.insert(self._place(), Row(REQUEST, AMOUNT, visible=True))
 
     def begin(self) -> None:
-        """Begin the reading that is checked: the page requests from now on may find the listing moving."""
+        """Begin the reading that is checked. Later page requests may find the listing moving."""
         self._reading = True
         self.reading_from = len(self.served)
 

@@ -77,7 +77,7 @@ class RunSummary:
 
     @property
     def completed_share(self) -> float:
-        """Share of listings that came to an end, and did not raise."""
+        """Return the share of listings that were read to the end without an error."""
         readings = {key: count for key, count in self.outcomes.items() if key[0] != "write"}
         complete = sum(count for (_, outcome), count in readings.items() if outcome in ("complete", "unproven"))
         return complete / sum(readings.values()) if readings else 1.0

@@ -1,4 +1,4 @@
-"""Requests that replies lack: whether any client could tell a failure from a withdrawal."""
+"""Requests that replies lack: whether a client could distinguish a failure from a withdrawal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Absence(History):
         self.clocks = Clocks(schedule, log, server)
 
     def is_true_withdrawal(self, index: int, at: float) -> bool:
-        """Return whether a look-up, or the last scan, lacked what was gone, and no newer reply had shown it.
+        """Return whether a look-up or the last scan lacked a withdrawn request, and no newer reply had shown it.
 
         Of what is gone still, any scan since a reply last showed it proves as much: older replies may come later.
         """
@@ -53,7 +53,7 @@ class Absence(History):
         return False
 
     def excuse_for_false(self, index: int, at: float) -> str:
-        """Return why replies said that a request was gone which was not, or nothing."""
+        """Return why replies lacked a request that was not withdrawn, or nothing."""
         if not self.is_gone_by_replies(index, at):
             return ""
         look = self.lookups(index, at)[-1]
@@ -70,12 +70,12 @@ class Absence(History):
         return ""
 
     def is_hidden_from_all(self, index: int, at: float, as_of: float) -> bool:
-        """Return whether the last update of a request is older than every window, and look-ups have windows as well."""
+        """Return whether a request's last update is older than every window, and look-ups have windows as well."""
         row = self.market.visible(as_of).get(index)
         return self.schedule.quirks.lookups_have_windows and row is not None and not self.is_within_reach(row, at)
 
     def excuse_for_missed(self, event: Reported, index: int, gone: float) -> str:
-        """Return why no replies prove that a request is gone, or nothing.
+        """Return why no replies prove that a request was withdrawn, or nothing.
 
         Args:
             event: The last report of it.
@@ -91,7 +91,7 @@ class Absence(History):
         return ""
 
     def is_provable(self, index: int, gone: float) -> bool:
-        """Return whether scans of six hours, or two others that were complete, contain its last update once it is gone.
+        """Return whether six hours of scans, or two other complete ones, contain the last update of a withdrawn request.
 
         Their windows do so up to the last page. Replies prove when that was, at the earliest. One that a cache keeps
         for all windows of a page proves nothing by the window of its request.
@@ -106,7 +106,10 @@ class Absence(History):
         return are_apart(whole, self.interval)
 
     def _found(self, event: Reported) -> float:
-        """Return when the state of an event was first listed: a field that comes or goes is no update, nor a return."""
+        """Return when the state of an event was first listed.
+
+        A field that comes or goes is neither an update nor a return.
+        """
         alike = event
         for earlier in reversed([t for t in self.log.reported if t.index == event.index and t.at <= event.at]):
             if earlier.content != event.content:
@@ -115,7 +118,7 @@ class Absence(History):
         return self.found_at(alike.at)
 
     def _is_gap_beside(self, gone: float) -> bool:
-        """Return whether a gap was reported before scans could prove that a request is gone: it may be older since."""
+        """Return whether a gap was reported before scans could prove a withdrawal, which may precede the gap."""
         gaps = [t.at for t in self.log.reported if t.kind == "Gap" and t.at > gone]
         return any(at - gone < _HOUR or self.is_degraded(at) for at in gaps)
 
@@ -137,7 +140,7 @@ class Absence(History):
         return [s for s in (*self.listings(at), *self.lookups(index, at)) if index in s.rows]
 
     def _lacking(self, index: int, at: float) -> list[Served]:
-        """Scans since a reply last showed a request, with windows that contain its last update.
+        """Return the scans since a reply last showed a request whose windows contain its last update.
 
         They do so by proof, by inference from scans that lacked it before it was listed, or in truth.
         """
@@ -154,7 +157,7 @@ class Absence(History):
         return row is not None and self.schedule.quirks.service_clock(begins(scan)) <= row.stamp
 
     def _hides_many(self, scan: Served) -> bool:
-        """Return whether a scan hides at least three requests and a third of all known: to a feed, a failure.
+        """Return whether a scan hides three requests and a third of all known ones, which a feed calls a failure.
 
         What may be older than the window, by a clock that was set forward since, is not to be expected.
         """

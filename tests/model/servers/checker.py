@@ -23,7 +23,7 @@ __all__ = ["check"]
 
 _TURNS: Final = 4
 _GROWTH: Final = 600.0
-"""Seconds after which a gap is reported to its new end, if no scan is complete meanwhile."""
+"""Seconds after which a gap without a complete scan is reported again, with its new end."""
 _HOUR: Final = 3600.0
 _RELEASE: Final = "carbonFootprint"
 _NO_OUTAGES: Final = ("400", "html", "token")
@@ -82,7 +82,7 @@ class _Checker(History):
             )
 
     def _is_growth(self, event: Reported) -> bool:
-        """Return whether a gap continues the one before: no scan was complete since, and more time has been lost.
+        """Return whether a gap continues the previous one: no scan was complete since, and more time was lost.
 
         The time is lost by the wall clock as well. The scan that finds a gap may be complete before it is delivered.
         """
@@ -128,7 +128,7 @@ class _Checker(History):
         return before is not None and before.kind != "withdrawn" and before.content == event.content
 
     def _is_turn(self, event: Reported, index: int, before: Reported | None) -> bool:
-        """Return whether a field came or went in a request since its last event, one of the first times in a run."""
+        """Return whether a field came or went in a request since its last event, as one of the first times in a run."""
         if not self.schedule.quirks.releases or event.changed != (_RELEASE,):
             return False
         run = self._run_that_found(event)
@@ -136,7 +136,7 @@ class _Checker(History):
         return self.turns[index, run] <= _TURNS and (before is None or self._has_turned(event, before))
 
     def _has_turned(self, event: Reported, before: Reported) -> bool:
-        """Return whether the field came or went in a request between two events: what it had, or a reply in between.
+        """Return whether a field came or went in a request between two events: in the events, or in a reply between them.
 
         A turn with a change of the schema, or of a field that has turned often enough, is no event of the request: the
         turn back may be the first one that is. Events that are handed out together were found one by one, by the wall
@@ -149,7 +149,7 @@ class _Checker(History):
         return event.fields != before.fields or is_turned
 
     def _run_that_found(self, event: Reported) -> int:
-        """The run of the watcher that found an event: the last one that had read a listing when it was handed out."""
+        """Return the run of the watcher that found an event: the last one to read a listing before the delivery."""
         listings = self.listings(event.at)
         return sum(live <= listings[-1].at for live in self.log.live) if listings else 0
 

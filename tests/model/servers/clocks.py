@@ -19,12 +19,12 @@ class Clocks(History):
     """The clocks of a run, compared with true time."""
 
     def gaps(self, at: float) -> int:
-        """Count the times that five days passed from one listing to the next as far as any clock shows."""
+        """Count the gaps of five days between two listings that a clock may show."""
         jumps = sum(self._passed(earlier.at, later.at) >= _FIVE_DAYS for earlier, later in pairwise(self.listings(at)))
         return jumps + sum(when <= at for when, _ in self.unreported_times())
 
     def _passed(self, earlier: float, later: float) -> float:
-        """Return the most seconds from one time to another by the wall clock, or by steady ones since a restart.
+        """Return the most seconds between two times by the wall clock, or by monotonic clocks since a restart.
 
         A run on another machine begins by the wall clock, which may be put right soon after.
         """
@@ -33,7 +33,7 @@ class Clocks(History):
         return max(wall(later), *(wall(start) + later - start for start in starts), -math.inf) - wall(earlier)
 
     def unreported_times(self) -> list[tuple[float, float]]:
-        """Starts on another machine whose wall clock is behind the last one's: no clock shows how long ago that was.
+        """Return starts on another machine with a slower wall clock: no clock shows the time since the last run.
 
         It is compared with the last complete scan as well, since which the last one may have been set back.
         """
@@ -49,12 +49,12 @@ class Clocks(History):
         return found
 
     def set_forward(self, since: float, until: float) -> float:
-        """Return the seconds that the wall clock was set forward from one time to another."""
+        """Return the seconds by which the wall clock was set forward between two times."""
         jumps = (*self.schedule.wall_jumps, *self.unreported_times())
         return sum(by for when, by in jumps if by > 0 and since < when <= until)
 
     def may_have_slept(self, index: int, at: float) -> bool:
-        """Return whether only by the wall clock the window that first lists a request began after the entry.
+        """Return whether the window that first lists a request began after the entry only by the wall clock.
 
         One that no page before the entry listed may be later than that: all windows up to its event decide.
         """
@@ -68,7 +68,7 @@ class Clocks(History):
         return begins(listing) < least <= begins(listing) + max((*jumps, 0.0))
 
     def brought_back(self, index: int, at: float) -> bool:
-        """Return whether the service's clock was set back, and its windows with it, to a request of before.
+        """Return whether the service's clock was set back, so that its windows list an older request.
 
         No listing showed the request until then: its last update was older than the widest window.
         """
@@ -82,7 +82,7 @@ class Clocks(History):
         )
 
     def may_be_older(self, index: int, found: float, gone: float) -> bool:
-        """Return whether the wall clock was set forward, and too few scans look so much further back for a request.
+        """Return whether the wall clock was set forward, and too few scans look back that much further for a request.
 
         Two complete ones, an interval apart, have to lack it: a stale listing may show it. To their last page they have
         to look back to the earliest time at which it may have been updated.

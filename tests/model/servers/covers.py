@@ -1,4 +1,4 @@
-"""Claims of a feed that nothing from before a time is missing, against what it had reported."""
+"""Claims of a feed that nothing before a time is missing, compared with its reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOUR: Final = 3600.0
 
 
 class Covers(History):
-    """The claims of a run, on a server whose replies are complete, and no older than the allowance."""
+    """Claims of a run on a server with complete replies that are no older than the allowance."""
 
     def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
         super().__init__(schedule, log, server)
@@ -41,7 +41,7 @@ class Covers(History):
         return complete and steady and quirks.stale() <= ALLOWANCE
 
     def _of(self, index: int) -> list[Finding]:
-        """Claims that came before a state which they cover, the first one for each state."""
+        """Return claims made before a state that they cover was reported, the first one for each state."""
         found: list[Finding] = []
         stale = self.schedule.quirks.stale()
         claims = sorted(self.log.claims, key=lambda claim: claim.at)
@@ -66,7 +66,7 @@ class Covers(History):
         return ""
 
     def _is_kept_in_another_order(self, index: int, version: Version, claim: Claim) -> bool:
-        """Return whether no listing up to a claim shows a state, and its pages were kept, each in another order.
+        """Return whether no listing up to a claim shows a state because its pages were cached in different orders.
 
         Each round through such pages reads the same replies. They may hold a row twice and another one never, as those
         of a service that lists a row twice do.
@@ -84,7 +84,7 @@ class Covers(History):
         return is_kept and has_twice
 
     def _is_cut(self, index: int, since: float, claim: Claim) -> bool:
-        """Return whether a listing ended without a request, with a page as long as the server's pages are since lately.
+        """Return whether a listing ended without a request at a page as long as the recent pages of the server.
 
         Pages of more rows came before, so this one looks like the last, until the hourly scan that relies on no size.
         """
@@ -103,7 +103,7 @@ class Covers(History):
         )
 
     def _handed_out(self, at: float) -> float:
-        """Return the latest time at which a reader has the findings of that time."""
+        """Return the latest time at which a reader receives the findings of a time."""
         delay = SLACK + self.schedule.pauses * 2
         # A reader who pauses again and again has as many of these before he comes to what was found.
         awake = at + SLACK

@@ -20,7 +20,7 @@ _TOWNS: Final = ("Los Angeles", "Rotterdam", "Santos", "Durban")
 
 @attrs.frozen
 class Session:
-    """One run of the watcher: its begin, its end, and the way in which it ends."""
+    """Run of the watcher: its start, its end, and the way in which it ends."""
 
     start: float
     end: float
@@ -30,7 +30,7 @@ class Session:
 
 @attrs.frozen
 class Schedule:
-    """Schedule that a seed decides.
+    """Schedule drawn from a seed.
 
     Attributes:
         active: Time at which changes and passing quirks end.
@@ -53,13 +53,13 @@ class Schedule:
     pauses: float
 
     def wall(self, at: float) -> float:
-        """The watcher's wall clock, in seconds since the schedule began by it."""
+        """Return the watcher's wall clock in seconds since the start of the schedule."""
         return at * (1 + self.wall_drift) + sum(by for since, by in self.wall_jumps if since <= at)
 
 
 @attrs.define
 class _Drawing:
-    """A schedule that is being drawn."""
+    """Builder of a schedule."""
 
     chance: random.Random
     active: float
@@ -259,7 +259,7 @@ QUIRKS: Final[dict[str, Callable[[_Drawing], None]]] = {
 
 
 def draw(seed: int, only: tuple[str, ...] = (), *, longer: float = 0.0) -> Schedule:
-    """Draw a schedule; with `only`, one that has these quirks and no others, and with `longer`, more quiet."""
+    """Draw a schedule with all kinds of quirks, or `only` these; `longer` adds quiet time at its end."""
     chance = random.Random(f"schedule {seed}")
     drawing = _Drawing(chance, active=chance.uniform(0.5, 3) * _HOUR)
     names = only or tuple(sorted(chance.sample(sorted(QUIRKS), chance.choice([1, 1, 2, 2, 3, 4, 6]))))

@@ -1,4 +1,4 @@
-"""First scan of a feed: the requests from before it, and updates that no reply distinguishes from them."""
+"""First scan of a feed: older requests, and updates that no reply distinguishes from them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Entry"]
 
 _SCAN: Final = 60.0
 _SLOW: Final = 2.0
-"""Seconds for a reply."""
+"""Seconds for a reply of a slow service."""
 
 
 class Entry(History):
-    """The requests of a run at the entry of its feed."""
+    """Requests of a run at the entry of its feed."""
 
     def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
         super().__init__(schedule, log, server)
@@ -30,7 +30,7 @@ class Entry(History):
         self.clocks = Clocks(schedule, log, server)
 
     def row(self, index: int) -> Row | None:
-        """A request as it was when the feed was entered.
+        """Return a request as it was when the feed was entered.
 
         A reply that is older than a request can neither show it nor prove when it was published: the oldest one up to
         the entry decides. The service's clock does not, which may have been set back.
@@ -58,7 +58,7 @@ class Entry(History):
         return stood is not None and stood == self.market.rows(at).get(index) and index in self.market.rows(latest)
 
     def excuse_for_new(self, index: int, event: Reported) -> str:
-        """Return why replies showed a request that stood before as if it was published later, or nothing."""
+        """Return why replies show an older request as if it was published later, or nothing."""
         if self.was_kept_for_a_later_window(index) or self.was_kept_from_a_later_window(index):
             return "a cache that answers every window alike"
         if self.clocks.may_have_slept(index, event.at):
@@ -72,7 +72,7 @@ class Entry(History):
         return ""
 
     def may_be_older_as_the_event_says(self, index: int, event: Reported) -> bool:
-        """Return whether replies of a slow service make windows long, and an event says how old its request may be."""
+        """Return whether slow replies make windows long, and an event says how old its request may be."""
         row = self.market.rows(event.at).get(index)
         if row is None or event.observed is None or self.schedule.quirks.latency < _SLOW:
             return False
@@ -80,14 +80,14 @@ class Entry(History):
         return since is not None and since.timestamp() - EPOCH <= row.stamp
 
     def was_kept_for_a_later_window(self, index: int) -> bool:
-        """Return whether the first listing of a request was kept for another window, and asked with one since entry."""
+        """Return whether the first listing of a request was cached for another window, and is later than the entry."""
         first = self.first_listing(index)
         if first is None or not self.schedule.quirks.has_cache_of_pages:
             return False
         return first.as_of < first.at and begins(first) >= self.began - SLACK
 
     def was_kept_from_a_later_window(self, index: int) -> bool:
-        """Return whether the whole first scan lacked a request, with a page kept for a window without the request.
+        """Return whether the first scan lacked a request because of a cached page for a window without the request.
 
         Such a page may be empty, or short, and so end the scan before the pages that list the request.
         """
@@ -114,7 +114,7 @@ class Entry(History):
         )
 
     def excuse_for_missed(self, index: int, updated: float, content: Content) -> str:
-        """Return why no reply distinguishes an update since the entry from what stood before, or nothing."""
+        """Return why no reply distinguishes an update since the entry from the state before, or nothing."""
         if self.schedule.start == "backfill" and self.first_listing(index) is not None:
             return ""
         if self._is_in_no_window_since(index, updated):
@@ -126,7 +126,7 @@ class Entry(History):
         return ""
 
     def _was_all_hidden_when_decided(self, index: int, updated: float) -> bool:
-        """Return whether a failure left nothing of the scan after the first one, during which a request was published.
+        """Return whether a failure emptied the second scan, and a request was published during the first one.
 
         A documented limit: the next windows look back less far, and a later one that does may show an update that
         changed nothing.
@@ -138,7 +138,7 @@ class Entry(History):
         return is_new and all(not s.rows and self.unseen.is_hidden(index, s.as_of) for s in first)
 
     def _was_listed_by_a_cache_alone(self, index: int, updated: float, content: Content) -> bool:
-        """Return whether a cache that answers every window alike showed a state to the first scan only, or never."""
+        """Return whether a cache that ignores windows showed a state only to the first scan, or never."""
         since = updated if self.log.listed is None else self.log.listed
         if not self.schedule.quirks.has_cache_of_pages or self.is_listed(index, content, since):
             return False
@@ -171,7 +171,7 @@ class Entry(History):
         return all(stamp < since for since in least)
 
     def _was_gone_when_decided(self, index: int) -> bool:
-        """Return whether a request that the first scan listed was gone by the scan after it.
+        """Return whether a request that the first scan listed was missing from the second one.
 
         That one looks back to the entry: as it lacks the request, the request may have stood before.
         """
@@ -179,13 +179,13 @@ class Entry(History):
         return bool(first) and all(self.is_true(index, None, s.as_of) and index not in s.rows for s in first)
 
     def _deciding_scan(self) -> list[Served]:
-        """Return the pages of the first scan since the entry was complete that looks back to it."""
+        """Return the pages of the first scan after the entry was complete that looks back to the entry."""
         listed = math.inf if self.log.listed is None else self.log.listed
         after = [s for s in self.listings() if s.at > listed and begins(s) <= self.began]
         return [s for s in after if s.at < after[0].at + _SCAN]
 
     def was_hidden_when_decided(self, index: int, updated: float) -> bool:
-        """Return whether a failure hid an update during the first scan from the scan after it.
+        """Return whether a failure hid an update during the first scan from the second scan.
 
         That one looks back to the entry: without it, nothing distinguishes the update from what was there before.
         """
@@ -199,6 +199,9 @@ class Entry(History):
         return is_hidden and not any(self._lists(s, index, stamp) for s in later)
 
     def _lists(self, listing: Served, index: int, stamp: float) -> bool:
-        """Return whether a listing shows a request that was last updated then: a later touch proves nothing before."""
+        """Return whether a listing shows a request with this last update.
+
+        A later update proves nothing about an earlier one.
+        """
         row = self.market.rows(listing.as_of).get(index)
         return index in listing.rows and row is not None and row.stamp == stamp

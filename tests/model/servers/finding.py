@@ -9,7 +9,7 @@ __all__ = ["Finding"]
 
 @attrs.frozen
 class Finding:
-    """Action that a watcher should have taken and did not, or the other way round.
+    """Missing or wrong report of a watcher.
 
     Attributes:
         excuse: Why it could not be known from outside, or which note goes with it; empty for a broken promise.

@@ -23,7 +23,7 @@ WIDEST = 432_000
 
 
 class HandMadeRun:
-    """A run of a watcher that was entered at second 1, polls every five minutes and is checked at second 30,000.
+    """Run of a watcher that was entered at second 1, polls every five minutes and is checked at second 30,000.
 
     Args:
         quirks: Quirks of its server.
@@ -50,7 +50,7 @@ class HandMadeRun:
         offset: int = 0,
         newer: bool = False,
     ) -> None:
-        """Add a listing that shows these requests, as they were then, or at `as_of`."""
+        """Add a listing that shows these requests, as they were at `as_of`."""
         self._serve(at, "listing", {"secondsSinceUpdate": window, "offset": offset}, indexes, as_of, newer=newer)
 
     def look_up(
@@ -71,7 +71,7 @@ class HandMadeRun:
         self.log.reported[-1] = attrs.evolve(self.log.reported[-1], **more)
 
     def claim(self, at: float, since: float) -> None:
-        """Add a claim that nothing from before is missing."""
+        """Add a claim that nothing before a time is missing."""
         self.log.claims.append(Claim(at, since, "narrow"))
 
     @property

@@ -1,4 +1,4 @@
-"""Scenarios, by theme."""
+"""Scenarios by topic."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _WEST = {"Hamburg", "Callao"}
 
 
 class HandlersRenamed(Scenario, name="handlers renamed, reordered and split between deploys"):
-    """Each deploy has other handlers for the same requests; the last one has all names of earlier deploys."""
+    """Each deploy has different handlers for the same requests. The last one has the names of all earlier handlers."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -63,7 +63,7 @@ class HandlersRenamed(Scenario, name="handlers renamed, reordered and split betw
 
 
 class TwoMachines(Scenario, name="two machines with two stores on one account"):
-    """Both are started by mistake, at once or one after the other; each offers once, and is warned of the other."""
+    """Two machines are started by mistake, at once or one after the other. Each offers once, and logs a warning."""
 
     async def play(self) -> None:
         world = self.world
@@ -101,7 +101,7 @@ class ClonedMachine(Scenario, name="a machine cloned with its store"):
 
 
 class PriceRaisesAfterRestart(Scenario, name="the price function raises after a restart"):
-    """Offers are in doubt during a deploy with a broken or changed tariff; a later deploy corrects the tariff."""
+    """Offers are in doubt during a deploy with a broken or changed tariff. A later deploy corrects the tariff."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

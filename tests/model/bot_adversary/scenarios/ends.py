@@ -1,4 +1,4 @@
-"""Ends of the process: signals at every point."""
+"""Ends of the process by signals at any point."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _left_running: set[asyncio.Task[None]] = set()
 
 
 class Blocking(Scenario, name="handlers that block the loop"):
-    """Handlers block for seconds or hours, before and after the offer, while answers come and timers expire."""
+    """Handlers block for seconds or hours, before and after the offer, while replies arrive and timers expire."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -93,7 +93,7 @@ class Blocking(Scenario, name="handlers that block the loop"):
 
 
 class Leaking(Scenario, name="handlers that leak tasks"):
-    """Tasks make offers with their own prices, after their handler has returned or while it runs."""
+    """Background tasks make offers with their own prices, while their handler runs or after it has returned."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -135,7 +135,7 @@ class Poison(BaseException):
 
 
 class Raising(Scenario, name="handlers that raise base exceptions and groups"):
-    """Handlers raise it before the offer, after it, and instead of an error that they should not catch."""
+    """Handlers raise `Poison` before the offer, after it, and instead of an error that they should not catch."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -182,7 +182,7 @@ class Raising(Scenario, name="handlers that raise base exceptions and groups"):
 
 
 class Swallowing(Scenario, name="handlers that swallow errors and cancellation, or run out of time"):
-    """Handlers catch the errors of `ctx.offer`, return normally, and cancel their offers."""
+    """Handlers suppress the errors of `ctx.offer`, return normally, and cancel their offers."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -218,7 +218,7 @@ class Swallowing(Scenario, name="handlers that swallow errors and cancellation, 
 
 
 class SeveralHandlers(Scenario, name="several handlers offer on one request"):
-    """Several handlers offer on a request, each with its own price, pace and revisions, at several events."""
+    """Several handlers offer on a request, each with its own price, delay, revisions and events."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -249,5 +249,5 @@ class SeveralHandlers(Scenario, name="several handlers offer on one request"):
 
     @property
     def revises(self) -> bool:
-        """Return whether there is a second price."""
+        """Return whether the handler quotes a second price."""
         return bool(self.world.market.first_index % 2)

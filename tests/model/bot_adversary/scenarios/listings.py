@@ -1,4 +1,4 @@
-"""Listings that lag, freeze, repeat and flap."""
+"""Listings that lag, freeze, repeat rows and lose them for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TEN_MINUTES = 600.0
 
 
 class BidsListedLate(Scenario, name="own bids are not listed for ten minutes"):
-    """Answers are lost, processes are killed, and `settle` allows for the lag, as the page about the bot asks."""
+    """Replies are lost and processes are killed. `settle` exceeds the lag, as the documentation requires."""
 
     lag = _TEN_MINUTES
     allows = True
@@ -39,7 +39,7 @@ class BidsListedLate(Scenario, name="own bids are not listed for ten minutes"):
 
 
 class BidsFrozen(Scenario, name="the listing of bids is frozen or cached"):
-    """The answers to offers are lost, and the listing in which the bot looks for them is minutes old."""
+    """Replies to offers are lost, and the listing in which the bot looks for them is minutes old."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -62,7 +62,7 @@ class BidsFrozen(Scenario, name="the listing of bids is frozen or cached"):
 
 
 class SameRequestTwice(Scenario, name="the same request handed out twice"):
-    """Rows come twice in a page, as text and as numbers, in another order each time, in small pages."""
+    """Rows come twice in small pages, as text and as numbers, in varying order."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -136,7 +136,7 @@ class Flapping(Scenario, name="listings served from a cache, and requests that f
 
 
 class AnswerLostAndListedLate(Scenario, name="the answer is lost and the bid is listed late"):
-    """The process ends while the offer is on its way; the bid is listed within `settle`, and no sooner."""
+    """The process ends while the offer is in flight. The bid is listed just before `settle` ends."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -155,7 +155,7 @@ class AnswerLostAndListedLate(Scenario, name="the answer is lost and the bid is 
 
 
 class Rounded(Scenario, name="the service rounds, and a person's price is near"):
-    """Doubts beside other bids on the same request that look alike."""
+    """Amounts are rounded, and similar bids are on the same request."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

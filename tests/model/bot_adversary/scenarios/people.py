@@ -1,4 +1,4 @@
-"""People who offer by hand on the bot's account."""
+"""People who make offers by hand on the bot's account."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.model.bot_adversary.scenario import Scenario, is_offer
 
 
 class PersonBeforeStart(Scenario, name="a person offers before the bot starts"):
-    """A request with a person's bid at start is never offered on."""
+    """A request with a person's bid at the start never gets an offer."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -23,7 +23,7 @@ class PersonBeforeStart(Scenario, name="a person offers before the bot starts"):
 
 
 class PersonWhileDeciding(Scenario, name="a person offers while the bot decides"):
-    """A person offers on requests that are at a handler, at the same price or another one; answers are lost."""
+    """A person offers while a handler works on the same request, at any price; replies are lost."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

@@ -1,4 +1,4 @@
-"""Exchanges that are slow, refuse logins, or answer by a gateway's pages."""
+"""Exchanges that are slow, refuse logins, or stand behind a failing gateway."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.model.bot_adversary.scenario import Scenario, is_offer
 
 
 class SlowExchange(Scenario, name="the exchange takes offers after the client gave up"):
-    """The exchange handles an offer many seconds after it was sent, when its caller has given up."""
+    """The exchange accepts an offer many seconds after it was sent, when its caller has given up."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -58,7 +58,7 @@ class LoginRevoked(Scenario, name="the login is revoked in the middle"):
 
 
 class GatewayPages(Scenario, name="a gateway answers in the exchange's place"):
-    """Statuses and bodies that do not show whether the offer was taken."""
+    """Statuses and bodies do not show whether the offer was accepted."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()

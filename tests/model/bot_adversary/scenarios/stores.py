@@ -6,7 +6,7 @@ from tests.model.bot_adversary.scenario import Scenario, is_offer
 
 
 class StoreFromYesterday(Scenario, name="a store restored from yesterday"):
-    """A copy lacks the latest offers; the bot finds them among its own bids."""
+    """A restored copy lacks the latest offers. The bot finds them among its own bids."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
@@ -57,7 +57,7 @@ class StoreLost(Scenario, name="the store is lost"):
 
 
 class DiskFull(Scenario, name="the disk is full in the middle"):
-    """Writes of the store fail once, or from one of them on, or after they took effect; later they succeed again."""
+    """Writes of the store fail once, or from one of them on, or after they took effect. Later writes succeed."""
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
