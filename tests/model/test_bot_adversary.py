@@ -14,7 +14,7 @@ _HAS_UNIT_TESTS = {
     "handlers renamed, reordered and split between deploys": "offers/test_redelivery.py",
     "two machines with two stores on one account": "offers/test_existing_bids.py",
 }
-"""Costly scenarios whose rule a file of `tests/unit/bot` tests too: they run with the many seeds only."""
+"""Slow scenarios whose rule a file of `tests/unit/bot` also tests: they run only with many seeds."""
 
 
 @pytest.fixture(autouse=True)

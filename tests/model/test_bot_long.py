@@ -1,4 +1,4 @@
-"""A shorter form of `tools/long_runs.py --part bot`: the records that a bot keeps, and those that it drops."""
+"""Short form of `tools/long_runs.py --part bot`: records that a bot keeps, and records that it deletes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.long
 Backend = Literal["asyncio", "trio"]
 DAYS, A_DAY = 16, 144
 OLD = 8
-"""By then the first days are pruned: what comes and what goes are in balance."""
+"""Days after which the first days are pruned, and as many records come as go."""
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -1,4 +1,4 @@
-"""Many writes, each under one fault of its own: none is carried out twice, and each result is true."""
+"""Tests of many writes, each under a fault: none is carried out twice, and each result is true."""
 
 from __future__ import annotations
 

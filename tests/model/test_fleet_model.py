@@ -1,4 +1,4 @@
-"""At most one offer on a request in every reachable state of the protocol of replicas, kernel and network."""
+"""Tests of the protocol of replicas, kernel and network: at most one offer on a request in every reachable state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feed of offers under random schedules: nothing missed, invented, repeated, or falsely gone."""
+"""Tests of the feed of offers under random schedules: no event is missed, invented, repeated, or falsely gone."""
 
 from __future__ import annotations
 

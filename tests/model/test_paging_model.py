@@ -1,4 +1,4 @@
-"""Listings and reconciliations against random paging servers: no row is lost, and no verdict is wrong."""
+"""Tests of listings and reconciliations against random paging servers: no row is lost, and no outcome is wrong."""
 
 from __future__ import annotations
 

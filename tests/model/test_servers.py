@@ -1,4 +1,4 @@
-"""The watcher against servers with quirks: no final state missed, nothing reported twice, no claim without proof."""
+"""Tests of the watcher against servers with quirks: no state is missed or repeated, and each claim is proven."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_update_that_changes_nothing_since_the_first_scan_is_repeated(changed: t
 
 
 def turns(*fields: tuple[str, ...], quirks: Quirks = RELEASES, changed: tuple[str, ...] = TURN) -> list[str]:
-    """Return the excuses for updates of request 1 that show the same state, with these fields beside it."""
+    """Return the excuses for updates of request 1 that show the same state, with these additional fields."""
     run = listed(quirks)
     for number, names in enumerate(fields, 2):
         run.listing(300.0 * number, 345, 1)
@@ -136,7 +136,7 @@ def test_schema_changes_five_times_in_a_run_at_most() -> None:
 
 
 def went_back(first: float, second: float) -> list[str]:
-    """Return the excuses for states that are reported in the wrong order; the replies show these moments."""
+    """Return the excuses for states reported in the wrong order; the replies show the data of these times."""
     run = listed()
     run.market.update(400.0, 1, SECOND)
     run.market.update(500.0, 1, THIRD)
@@ -298,7 +298,7 @@ CUT = "fewer rows in a page than there were"
 
 
 def claimed(*clamps: tuple[float, int], lists: tuple[int, ...] = (1,), at: float = 900.0, first: int = 2) -> list[str]:
-    """Return the excuses for a claim on request 3, which is of second 600 and never reported.
+    """Return the excuses for a claim on request 3, which is published at second 600 and never reported.
 
     Its pages have these lengths from these times on. One at 350 lists the `first` requests; one later, just before the
     claim, those that it `lists`.
@@ -354,7 +354,7 @@ def kept(
     shown: bool = False,
     at: float = 903.0,
 ) -> list[str]:
-    """Return the excuses for a claim on request 3, of two pages with these rows; the first page is read twice."""
+    """Return the excuses for a claim on request 3 with two pages of these rows; the first is read twice."""
     run = listed(Quirks(shuffled=shuffled))
     run.market.publish(310.0, SECOND)
     run.listing(350.0, 400, 1, 2)

@@ -1,4 +1,4 @@
-"""Updates that the checker dates by what replies lacked or showed before: the nearest cases that they do not date."""
+"""Updates that the checker dates by what replies lacked or showed before, and the nearest cases that stay undated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Excuses of the checker for the first scan: what no reply distinguishes from what stood before, and what one does."""
+"""Excuses of the checker for the first scan: updates that no reply distinguishes from older states, and others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def excuses(run: HandMadeRun, kind: str = "stood before") -> list[str]:
 
 
 def standing(quirks: Quirks | None = None, *, stamp: float = -1000.0, **changes: Any) -> HandMadeRun:
-    """Return a run of `start="now"` before which request 1 stood; its first scan does not list it."""
+    """Return a run of `start="now"` in which request 1 is older, and not listed by the first scan."""
     run = HandMadeRun(quirks, **changes)
     run.market.publish(-2000.0, FIRST, stamp=stamp)
     run.listing(0.5, WIDEST)
@@ -96,7 +96,7 @@ def test_reply_that_a_cache_kept_for_another_window_lists_a_request_as_if_it_was
 def cut_short(
     quirks: Quirks = PAGES, *, window: int = 66, page: int = 1, kept: bool = True, lists: int = 0
 ) -> list[str]:
-    """Return the excuses for request 1, which the first scan may have lacked for a second page kept from a window."""
+    """Return the excuses for request 1, which the first scan may lack because of a cached second page."""
     run = standing(quirks, listed=4.0)
     run.listing(1.5, window, offset=1)
     run.listing(3.0, WIDEST, *(1,) * lists, offset=page, as_of=1.5 if kept else None)
@@ -191,7 +191,7 @@ UNDECIDED = "updated during the first scan, and listed by no window that begins 
 def published(
     quirks: Quirks, *windows: int, hides: bool = False, start: str = "now", at: float = 50.0, before: bool = False
 ) -> list[str]:
-    """Return the excuses for request 1, published during the first scan, which alone lists it; later ones follow."""
+    """Return the excuses for request 1, which is published during the first scan, and listed only by it."""
     run = HandMadeRun(quirks, start=start, listed=100.0)
     if before:
         run.market.publish(-2000.0, SECOND)
@@ -227,7 +227,7 @@ def test_failure_that_hides_the_update_from_the_scan_that_decides() -> None:
 
 
 def touched(quirks: Quirks, *, at: float | None = 500.0) -> list[str]:
-    """Return the excuses for request 1, published during the first scan, touched, and listed by a late window."""
+    """Return the excuses for request 1, published and touched during the first scan, and listed by a later window."""
     run = HandMadeRun(quirks, listed=100.0)
     run.listing(0.5, WIDEST)
     run.market.publish(50.0, FIRST)
@@ -265,7 +265,7 @@ def test_failure_that_empties_the_scan_that_decides_hides_what_was_published_dur
 
 
 def returned(*, gone: float = 200.0, window: int = 410, late: bool = False, start: str = "now") -> list[str]:
-    """Return the excuses for request 1 of the first scan, which is gone for a time and comes back as it was."""
+    """Return the excuses for request 1, which disappears after the first scan and returns unchanged."""
     run = HandMadeRun(start=start, listed=100.0)
     run.listing(0.5, WIDEST)
     run.market.publish(50.0, FIRST)

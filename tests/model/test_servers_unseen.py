@@ -190,7 +190,7 @@ def test_failure_that_ended_before_the_update_left_is_no_excuse() -> None:
 
 
 def back(quirks: Quirks, *listings: float, updated: float | None = None) -> list[str]:
-    """Return the excuses for request 1, whose withdrawal at 5000 is the last report of it."""
+    """Return the excuses for request 1, whose last report is its withdrawal at 5000."""
     run = HandMadeRun(quirks, start="backfill")
     run.listing(0.5, WIDEST)
     run.market.publish(900.0, FIRST)
@@ -225,7 +225,7 @@ def test_update_that_only_pages_kept_for_narrower_windows_lack() -> None:
     def updated(
         quirks: Quirks = pages, *, window: int = 345, kept: float | None = 900.0, at: float = 335.0
     ) -> list[str]:
-        """Return the excuses for an update before a narrow scan, from which a cache keeps the page of a deep one."""
+        """Return the excuses for an update before a narrow scan, whose page is cached from a deep scan."""
         run = HandMadeRun(quirks, start="backfill")
         run.market.publish(-1000.0, FIRST)
         run.listing(0.5, WIDEST, 1)
@@ -267,7 +267,7 @@ def test_cache_that_answers_every_window_alike_excuses_only_requests_of_the_firs
     cache = ["a cache that answers every window alike"]
 
     def excuses(quirks: Quirks, *listings: float, start: str = "now", first: int = 0) -> list[str]:
-        """Request 1 stands before, if it is `first` listed then; it is published or updated at 50."""
+        """Return the excuses for request 1, updated at 50, or published then without a `first` listing."""
         run = HandMadeRun(quirks, start=start, listed=100.0)
         if first:
             run.market.publish(-1000.0, FIRST)

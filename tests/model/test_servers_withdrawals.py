@@ -1,4 +1,4 @@
-"""Excuses of the checker for withdrawals: what no client can avoid, and the nearest case that one can."""
+"""Excuses of the checker for withdrawals that no client can report, and the nearest case that a client can."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AN_HOUR = Quirks(windows="an hour", lookups_have_windows=True)
 
 
 def standing(quirks: Quirks, *, others: int = 0, **changes: Any) -> HandMadeRun:
-    """Return a run in which request 1 is published and reported, and stands until the end; others beside it."""
+    """Return a run in which request 1 is published and reported, and stands until the end, with other requests."""
     run = HandMadeRun(quirks, **changes)
     run.listing(0.5, WIDEST)
     every = [run.market.publish(900.0, FIRST) for _ in range(1 + others)]
@@ -210,7 +210,7 @@ def test_scan_that_lacked_a_removed_request_proves_it_though_older_replies_came_
 def gone(
     *listings: tuple[float, int], quirks: Quirks | None = None, as_of: float | None = None, **changes: Any
 ) -> HandMadeRun:
-    """Return a run in which request 1, of an hour before, is listed by these and withdrawn unreported at 2000."""
+    """Return a run in which request 1 is an hour old, listed by these scans, and withdrawn unreported at 2000."""
     run = HandMadeRun(quirks, start="backfill", **changes)
     run.market.publish(-3600.0, FIRST)
     run.listing(0.5, WIDEST, 1)
@@ -245,7 +245,7 @@ def test_two_scans_that_reach_back_to_its_last_update_prove_a_withdrawal() -> No
     before = ["listed before the feed began, and never seen updated"]
 
     def scanned(*scans: tuple[float, ...], window: int = WIDEST) -> list[str]:
-        """Return the excuses after complete scans, whose pages come at these times."""
+        """Return the excuses after complete scans, whose pages arrive at these times."""
         run = gone((900.0, 21_600))
         run.claim(901.0, -math.inf)
         for pages in scans:
@@ -293,7 +293,7 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
 
 
 def test_scans_look_back_to_the_earliest_time_of_an_update_before_the_wall_clock_was_set() -> None:
-    """The window that first listed it begins 345 seconds before."""
+    """The window that first listed the request begins 345 seconds before."""
     for further, expected in ((10, "a wall clock that was set: it may be older than every window"), (400, "")):
         run = HandMadeRun(wall_jumps=((1000.0, 86_400.0),))
         run.listing(0.5, WIDEST)
@@ -355,7 +355,7 @@ def test_stale_listing_that_shows_a_request_is_no_scan_that_lacks_it() -> None:
 
 
 def test_request_that_is_seen_after_a_scan_has_covered_a_jump_of_the_wall_clock_is_not_older() -> None:
-    """The first scan, which is complete after the jump, covers nothing that came after the entry."""
+    """The first scan, which ends after the jump, covers nothing that came after the entry."""
 
     def seen(*, covered: float) -> list[str]:
         run = HandMadeRun(wall_jumps=((1000.0, 86_400.0),))

@@ -1,4 +1,4 @@
-"""Processes that share a login, against a service and a disk that do as they like, in any order."""
+"""Model of processes that share a login, against a service and a disk that fail in any order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SIZE = 4
 
 
 class One(Process):
-    """A process of the model, which notes what it was refused and adopted."""
+    """Process of the model that records the tokens it adopted and those that were refused."""
 
     def __init__(self, model: SharedLoginModel, number: int) -> None:
         super().__init__(Service(), TokenFile(model.path, inline=True), log_in=self.log_in)
@@ -76,7 +76,7 @@ class One(Process):
 
 
 class SharedLoginModel(RuleBasedStateMachine):
-    """Rules that hold in any order of events.
+    """Rules that hold for any order of events.
 
     - no two processes log in at once, unless one stands still with the lock;
     - no process logs in while a login is there that it could have taken;

@@ -1,4 +1,4 @@
-"""Real sockets, each HTTP transport and a server of the runs' own: no duplicate, no false word, no foreign error."""
+"""Tests of each HTTP transport against a server over real sockets: no duplicate, wrong result or foreign error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token refresh against a service of any behaviour: calls, revocations, failures and clock steps in any order."""
+"""Model of token refresh against any service: calls, revocations, failures and clock steps in any order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINE = Response(status=200, content=b"{}")
 
 
 class TokenRefreshModel(RuleBasedStateMachine):
-    """Rules that hold in any order of events.
+    """Rules that hold for any order of events.
 
     - there is never a second login beside one under way, nor one while the newest token is good;
     - credentials that were rejected are not tried again before they change or `reset()`;

@@ -21,7 +21,7 @@ _OPS = (
 
 
 def _history(start: Literal["now", "backfill"] = "now") -> History:
-    """One request that was new, changed and changed back, and another that was new."""
+    """Return the history of one request that was new, changed and changed back, and of another that was new."""
     ran = run(Plan(seed=0, start=start, ops=_OPS, quiet=150.0, end=300.0))
     assert not ran.flaws
     assert [delivery.kind for delivery in ran.history.deliveries] == ["new", "updated", "updated", "new"]

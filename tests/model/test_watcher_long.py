@@ -1,4 +1,4 @@
-"""Short forms of `tools/long_runs.py`: the cost of a watcher when nothing happens, and among many requests."""
+"""Short forms of `tools/long_runs.py`: the cost of an idle watcher, and of one with many requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same operations as a state machine: what Hypothesis finds, it also makes small."""
+"""State machine of the watcher's operations, for which Hypothesis finds small examples."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INTERVAL = 15.0
 
 
 class Watching(RuleBasedStateMachine):
-    """Gathers operations, plays them at the end, and checks the run."""
+    """State machine that collects operations, plays them at the end, and checks the run."""
 
     plan: Plan | None = None
 

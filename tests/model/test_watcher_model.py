@@ -1,4 +1,4 @@
-"""Schedules of failures in virtual time: the watcher misses nothing, repeats nothing, and claims nothing false."""
+"""Tests of the watcher under random failures in virtual time: no event is missed or repeated, no claim is false."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.model.watcher.schedule import FAULTY
 
 _RUNS = 20
 _KILLED_AT_A_STATEMENT = (430, 915, 933)
-"""Seeds of schedules that kill the process between two statements of SQL: there is one in some hundred."""
+"""Seeds of schedules that kill the process between two SQL statements, about one in a hundred."""
 _FOLDER = Path(__file__).parent / "watcher"
 
 
@@ -84,7 +84,7 @@ def test_both_backends_and_both_stores_are_drawn() -> None:
 
 
 def _imported(path: Path) -> Iterator[str]:
-    """All that a file of the model imports, and what those of the model's files import that it does."""
+    """Yield the modules that a file of the model imports, directly and through other files of the model."""
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""The short form of `tools/watcher_table.py`: what polling loops lose in fifteen minutes, and the watcher does not."""
+"""Short form of `tools/watcher_table.py`: polling loops lose requests in fifteen minutes, and the watcher does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types of a bot, as a user's type checker sees them. mypy and pyright judge this file; pytest only imports it."""
+"""Types of a bot as a user's type checker sees them. mypy and pyright check this file; pytest only imports it."""
 
 # pyright: strict
 

@@ -1,4 +1,4 @@
-"""Misuse that a user's type checker must refuse. Each ignore covers a real error: an unused one is an error itself.
+"""Misuse that a user's type checker must reject. Each ignore covers an error, and an unused ignore is an error.
 
 mypy and pyright judge this file; pytest only imports it.
 """

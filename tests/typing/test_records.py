@@ -1,4 +1,4 @@
-"""Types of every field, as a user's type checker sees them. mypy and pyright judge this file; pytest imports it."""
+"""Types of every field as a user's type checker sees them. mypy and pyright check this file; pytest imports it."""
 
 # pyright: strict
 

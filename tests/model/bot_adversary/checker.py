@@ -86,7 +86,7 @@ def _is_beside(world: World, first: Bid, foreign: list[Bid]) -> bool:
 
 
 def _was_reported(world: World, first: Bid, foreign: list[Bid]) -> bool:
-    """Return whether a listing had shown another's bid to the process before it sent, or would have at its start."""
+    """Return whether a listing showed another's bid to the process before the send, or by its start."""
     (deploy,) = [deploy for deploy in world.deploys if deploy.name == first.author]
     left = first.at - _A_MOMENT
     reported = (world.service.reported.get((deploy.name, bid.number), float("inf")) for bid in foreign)

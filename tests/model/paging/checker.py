@@ -17,7 +17,7 @@ LOOKED_PAST = {"plain": 1, "sweep": 3, "write": 3}
 """Consecutive pages without a visible row after which a reading may end, even if rows follow."""
 
 _SMALL_PAGES, _ROWS_LOOKED_PAST = range(10, 34), 100
-"""Rows of a small page, and rows without a visible one on such pages after which a sweep, or a write's, may end."""
+"""Sizes of small pages, and consecutive hidden rows on such pages after which a sweep may end."""
 
 
 class Wrong(enum.StrEnum):

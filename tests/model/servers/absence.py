@@ -91,7 +91,7 @@ class Absence(History):
         return ""
 
     def is_provable(self, index: int, gone: float) -> bool:
-        """Return whether six hours of scans, or two other complete ones, contain the last update of a withdrawn request.
+        """Return whether six hours of scans, or two other complete ones, contain the last update of one that is gone.
 
         Their windows do so up to the last page. Replies prove when that was, at the earliest. One that a cache keeps
         for all windows of a page proves nothing by the window of its request.

@@ -16,18 +16,18 @@ __all__ = ["History"]
 _HOUR: Final = 3600.0
 _FIVE_DAYS: Final = 432_000.0
 _TIERS: Final = {"half an hour": 1800.0, "six hours": 21_600.0, "five days": _FIVE_DAYS}
-"""Windows of deep scans at least, by the names that hooks give them."""
+"""Minimum windows of deep scans, by the names in hooks."""
 
 
 def _end(begun: dict[float, tuple[Served, Served]], claim: Claim, found: list[tuple[Served, Served]]) -> None:
-    """Move the scan that a claim ends: the last one that is as deep as its tier."""
+    """Move the scan that a claim ends to `found`: the last one that is as deep as its tier."""
     deep = [window for window in begun if window >= _TIERS.get(claim.tier, 0.0)]
     if deep:
         found.append(begun.pop(max(deep, key=lambda window: begun[window][1].at)))
 
 
 class History:
-    """The schedule of a run, its log, and the replies of its server."""
+    """Schedule of a run, its log, and the replies of its server."""
 
     def __init__(self, schedule: Schedule, log: Log, server: StrangeServer) -> None:
         self.schedule = schedule
@@ -53,7 +53,7 @@ class History:
         return [s for s in self.server.served if s.call == "listing" and not s.failed and s.at < until]
 
     def found_at(self, reported: float) -> float:
-        """Return when an event reported at a time was found: the feed reads no listing while its reader pauses."""
+        """Return when a reported event was found: the feed reads no listing while its reader pauses."""
         return max((s.at for s in self.listings(reported)), default=reported)
 
     def scans(self, until: float = math.inf) -> list[Served]:
@@ -90,24 +90,24 @@ class History:
         return next((s for s in self.listings() if index in s.rows), None)
 
     def is_true(self, index: int, content: Content | None, at: float) -> bool:
-        """Return whether the account could see a request in a state at a time; `None` is a request that is gone."""
+        """Return whether the account could see a request in a state at a time; the state `None` means withdrawn."""
         row = self.market.visible(at).get(index)
         return (None if row is None else row.content) == content
 
     def is_degraded(self, at: float, *, grace: float = _HOUR) -> bool:
-        """Return whether a failure had been reported at a time, and had not ended so long before it."""
+        """Return whether a failure was reported before a time, and had not ended long before it."""
         began = [degraded for degraded in self.log.degraded if degraded <= at]
         if not began:
             return False
         return not any(began[-1] < recovered < at - grace for recovered in self.log.recovered)
 
     def reach(self) -> float:
-        """Seconds of the widest window that the service knows."""
+        """Return the seconds of the service's widest window."""
         quirks = self.schedule.quirks
         return {"an hour": _HOUR, "capped": float(quirks.cap)}.get(quirks.windows, _FIVE_DAYS)
 
     def is_within_reach(self, row: Row | None, at: float) -> bool:
-        """Return whether that window reaches back to the last update of a request."""
+        """Return whether the widest window reaches back to the last update of a request."""
         return row is None or self.schedule.quirks.service_clock(at) - row.stamp <= self.reach()
 
     def reaches(self, listing: Served, row: Row) -> bool:

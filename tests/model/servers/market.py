@@ -12,7 +12,7 @@ __all__ = ["Content", "Market", "Row", "Version"]
 
 @attrs.frozen
 class Content:
-    """Content of a request, as far as the model changes it."""
+    """Content of a request that the model changes."""
 
     notes: str
     quantity: int
@@ -23,7 +23,7 @@ class Content:
 
 @attrs.frozen
 class Row:
-    """One request in the service's database.
+    """Request in the service's database.
 
     Attributes:
         stamp: Time of its last update, by the service's own clock.
@@ -46,7 +46,7 @@ class Version:
 
 
 class Market:
-    """The database of a service, and each of its earlier states.
+    """Database of a service, and each of its earlier states.
 
     Args:
         clock: The service's own clock at a true time.
@@ -94,7 +94,7 @@ class Market:
         self._become(at, backup)
 
     def versions(self, index: int) -> list[Version]:
-        """Each state in which the account could see a request, oldest first, without repetitions."""
+        """Return each state in which the account could see a request, oldest first, without repetitions."""
         found: list[Version] = []
         for since, state in zip(self._times, self._states, strict=True):
             row = state.get(index)

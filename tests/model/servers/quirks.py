@@ -17,7 +17,7 @@ Windows = Literal["exact", "minutes down", "minutes up", "hours down", "hours up
 
 @attrs.frozen
 class Span:
-    """A stretch of true time."""
+    """Span of true time."""
 
     start: float
     end: float
@@ -43,7 +43,7 @@ class Cache:
 
 @attrs.frozen
 class Replicas:
-    """Copies of the database, each behind the truth by its lag; the first is picked by look-ups under `kind`."""
+    """Copies of the database, each with its own lag; look-ups under `kind` use the first one."""
 
     lags: tuple[float, ...]
     pick: Pick
@@ -52,7 +52,7 @@ class Replicas:
 
 @attrs.frozen
 class Freeze:
-    """Replies of one moment, given for a while; `moves` is whether the window still counts from now."""
+    """Period in which replies show the data of one moment; `moves` means that windows still count from the present."""
 
     span: Span
     listings: bool
@@ -62,7 +62,7 @@ class Freeze:
 
 @attrs.frozen
 class Empty:
-    """Queries that fail, and are answered as if there was nothing; with a `share` below 1, rows of some shards."""
+    """Failure in which replies are empty; with a `share` below 1, only the rows of some shards are missing."""
 
     span: Span
     listings: bool
@@ -77,7 +77,7 @@ class Empty:
 
 @attrs.frozen
 class Trouble:
-    """Requests that fail with an error reply."""
+    """Failure in which requests get an error reply."""
 
     span: Span
     kind: Literal["503", "429", "429 retry", "refused", "timeout", "400", "html", "token"]
@@ -125,7 +125,7 @@ class Quirks:
         return [rows for since, rows in self.clamps if since <= at][-1]
 
     def stale_in_quiet(self, quiet: float) -> float:
-        """Return the greatest age of a reply after `quiet` began, beyond the time that a withdrawal takes here."""
+        """Return the greatest age of a reply after `quiet` began, beyond the usual time of a withdrawal."""
         age = 0.0
         if self.cache is not None:
             age += self.cache.ttl

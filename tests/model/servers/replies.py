@@ -1,4 +1,4 @@
-"""Facts that the replies of a server prove by themselves."""
+"""Facts that the replies of a server prove."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ __all__ = [
 ALLOWANCE: Final = 60.0
 """Seconds by which the service may list an update late."""
 SLACK: Final = 60.0
-"""Seconds that a scan may take, or a reader to come to an event."""
+"""Seconds that a scan may take, or that a reader may need to pull an event."""
 SCANS: Final = 2
-"""Scans that have to lack a request before it counts as gone."""
+"""Scans that must lack a request before it counts as gone."""
 APART: Final = 0.8
-"""Intervals from one scan to the next, at least."""
+"""Minimum intervals between two scans."""
 TURN: Final = 1.2
-"""Intervals from one scan to the next, at most."""
+"""Maximum intervals between two scans."""
 
 _HOUR: Final = 3600.0
 
 
 def begins(listing: Served) -> float:
-    """The time from which on a listing claims to show what was updated."""
+    """Return the start of a listing's window."""
     return listing.at - float(listing.body["secondsSinceUpdate"])
 
 
 def are_apart(scans: Sequence[Served], seconds: float) -> bool:
-    """Return whether there are scans enough, and so long from the first to the last one."""
+    """Return whether there are enough scans over a long enough time."""
     return len(scans) >= SCANS and scans[-1].at - scans[0].at >= seconds
 
 
 def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
-    """Return the earliest possible time of each request's last update, as far as listings prove it.
+    """Return the earliest possible time of each request's last update that listings prove.
 
     An update that changes nothing is proven by no more than the window that shows the request.
     """
@@ -58,7 +58,7 @@ def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
 
 
 def inferred_update(index: int, listings: Sequence[Served]) -> float:
-    """Return the earliest possible time of a request's last update if listings lack and show what they should.
+    """Return the earliest possible time of a request's last update, inferred from listings that lack or show it.
 
     A listing that showed other content is older than the update, unless that reply was stale: content that was listed
     before it as well may be the newer. Before the last content was first listed, scans without a gap between their
@@ -81,7 +81,7 @@ def inferred_update(index: int, listings: Sequence[Served]) -> float:
 
 
 def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Served]) -> Version:
-    """The first of several versions with the content of the last one, if no listing since shows another one."""
+    """Return the first of several versions with the content of the last one, if no later listing shows another one."""
     last = versions[-1]
     for version in versions:
         contents = {s.rows[index] for s in listings if s.at >= version.since and index in s.rows}
@@ -91,6 +91,6 @@ def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Serv
 
 
 def loudest_hour(server: StrangeServer, span: Span) -> int:
-    """The most requests within an hour of a span."""
+    """Return the most requests within an hour of a span."""
     times = [served.at for served in server.served if served.at in span]
     return max((bisect.bisect_left(times, at + _HOUR) - number for number, at in enumerate(times)), default=0)

@@ -24,12 +24,12 @@ from freight_exchange.testing import virtual_time_options
 __all__ = ["EPOCH", "Claim", "Log", "Reported", "watch"]
 
 EPOCH: Final = 1_800_000_000.0
-"""Beginning of a schedule by the watcher's wall clock."""
+"""Start of a schedule by the watcher's wall clock."""
 
 
 @attrs.frozen
 class Reported:
-    """An event that a feed delivered.
+    """Event that a feed delivered.
 
     Attributes:
         content: Content of the request, in the words of the model; `None` for other events.
@@ -52,7 +52,7 @@ class Reported:
 
 @attrs.frozen
 class Claim:
-    """Claim of a feed at the end of a scan: nothing from before `since` is missing."""
+    """Claim of a feed at the end of a scan: nothing before `since` is missing."""
 
     at: float
     since: float
@@ -80,7 +80,7 @@ class Log:
 
 
 class _Clock:
-    """The clocks of the watcher's machine."""
+    """Clocks of the watcher's machine."""
 
     def __init__(self, schedule: Schedule, number: int, boot: str) -> None:
         self._schedule = schedule

@@ -20,12 +20,12 @@ _NUMBERS = ("index", "qty", "width", "height", "length", "weight", "hazardous")
 
 
 class StormError(Exception):
-    """The watcher sends requests without end."""
+    """Error for a watcher that sends requests endlessly."""
 
 
 @attrs.frozen
 class Served:
-    """One request and its reply.
+    """Request and its reply.
 
     Attributes:
         call: `listing`, `look-up`, `login` or `other`.
@@ -46,7 +46,7 @@ class Served:
 
 
 class StrangeServer:
-    """The service, as a transport of httpx, in the event loop's time.
+    """Service as a transport of httpx, in the event loop's time.
 
     Attributes:
         served: Each request so far.
@@ -175,7 +175,7 @@ class StrangeServer:
         return self._render(rows, form), {row.index: row.content for row in rows}
 
     def _moments(self, now: float, lookup: bool) -> tuple[float, float]:
-        """The moment of the data, and the moment from which the window counts back."""
+        """Return the time of the data, and the time from which the window counts back."""
         at = counted = now
         replicas = self.quirks.replicas
         if replicas is not None and now < replicas.until:
@@ -197,7 +197,7 @@ class StrangeServer:
         return at, counted
 
     def counted_window(self, seconds: int) -> float:
-        """Return the window that the service counts for a request of so many seconds."""
+        """Return the window that the service counts for a requested number of seconds."""
         match self.quirks.windows:
             case "minutes down":
                 return seconds // 60 * 60

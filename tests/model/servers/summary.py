@@ -21,7 +21,7 @@ _LONGER = 54 * 3600.0
 
 @attrs.frozen
 class Ran:
-    """One schedule and its findings."""
+    """Schedule and its findings."""
 
     seed: int
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ def _confirmed(seed: int, only: tuple[str, ...], findings: tuple[Finding, ...]) 
 
 
 def confirmed(findings: Iterable[Finding], longer: Iterable[Finding], log: Log, end: float) -> tuple[Finding, ...]:
-    """Excuse what the daily scan alone lists only if a longer run reports it.
+    """Confirm the excuse of the daily scan only for states that a longer run reports.
 
     Args:
         findings: Findings of a run.

@@ -13,7 +13,7 @@ from tests.model.servers.server import Served
 __all__ = ["DAILY", "Unseen"]
 
 DAILY: Final = "listed by the daily scan alone"
-"""An excuse that a longer run has to confirm."""
+"""Excuse that a longer run must confirm."""
 
 _HOUR: Final = 3600.0
 _FIVE_MINUTES: Final = 300.0
@@ -23,15 +23,15 @@ _DAY: Final = 86_400.0
 
 
 def _original(page: Served) -> tuple[object, ...]:
-    """Return what a page that a cache keeps has in common with the one that it is kept from."""
+    """Return the parts of a page that a cached copy shares with its original."""
     return page.as_of, page.body["offset"], page.body.get("rowsperpage")
 
 
 class Unseen(History):
-    """The replies to one watcher, compared with the truth."""
+    """Replies to one watcher, compared with the true states."""
 
     def excuse(self, index: int, since: float, content: Content) -> str:
-        """Return why no listing shows a state from a time on, or nothing if one does or should.
+        """Return why no listing after a time shows a state, or nothing if one does or should.
 
         Args:
             index: The request.
@@ -58,11 +58,11 @@ class Unseen(History):
         return ""
 
     def is_hidden(self, index: int, at: float) -> bool:
-        """Return whether a query that fails hides a request from listings."""
+        """Return whether a failing query hides a request from listings."""
         return any(at in e.span and e.listings and e.hides(index) for e in self.schedule.quirks.empties)
 
     def is_beyond_reach(self, index: int, since: float) -> bool:
-        """Return whether the last update of a request is older than every window once replies are as new as a state."""
+        """Return whether a request's last update is older than every window by the time replies show a state."""
         visible = self._visible(since)
         return not self.is_within_reach(self.market.rows(visible).get(index), visible)
 
@@ -74,7 +74,7 @@ class Unseen(History):
         return row is not None and self.schedule.quirks.service_clock(latest) - row.stamp > _SIX_HOURS
 
     def is_lacked_by_kept_pages_alone(self, index: int, since: float) -> bool:
-        """Return whether each complete scan since a time has a page that a cache kept for a window without a request.
+        """Return whether each complete scan since a time contains a page cached for a window without a request.
 
         Pages from before that time prove nothing either, nor do those that a query made which hid the request.
         """
@@ -103,7 +103,7 @@ class Unseen(History):
         return row is not None and not self.is_within_reach(row, visible + _DAY + TURN * self.interval)
 
     def left_while_hidden(self, index: int, since: float) -> bool:
-        """Return whether a failure hid a request until no hourly scan could list it any more, nor one of half an hour.
+        """Return whether a failure hid a request until neither hourly nor half-hourly scans could list it any more.
 
         Requests may fail honestly before and after: no reply.
         """
@@ -118,7 +118,7 @@ class Unseen(History):
         return ended > since and self.left_before_the_hourly_scan(index, hidden)
 
     def left_before_the_hourly_scan(self, index: int, at: float) -> bool:
-        """Return whether a request leaves the widest window before the next hourly scan, and scans of half an hour too.
+        """Return whether a request leaves the widest window before the next hourly and half-hourly scans.
 
         Those are made every five minutes, or every interval.
         """
@@ -130,7 +130,7 @@ class Unseen(History):
         return is_too_old and not self.is_within_reach(row, at + _HOUR + TURN * self.interval)
 
     def left_while_the_reader_paused(self, index: int, since: float) -> bool:
-        """Return whether a request left the widest window while the reader paused: the feed reads no listing meanwhile.
+        """Return whether a request left the widest window while the reader paused, and the feed read no listing.
 
         Between pauses the reader comes to what was found before. Within an interval of that, the feed reads a listing.
         """
@@ -144,7 +144,7 @@ class Unseen(History):
         return paused > 0 and left - visible - paused <= TURN * self.interval and not is_read
 
     def _visible(self, since: float) -> float:
-        """Return when replies show what was true at a time, or the first of them."""
+        """Return the first time at which replies show the state of a time."""
         first = min((s.at for s in self.listings()), default=self.began)
         return max(since + self.schedule.quirks.stale(), first)
 

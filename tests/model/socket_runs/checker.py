@@ -34,7 +34,7 @@ WRONG_RESULTS = frozenset(
 
 @attrs.define(kw_only=True)
 class Ended:
-    """A call that has ended.
+    """Completed call.
 
     Attributes:
         step: What it was to do.

@@ -1,4 +1,4 @@
-"""HTTP/1.1 by hand over a socket: reads requests, and plays scripts."""
+"""HTTP/1.1 server over a socket, written by hand: it reads requests and plays scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.model.socket_runs.wire1 import End, Script
 __all__ = ["LONGEST_STALL", "call_of", "converse", "play"]
 
 LONGEST_STALL = 20.0
-"""Seconds after which a stalled connection is closed, which distinguishes a client that hangs from one that waits."""
+"""Seconds after which a stalled connection is closed, to distinguish a client that hangs from one that waits."""
 
 
 async def converse(connection: Socket, stream: ByteStream, answer: Callable[[Call], Script]) -> None:
@@ -29,7 +29,7 @@ async def converse(connection: Socket, stream: ByteStream, answer: Callable[[Cal
 
 
 async def play(connection: Socket, stream: ByteStream, script: Script) -> bool:
-    """Send the parts of the script; return `False` if that ends the connection."""
+    """Send the parts of the script; return `False` if it ends the connection."""
     for step in script:
         if isinstance(step, bytes):
             await stream.send(step)

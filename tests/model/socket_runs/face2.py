@@ -1,4 +1,4 @@
-"""HTTP/2 over a socket: h2 reads the requests, and the replies are scripts of frames."""
+"""HTTP/2 server over a socket: h2 reads the requests, and replies are scripts of frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["converse2"]
 
 
 async def converse2(connection: Socket, stream: ByteStream, answer: Callable[[Call, Frames], Script]) -> None:
-    """Answer the requests of one connection, any number at a time."""
+    """Answer concurrent requests of one connection."""
     async with anyio.create_task_group() as tasks:
         with contextlib.suppress(*BROKEN, h2.exceptions.ProtocolError):
             await _Conversation(connection, stream, answer, tasks).run()

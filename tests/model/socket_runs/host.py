@@ -1,4 +1,4 @@
-"""The server of one run: its service, and the faults that are armed."""
+"""Server of one run: its service, and the faults that are armed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Host:
         return WIRE2[strike.name].make(frames, reply, self.chance, self._echo(strike, call))
 
     def answer(self, call: Call) -> tuple[SentReply, Strike | None]:
-        """Return the reply, and the fault in its sending."""
+        """Return the reply, and the fault with which it is sent."""
         strike = self._take(call.target)
         if strike is None:
             return SentReply.of(self.service.handle(call)), None

@@ -1,4 +1,4 @@
-"""Many runs at a time in one event loop: most of each is waiting."""
+"""Concurrent runs in one event loop, since most of a run is waiting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def backend_of(transport: Transport, seed: int) -> Literal["asyncio", "trio"]:
 def summarize(
     transport: Transport, seeds: Iterable[int], backend: Literal["asyncio", "trio"] = "asyncio"
 ) -> RunSummary:
-    """Make the runs of these seeds in an event loop of their own."""
+    """Make the runs of these seeds in a separate event loop."""
     return anyio.run(_summarize, transport, [*seeds], backend=backend)
 
 
@@ -60,7 +60,7 @@ async def _summarize(transport: Transport, seeds: list[int]) -> RunSummary:
 
 
 class _Log(logging.Handler):
-    """Counts the lines that show a secret."""
+    """Log handler that counts the lines with a secret."""
 
     secrets = 0
 

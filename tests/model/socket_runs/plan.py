@@ -1,4 +1,4 @@
-"""A run's plan, drawn from its seed."""
+"""Plan of a run, drawn from its seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WRITES = KINDS[:6]
 
 @attrs.frozen(kw_only=True)
 class Strike:
-    """A fault, the calls that it strikes, whether a write is committed first, and how often."""
+    """Fault, the calls that it strikes, whether a write is committed first, and how often it strikes."""
 
     name: str
     target: Target | Literal["connect"]
@@ -37,7 +37,7 @@ class Strike:
 
 @attrs.frozen(kw_only=True)
 class Step:
-    """One call of the SDK.
+    """Call of the SDK.
 
     Attributes:
         kind: Which.
@@ -59,7 +59,7 @@ class Step:
 
 @attrs.frozen(kw_only=True)
 class Plan:
-    """One run: the calls of one client.
+    """Calls of one client.
 
     Attributes:
         seed: All the rest follows from it and the transport.
@@ -95,7 +95,7 @@ class Plan:
 
 
 def wires_of(transport: Transport) -> Mapping[str, Wire] | Mapping[str, Wire2]:
-    """The faults in how replies are sent that a transport can meet."""
+    """Return the faults of sending that a transport can meet."""
     return WIRE2 if transport == "http2" else WIRE1
 
 

@@ -1,4 +1,4 @@
-"""Faults in the content of a reply: its status and its body. Pure, the same for HTTP/1.1 and HTTP/2."""
+"""Faults in the status and body of a reply, the same for HTTP/1.1 and HTTP/2. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HTML = b"<html><head><title>502</title></head><body>The gateway is not well: %s<
 
 @attrs.frozen(kw_only=True)
 class SentReply:
-    """A reply as a face sends it."""
+    """Reply as a server sends it."""
 
     status: int
     content: bytes
@@ -33,7 +33,7 @@ class SentReply:
 
 @attrs.frozen(kw_only=True)
 class Content:
-    """A fault in the content of a reply.
+    """Fault in the content of a reply.
 
     Attributes:
         make: Makes the reply from the true one; the last argument is text to echo, a secret at times.
@@ -54,7 +54,7 @@ class Content:
 def _status(
     *statuses: int, headers: tuple[tuple[str, str], ...] = (), after: tuple[bool, ...] = (False, True)
 ) -> Content:
-    """Say one of these statuses, with a page of HTML, a JSON message, other JSON or nothing."""
+    """Answer one of these statuses, with a page of HTML, a JSON message, other JSON or nothing."""
 
     def make(_: Call, __: Reply, chance: Random, echo: str) -> SentReply:
         content, kind = chance.choice(
@@ -73,7 +73,7 @@ def _status(
 def _raw(
     *contents: bytes, after: tuple[bool, ...] = (False, True), targets: tuple[Target, ...] = ("login", "read", "write")
 ) -> Content:
-    """Say 200, and one of these instead of the result."""
+    """Answer 200 with one of these bodies instead of the result."""
 
     def make(_: Call, __: Reply, chance: Random, echo: str) -> SentReply:
         return SentReply(status=200, content=chance.choice(contents).replace(b"ECHO", json.dumps(echo).encode()))
@@ -90,7 +90,7 @@ def _refused(*, statuses: tuple[int, ...] = (200, 401, 403)) -> Content:
 
 
 def _beside(*values: object) -> Content:
-    """Say a key `Unauthorized` beside the result."""
+    """Add the key `Unauthorized` to the result."""
 
     def make(_: Call, reply: Reply, chance: Random, __: str) -> SentReply:
         return SentReply.of(attrs.evolve(reply, data={"Unauthorized": chance.choice(values), **reply.data}))
@@ -99,7 +99,7 @@ def _beside(*values: object) -> Content:
 
 
 def _other(call: Call, reply: Reply, chance: Random, _: str) -> SentReply:
-    """Answer another write."""
+    """Answer a different write."""
     data = copy.deepcopy(reply.data) if reply.status == 200 else {}
     match call.path:
         case "quote/submitoffer":
@@ -175,4 +175,4 @@ CONTENTS: Mapping[str, Content] = {
     "gzip bomb": _packed(_bomb),
     "brotli": _packed(lambda content: content, "br"),
 }
-"""By name, what a reply can say that is not what it should."""
+"""Wrong contents of a reply, by name."""

@@ -1,4 +1,4 @@
-"""One run: the calls of one client against a server of its own."""
+"""One run: the calls of one client against a separate server."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _truth(service: Service, step: Step) -> object:
 
 
 def _call(exchange: FreightExchange, step: Step, number: int) -> tuple[str, Callable[[], Awaitable[Any]]]:
-    """The write's name in the ledger, and the call."""
+    """Return the key of the write in the ledger, and the call."""
     offer = 111 + number
     match step.kind:
         case "submit":

@@ -1,4 +1,4 @@
-"""A search for secrets in errors: all that a traceback with locals would show, without its cost."""
+"""Search for secrets in errors: in all that a traceback with local variables would show, but faster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def holds_secret(text: str) -> bool:
 
 
 def secrets_in(error: BaseException) -> str:
-    """Return the places where an error, or its causes, show a secret."""
+    """Return the places where an error or its causes contain a secret."""
     return ", ".join(sorted({where for where, text in _texts(error, set()) if holds_secret(text)}))
 
 

@@ -1,4 +1,4 @@
-"""The service of one run, from the service document alone: an account, its records and a ledger of commits. Pure."""
+"""Service of one run, written from the service document alone: an account, its records and a ledger. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DATES = ("cycutoff", "cfscutoff", "departure", "arrival")
 
 @attrs.frozen(kw_only=True)
 class Call:
-    """A request as a server face read it."""
+    """Request as a server read it."""
 
     method: str
     path: str
@@ -46,13 +46,13 @@ class Call:
 
     @property
     def is_undocumented(self) -> bool:
-        """Return whether the service document shows no reply to this write: nearly any object is then a success."""
+        """Return whether the document shows no reply to this write, so that nearly any object is a success."""
         return self.path == "route" or not self.body.get("approved", 1)
 
 
 @attrs.frozen(kw_only=True)
 class Reply:
-    """A reply to be sent: status and JSON."""
+    """Status and JSON of a reply."""
 
     status: int
     data: Any
@@ -64,7 +64,7 @@ class Reply:
 
 @attrs.define
 class Service:
-    """One account, shipper and forwarder alike, and what it sees.
+    """Account that is both shipper and forwarder, and the records that it sees.
 
     Attributes:
         requests: Other parties' rate requests.
@@ -95,11 +95,11 @@ class Service:
         self.routes[301] = _route(301, {"vessel": "First", "voyageId": "1W", "carrier": 2})
 
     def expire(self) -> None:
-        """Refuse the token that was given last."""
+        """Refuse the most recent token."""
         self.expired = True
 
     def handle(self, call: Call) -> Reply:
-        """Carry a call out."""
+        """Carry out a call."""
         if call.target == "login":
             return self._log_in(call.body)
         if self.expired or not self.logins or call.token != f"{TOKEN}-{self.logins}":
@@ -112,7 +112,7 @@ class Service:
 
     @staticmethod
     def key_of(call: Call) -> str:
-        """Name a write by what distinguishes it from every other of its run."""
+        """Return the parameters that distinguish a write from every other one of its run."""
         body = call.body
         if call.path == "quote/submitoffer":
             return f"submit {body['requestIndex']} {Decimal(str(body['offer'])).normalize():f}"

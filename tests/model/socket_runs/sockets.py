@@ -1,4 +1,4 @@
-"""Loopback sockets whose end can be chosen: closed, reset, or closed with bytes unread."""
+"""Loopback sockets with a choice of ends: closed, reset, or closed with unread bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 65536
 
 
 class Socket(ByteStream):
-    """A connected socket; anyio's own stream sends a FIN before it can be made to reset."""
+    """Connected socket. The stream of anyio would send a FIN before a reset is possible."""
 
     def __init__(self, raw: socket.socket) -> None:
         raw.setblocking(False)
@@ -41,7 +41,7 @@ class Socket(ByteStream):
             return data
 
     async def wait_readable(self) -> None:
-        """Wait for bytes, and leave them unread: a socket that is closed so resets the connection."""
+        """Wait for bytes without reading them: closing such a socket resets the connection."""
         await anyio.wait_readable(self._raw)
 
     async def send(self, item: bytes) -> None:
@@ -71,7 +71,7 @@ class Socket(ByteStream):
 async def listening(
     meet: Callable[[Socket, ByteStream], Awaitable[None]], tls: ssl.SSLContext | None
 ) -> AsyncIterator[int]:
-    """Hand each connection to `meet`, as the socket and as the stream over it; the port."""
+    """Pass each connection to `meet`, as a socket and as a stream; yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
 

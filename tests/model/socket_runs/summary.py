@@ -81,7 +81,7 @@ class RunSummary:
         return "\n".join(lines)
 
     def report(self) -> str:
-        """The summary, and what it rests on."""
+        """Return the totals and their details."""
         lines = [self.summary()]
         lines += [f"  {kind} {outcome}: {count}" for (kind, outcome), count in sorted(self.outcomes.items())]
         lines += [f"  reconciled, {verdict}: {count}" for verdict, count in sorted(self.verdicts.items())]

@@ -1,4 +1,4 @@
-"""The HTTP clients that runs are made over, and the certificates that all of them share."""
+"""HTTP clients of the runs, and their shared certificates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def client_context() -> ssl.SSLContext:
 
 @contextlib.asynccontextmanager
 async def http_client(transport: Transport, *, tls: bool) -> AsyncIterator[Any]:
-    """The caller's HTTP client of a run; `None` where the SDK uses its own connections."""
+    """Create the caller's HTTP client of a run, or `None` where the SDK uses its own connections."""
     match transport:
         case "own":
             yield None

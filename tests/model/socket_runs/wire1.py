@@ -14,7 +14,7 @@ __all__ = ["GREETINGS", "WIRE1", "End", "Script", "Wire", "plain"]
 
 
 class End(enum.Enum):
-    """The way in which a connection stops being used."""
+    """Ways in which a connection ends."""
 
     FIN = "closed"
     RESET = "reset"
@@ -23,12 +23,12 @@ class End(enum.Enum):
 
 
 Script = Sequence[bytes | float | End]
-"""Parts to send in turn, with pauses in seconds; without an end the connection stays open."""
+"""Parts to send in turn, and pauses in seconds. Without an end, the connection stays open."""
 
 
 @attrs.frozen(kw_only=True)
 class Wire:
-    """A fault in how a reply is sent.
+    """Fault in the sending of a reply.
 
     Attributes:
         make: Makes the script from the reply, and a text to echo, a secret at times.
@@ -49,7 +49,7 @@ def head(reply: SentReply, *more: str, length: int | str | None = -1) -> bytes:
 
 
 def plain(reply: SentReply) -> Script:
-    """Send a reply as it should be sent."""
+    """Send a correct reply."""
     return [head(reply) + reply.content]
 
 
@@ -195,7 +195,7 @@ WIRE1: Mapping[str, Wire] = {
     "timed out behind": Wire(make=lambda reply, _, __: [*plain(reply), 0.002, _TIMED_OUT, End.FIN]),
     "closed as the next comes": Wire(make=lambda reply, _, __: [*plain(reply), End.NEXT], targets=("login", "read")),
 }
-"""By name, how a reply can be sent wrongly."""
+"""Faults in the sending of a reply, by name."""
 
 GREETINGS: Mapping[str, Script] = {
     "reset at once": [End.RESET],
@@ -205,4 +205,4 @@ GREETINGS: Mapping[str, Script] = {
     "a reply at once": [_TIMED_OUT, End.FIN],
     "another protocol at once": [b"220 mail.example ESMTP\r\n", End.STALL],
 }
-"""By name, what a new connection meets before a request is read."""
+"""Faults of a new connection before a request is read, by name."""

@@ -1,4 +1,4 @@
-"""Faults of HTTP/2 on the wire: frames of the runs' own making, right and wrong. Pure."""
+"""Faults of HTTP/2 on the wire: correct and wrong frames, made by hand. Pure."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _CODES = (0, 1, 2, 3, 5, 7, 8, 11, 13, 99)
 
 @attrs.define
 class Link:
-    """A connection, as its streams see it.
+    """Connection as its streams see it.
 
     Attributes:
         latest: The highest stream that was answered.
-        last: The highest stream that will be, once the connection was given up.
+        last: The highest stream that will be answered after a GOAWAY.
     """
 
     encoder: hpack.Encoder = attrs.field(factory=hpack.Encoder)
@@ -46,7 +46,7 @@ class Link:
 
 @attrs.frozen
 class Frames:
-    """The frames of one stream, as bytes."""
+    """Frames of one stream, as bytes."""
 
     number: int
     link: Link
@@ -56,7 +56,7 @@ class Frames:
         return self.block(block, end=end)
 
     def block(self, block: bytes, *, end: bool = False) -> bytes:
-        """Send an encoded block of headers, in as many frames as it takes."""
+        """Send an encoded header block in as many frames as it needs."""
         first, rest = block[:_LONGEST], block[_LONGEST:]
         frames: list[Frame] = [HeadersFrame(self.number, first, flags=["END_STREAM"] if end else [])]
         while rest:
@@ -80,19 +80,19 @@ class Frames:
         return RstStreamFrame(self.number, error_code=code).serialize()
 
     def goaway(self, last: int, code: int = 0, debug_data: str = "") -> bytes:
-        """Send GOAWAY without an answered stream, and answer no stream from now on."""
+        """Send GOAWAY that names no answered stream, and answer no later stream."""
         last = self.link.last = max(last, self.link.latest)
         return GoAwayFrame(0, last_stream_id=last, error_code=code, additional_data=debug_data.encode()).serialize()
 
 
 def plain2(frames: Frames, reply: SentReply) -> Script:
-    """Send a reply as it should be sent."""
+    """Send a correct reply."""
     return [frames.head(reply, ("content-length", str(len(reply.content)))) + frames.data(reply.content)]
 
 
 @attrs.frozen(kw_only=True)
 class Wire2:
-    """A fault in how a reply is sent.
+    """Fault in the sending of a reply.
 
     Attributes:
         make: Makes the script from the stream, the reply, and a text to echo, a secret at times.
@@ -110,7 +110,7 @@ def _end(chance: Random) -> End:
 
 
 def _abrupt(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
-    """Cut the frames of a good reply anywhere."""
+    """Cut the frames of a correct reply anywhere."""
     whole = b"".join(piece for piece in plain2(frames, reply) if isinstance(piece, bytes))
     return [whole[: chance.randrange(1, len(whole))], _end(chance)]
 
@@ -123,12 +123,12 @@ def _cut_data(frames: Frames, reply: SentReply, chance: Random, _: str) -> Scrip
 
 
 def _goaway(frames: Frames, _: SentReply, chance: Random, echo: str) -> Script:
-    """Give the connection up with this stream on it."""
+    """End the connection with this stream in progress."""
     return [frames.goaway(frames.number, chance.choice(_CODES), echo), chance.choice((End.FIN, End.STALL))]
 
 
 def _spared(frames: Frames, _: SentReply, chance: Random, echo: str) -> Script:
-    """Give the connection up, and say that this stream was not looked at."""
+    """End the connection, and declare this stream unprocessed."""
     last = chance.choice((0, frames.number - 2))
     return [frames.goaway(last, chance.choice(_CODES), echo), chance.choice((End.FIN, End.STALL, 0.0))]
 
@@ -241,13 +241,13 @@ def _flood(frames: Frames, reply: SentReply, chance: Random, echo: str) -> Scrip
 
 
 def _fewer_streams(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
-    """Allow fewer streams, or no body, from now on."""
+    """Lower the limit of streams, or close the window for bodies."""
     settings = chance.choice(({3: 0}, {3: 1}, {4: 0}, {4: 3}))
     return [SettingsFrame(0, settings=settings).serialize(), *plain2(frames, reply)]
 
 
 def _window_late(frames: Frames, reply: SentReply, chance: Random, _: str) -> Script:
-    """Allow no body, and more a little later."""
+    """Close the window for bodies, and open it a little later."""
     more = SettingsFrame(0, settings={4: 65_535}).serialize()
     none = SettingsFrame(0, settings={4: 0}).serialize()
     return [none, *plain2(frames, reply), chance.choice((0.01, 0.1, 0.3)), more]
@@ -294,7 +294,7 @@ WIRE2: Mapping[str, Wire2] = {
     "window late": Wire2(make=_window_late),
     "closed behind": Wire2(make=_closed_behind),
 }
-"""By name, how a reply can be sent wrongly."""
+"""Faults in the sending of a reply, by name."""
 
 GREETINGS2: Mapping[str, Script] = {
     "reset at once": [End.RESET],
@@ -306,4 +306,4 @@ GREETINGS2: Mapping[str, Script] = {
     "no body, ever": [SettingsFrame(0, settings={4: 0}).serialize()],
     "no streams": [SettingsFrame(0, settings={3: 0}).serialize()],
 }
-"""By name, what a new connection meets before a request is read."""
+"""Faults of a new connection before a request is read, by name."""

@@ -1,4 +1,4 @@
-"""The watcher's model: random schedules of failures in virtual time, a checker, and naive loops for comparison."""
+"""Model of the watcher: random schedules of failures in virtual time, a checker, and naive loops for comparison."""
 
 from __future__ import annotations
 

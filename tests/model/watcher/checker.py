@@ -21,8 +21,11 @@ _MARGIN = 700.0
 
 @attrs.frozen
 class Flaw:
-    """Flaw of a run: its kind (`missed`, `duplicate`, `order`, `stood`, `withdrawn`, `unreported`, `lost`, `watermark`,
-    `gap` or `schema`), and its subject."""
+    """Flaw of a run.
+
+    Its kind is `missed`, `duplicate`, `order`, `stood`, `withdrawn`, `unreported`, `lost`, `watermark`, `gap` or
+    `schema`.
+    """
 
     kind: str
     what: str
@@ -30,7 +33,7 @@ class Flaw:
 
 @attrs.define
 class _Span:
-    """A state of a request, and since when it showed; `content` is `None` while it was withdrawn."""
+    """State of a request, and the time from which it was visible; `content` is `None` after a withdrawal."""
 
     content: State | None
     since: float
@@ -88,7 +91,7 @@ class _Checker:
         yield from (Flaw("order", f"request {index} is reported and never was") for index in reported)
 
     def _came_no_more(self, delivery: Delivery) -> bool:
-        """Return whether it should have come again: it was not acknowledged, and the consumer has restarted since."""
+        """Return whether an unacknowledged delivery was not repeated although the consumer has restarted since."""
         return any(later.turn > delivery.turn for later in reversed(self._history.deliveries))
 
     def _sequence(self, index: int, reported: Sequence[Delivery]) -> Iterator[Flaw]:
@@ -145,7 +148,7 @@ class _Checker:
         )
 
     def _excused(self, index: int, span: _Span, *, alone: bool, unreadable: bool, by: float = float("inf")) -> bool:
-        """Return whether a state may go unreported until then; `alone`: no other state of the request was reported."""
+        """Return whether a state may go unreported until a time; `alone` means that no other state was reported."""
         history = self._history
         updates = [update for update in span.updates if history.shown_at(update) <= by]
         if index in history.holes:
@@ -159,7 +162,7 @@ class _Checker:
         return all(self._beyond_reach(update) for update in updates)
 
     def _is_baseline(self, index: int, content: State | None) -> bool:
-        """Return whether that was known from the beginning: it is not reported, nor is the same state later."""
+        """Return whether a state was known at the start, so that neither it nor the same state later is reported."""
         history = self._history
         if history.entered is None or history.start == "backfill" or content not in self._baseline[index]:
             return False
@@ -253,7 +256,7 @@ class _Written:
 
 
 def _after(spans: Sequence[_Span], place: int, kind: str, content: State | None, time: float) -> int | None:
-    """The next state, after the one in this place, that a delivery can be of."""
+    """Return the next state after a position that a delivery can match."""
     wanted = None if kind == "withdrawn" else content
     for later in range(place + 1, len(spans)):
         if spans[later].content == wanted and spans[later].since <= time:
@@ -269,7 +272,7 @@ def _by_key(deliveries: Iterable[Delivery]) -> dict[tuple[str, int | None, State
 
 
 def _distinct(again: Sequence[Delivery]) -> Iterator[Delivery]:
-    """The deliveries of one event's kind, without those that came again because they were not acknowledged."""
+    """Yield the deliveries of one event without those that were repeated because they were not acknowledged."""
     for place, delivery in enumerate(again):
         following = again[place + 1] if place + 1 < len(again) else None
         if delivery.acked or following is None or following.turn <= delivery.turn:

@@ -1,4 +1,4 @@
-"""The clocks of a machine in virtual time: it can sleep, be set, and be started anew."""
+"""Clocks of a machine in virtual time, which can sleep, be set, and be restarted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from freight_exchange.platform.clock import Reading
 __all__ = ["BEGAN", "Clocks"]
 
 BEGAN = 1_900_000_000.0
-"""Seconds since the epoch at which every run begins."""
+"""Seconds since the epoch at which each run begins."""
 
 _UP = 5_000.0
 
@@ -35,15 +35,15 @@ class Clocks:
         self.restart()
 
     def loop(self) -> float:
-        """Seconds of the loop's clock since the run began."""
+        """Return the seconds of the loop's clock since the run began."""
         return anyio.current_time() - self._began
 
     def now(self) -> float:
-        """The true time, which is the service's."""
+        """Return the true time, which is the service's."""
         return BEGAN + self.loop() + self.slept
 
     def restart(self) -> None:
-        """A new run of the program, and of the machine, if the plan includes that."""
+        """Begin a new run of the program, and of the machine if the plan includes that."""
         self._run += 1
         if self._boot == "reboots":
             self._boot_id = f"boot {self._run}"
@@ -62,5 +62,5 @@ class Clocks:
         )
 
     def meant(self, boot_id: str, boot: float) -> float:
-        """The true time of a reading."""
+        """Return the true time of a reading."""
         return self._booted[boot_id] + boot

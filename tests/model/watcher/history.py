@@ -18,12 +18,12 @@ State = tuple[str, ...]
 """Content of a request: commodity, origin, destination, quantity, weight, incoterm, hazardous, notes."""
 
 UNREADABLE = 900_000_000
-"""Kilograms from which on the service writes a weight in an unreadable form."""
+"""Kilograms from which the service writes a weight in an unreadable form."""
 
 
 @attrs.define(kw_only=True)
 class Delivery:
-    """An event that the consumer received.
+    """Event that the consumer received.
 
     Attributes:
         turn: Number of the consumer's restarts before it; unacknowledged events come again after a restart.
@@ -41,7 +41,7 @@ class Delivery:
 
 @attrs.frozen(kw_only=True)
 class Note:
-    """An event that was written down, to be handed out; or, if its kind is `watermark`, that all before `until` was."""
+    """Committed event or, with the kind `watermark`, the claim that all events before `until` are committed."""
 
     time: float
     kind: str
@@ -52,7 +52,7 @@ class Note:
 
 @attrs.frozen(kw_only=True)
 class Gap:
-    """A reported time without a watcher."""
+    """Reported time without a watcher."""
 
     time: float
     since: float
@@ -92,7 +92,7 @@ class History:
 
 
 def state_of(request: Request) -> State:
-    """Return the state in the exchange's own record."""
+    """Return the state in the exchange's audit log."""
     cargo = request.cargo
     return (
         cargo.commodityname,
@@ -113,7 +113,7 @@ def of_wire(record: Mapping[str, object]) -> State:
 
 
 def plain(value: object) -> str:
-    """A value in one spelling, however it was written, or not at all."""
+    """Return a value in one spelling, whether it is a number, a text or missing."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -126,6 +126,6 @@ def plain(value: object) -> str:
 
 
 def weight(value: object) -> str:
-    """A weight as the service writes it."""
+    """Return a weight as the service writes it."""
     number = plain(value)
     return f"a lot {number}" if number.isdigit() and int(number) >= UNREADABLE else number

@@ -1,4 +1,4 @@
-"""Late visibility: the service shows a change some time after it was made, and hides none that it has shown."""
+"""Late visibility: the service shows a change some time after it was made, and then keeps showing it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["Lateness"]
 
 
 class Lateness:
-    """The delay between a change and its showing, as it varies over a run. Times are the server's.
+    """Delay until a change becomes visible, which varies over a run. Times are the server's.
 
     Where the delay grows, what is shown stands still until it has: a server does not take back what it has shown.
     """
@@ -15,16 +15,16 @@ class Lateness:
         self._turns: list[tuple[float, float, float]] = [(float("-inf"), late, float("-inf"))]
 
     def turn(self, now: float, late: float) -> None:
-        """From now on, changes show so much later."""
+        """Set the delay of later changes."""
         self._turns.append((now, late, self.visible_until(now)))
 
     def visible_until(self, now: float) -> float:
-        """Up to which time of change everything is shown now."""
+        """Return the time before which all changes are visible now."""
         _, late, before = self._turns[-1]
         return max(before, now - late)
 
     def at(self, changed: float) -> float:
-        """Return the time at which a change that was made then becomes visible."""
+        """Return the time at which a change becomes visible."""
         for place, (since, late, before) in enumerate(self._turns):
             until = self._turns[place + 1][0] if place + 1 < len(self._turns) else float("inf")
             when = max(since, changed) if changed <= before else max(since, changed + late)

@@ -1,4 +1,4 @@
-"""The loops that people write: they poll the same client under the same plans, and lose requests.
+"""Common polling loops, which use the same client under the same plans, and lose requests.
 
 None of them is ever killed, and none has its clock set: what they lose, they lose by themselves.
 """
@@ -27,7 +27,7 @@ _REMEMBERED = 1000
 
 
 class Naive:
-    """Base of the loops: rows are known by their content, and unknown ones are reported.
+    """Base of the loops. A loop identifies rows by their content, and reports unknown ones.
 
     Attributes:
         down_until: Until when the program is not running, by the loop's clock; it forgets nothing meanwhile.
@@ -70,7 +70,7 @@ class Naive:
         self._reported[index] = content
 
     def missed(self, world: World) -> int:
-        """Return how many requests it knows otherwise than they are, without those from before its start."""
+        """Return the number of requests whose last known state is wrong, without those from before the start."""
         final = {change.request: change for change in world.history.audit_log.changes}
         return sum(
             change.time > self._began
@@ -82,7 +82,7 @@ class Naive:
 
 
 class Newest(Naive):
-    """The newest hundred of the last hour."""
+    """Loop that reads the newest hundred requests of the last hour."""
 
     async def poll(self, exchange: FreightExchange, now: float) -> None:
         await self._rows(exchange, 3600.0, 0)
@@ -105,7 +105,7 @@ class SinceLast(Naive):
 
 
 class SinceLastAndMore(SinceLast):
-    """The same, and a minute more."""
+    """Loop that also reads the minute before the last poll."""
 
     overlap = 60.0
 

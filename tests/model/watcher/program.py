@@ -1,4 +1,4 @@
-"""The program that reads the feed: it is slow, breaks off, is killed and started again."""
+"""Program that reads the feed: it is slow, stops reading, is killed and restarted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Program"]
 
 
 class Program:
-    """Reads the feed over and over, until its end is set."""
+    """Program that reads the feed repeatedly until it is stopped."""
 
     def __init__(self, world: World, exchange: FreightExchange) -> None:
         self._world = world
@@ -210,7 +210,7 @@ class Program:
                     self._acking = None
 
     def _step(self) -> None:
-        """Run before the program waits."""
+        """Count a step before the program waits."""
         if self._until_cancelled is not None:
             self._until_cancelled -= 1
             if self._until_cancelled < 0:
@@ -271,7 +271,7 @@ def _state(request: RateRequest) -> State:
 
 
 class _Stepped:
-    """An awaitable that reports each time it is about to wait."""
+    """Awaitable that reports each time before it waits."""
 
     def __init__(self, work: Awaitable[None], step: Callable[[], None]) -> None:
         self._work = work

@@ -1,4 +1,4 @@
-"""One run: a plan, a service, a program that watches it, and the flaws that the checker finds."""
+"""Run of a plan: a service, a program that watches it, and the flaws that the checker finds."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(plan: Plan, *, lowered: bool = False) -> Ran:
 
 
 def naive_run(plan: Plan, name: str) -> int:
-    """Return how many final states the naive loop of that name misses under the same plan."""
+    """Return the number of final states that the naive loop of a name misses under the same plan."""
     missed = _in_virtual_time(plan, _naively_watched, plan, name)
     assert isinstance(missed, int)
     return missed
@@ -109,7 +109,7 @@ async def _naively_watched(plan: Plan, name: str) -> int:
 
 
 async def _play(world: World, program: Program | Naive) -> None:
-    """Apply each operation at its time, then wait for the quiet end."""
+    """Apply each operation at its time, then wait for the end of the quiet period."""
     clocks, plan = world.clocks, world.plan
     for op in sorted(plan.ops, key=lambda op: op.at):
         await anyio.sleep(max(0.0, op.at - clocks.loop()))

@@ -42,7 +42,7 @@ FAULTY = (
     "unauthorized_once",
     "tokens_revoked",
 )
-"""Names of the sandbox's faults that pass, and after which a page or a login is asked for again."""
+"""Names of transient faults of the sandbox, after which a page or a login is requested again."""
 
 BETWEEN = ("publish", "update", "touch", "withdraw", "reorder", "burst")
 """Operations between two pages of a scan."""
@@ -101,7 +101,7 @@ class Plan:
 
 
 def draw(seed: int) -> Plan:
-    """The plan of a seed."""
+    """Draw the plan of a seed."""
     random = Random(f"watcher {seed}")
     flavour = random.random()
     if flavour < 0.03:
@@ -110,18 +110,18 @@ def draw(seed: int) -> Plan:
 
 
 def settling(interval: float, late: float) -> float:
-    """Seconds within which a watcher of a healthy service has caught up with all that was before."""
+    """Return the seconds within which a watcher catches up once the service is healthy."""
     # A failed scan costs an interval for each of its requests, widened by up to two.
     return 7.0 * interval + late + 60.0
 
 
 def _silence(ops: tuple[Op, ...]) -> float:
-    """Seconds for which nothing may be sent because the service has asked for it: an hour is the longest."""
+    """Return the seconds for which the service's Retry-After may forbid requests, an hour at most."""
     return 3600.0 if any(op.name == "throttled_huge" for op in ops) else 0.0
 
 
 def _withdrawals(seed: int, random: Random) -> Plan:
-    """Requests that come and go while nothing else happens: long enough for every depth of scanning."""
+    """Draw requests that appear and disappear while nothing else changes, long enough for every depth of scan."""
     interval = 1800.0
     ops: list[Op] = []
     at = 0.0
@@ -152,7 +152,7 @@ _NEWEST = -1
 
 
 def _troubled(seed: int, random: Random, *, scarce: bool) -> Plan:
-    """All that there is, in any order. Where trouble is scarce, the other things come about the more often."""
+    """Draw all kinds of operations in any order, with more of the others where failures are rare."""
     interval = random.choice((15.0, 15.0, 30.0, 60.0))
     allowance = random.choice((60.0, 60.0, 120.0))
     late = random.choice((0.0, 0.0, 5.0, 30.0, 55.0, min(90.0, allowance - 5.0)))
@@ -202,7 +202,7 @@ def _age(random: Random) -> float:
 
 
 class _Drawing:
-    """Draws operations, each a while after the one before."""
+    """Builder of operations, each some time after the previous one."""
 
     def __init__(self, random: Random, interval: float, *, set_back: bool, most: int) -> None:
         self._random = random

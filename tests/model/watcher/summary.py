@@ -78,7 +78,7 @@ class RunSummary:
 
     @property
     def naive_share(self) -> float:
-        """The share of schedules on which the naive loop beside the feed lost."""
+        """Return the share of schedules on which the naive loop lost requests."""
         lost = sum(count for (_, what), count in self.naive.items() if what == "lost")
         return lost / max(1, self.schedules)
 

@@ -29,15 +29,15 @@ __all__ = ["Died", "DiskFull", "Tap"]
 
 
 class DiskFull(StoreError):
-    """The disk refuses a write, once."""
+    """Error of a single write that the disk refuses."""
 
 
 class Died(BaseException):
-    """The process is killed."""
+    """Death of the process."""
 
 
 class Tap:
-    """Store with points in every call at which the process may be killed, or the disk may fail.
+    """Store in which each call has points at which the process may be killed, or the disk may fail.
 
     Args:
         sqlite: Whether the real one is SQLite's.
@@ -93,7 +93,7 @@ class Tap:
         self._inner.close()
 
     def die(self) -> None:
-        """Simulate the death of the process: it writes nothing more, and releases nothing."""
+        """Simulate the death of the process: it writes nothing more, and releases no lock."""
         if self._lease is not None:
             self._lease.alive = False
             self._lease = None
@@ -127,7 +127,7 @@ class Tap:
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
-        """Connections that are made meanwhile count their statements."""
+        """Make new connections count their statements."""
         if not self._sqlite:
             yield
             return
@@ -230,7 +230,7 @@ class _TappedFeed:
             raise
 
     def _settle(self) -> None:
-        """Read the events that the run before committed: a run killed between two statements could not record them."""
+        """Read the events that the previous run committed but, killed between two statements, could not record."""
         pending = self._inner.pending(limit=100_000)
         self._events()
         if self._inner.state is not None:

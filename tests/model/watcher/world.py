@@ -29,7 +29,7 @@ _BETWEEN_LIES = 400.0
 
 
 class _Holed(Table[Request]):
-    """Requests that listings leave out for a while; a look-up finds them all the same."""
+    """Requests that listings omit for a while, and look-ups still find."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class _Holed(Table[Request]):
 
 
 class _Service(Exchange):
-    """An exchange that reports to the world every call, before and after."""
+    """Exchange that reports every call to the world, before and after."""
 
     world: World
 
@@ -58,7 +58,7 @@ class _Service(Exchange):
 
 
 class World:
-    """A service of a run's own.
+    """Service of one run.
 
     Args:
         plan: What happens.
@@ -116,7 +116,7 @@ class World:
             self._do(op, self.clocks.now())
 
     def calm(self) -> None:
-        """End all failures: from now on the service works, and no request changes."""
+        """End all failures: the service works, and no request changes."""
         self.exchange.faults.clear()
         self._between.clear()
         self._lies.clear()
@@ -207,9 +207,9 @@ class World:
                 self.history.holes.add(index)
 
     def _change_alike(self, now: float, count: int) -> None:
-        """A shipper writes into his last requests what none of them says, or strikes it out, and changes nothing else.
+        """Change only the notes of the last requests: add notes that none of them has, or remove all.
 
-        The service's own change of shape looks like that.
+        A schema change of the service looks the same.
         """
         there = [index for index in self._cargoes if index not in self.history.holes][-count:]
         notes = None if any(self._cargoes[index][-1].notes for index in there) else "keep upright"
@@ -239,7 +239,7 @@ class World:
             )
 
     def _arm_false_end(self, op: Op) -> None:
-        """An error in place of a page that is there: once, for a second one in the same place would be believed."""
+        """Answer an error for an existing page, once: the feed would believe a second one in the same place."""
         status = 404 if op.which % 2 else 400
 
         def due(call: Call) -> bool:
@@ -299,7 +299,7 @@ class World:
         return attrs.evolve(reply, body=json.dumps(payload).encode())
 
     def _lie(self, rows: dict[Any, Any], now: float) -> None:
-        """One record cannot be read, in this reply only."""
+        """Make one record unreadable in this reply only."""
         which = self._lies.pop()
         key = sorted(rows, key=str)[which % len(rows)]
         row = rows[key]
@@ -314,7 +314,7 @@ class World:
 
 
 def _page_of(call: Call) -> int | None:
-    """The number of the page that is asked for; `None` for a look-up."""
+    """Return the number of the requested page; `None` for a look-up."""
     try:
         body = json.loads(call.body)
     except ValueError:
