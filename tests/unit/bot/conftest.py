@@ -26,7 +26,7 @@ def store() -> Iterator[MemoryStore]:
 
 @pytest.fixture(autouse=True)
 def short_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """End sweeps a few pages past the end, not a hundred rows: those pages would be most requests of these tests.
+    """End sweeps a few pages past the end instead of a hundred rows, which would cost most requests of these tests.
 
     The tests of `paging` and of `endpoints` prove what a sweep finds there.
     """

@@ -33,9 +33,9 @@ CURRENCIES = "currency"
 AMOUNT = "1840.50"
 
 UNANSWERED = "reset_after_processing"
-"""Fault: the offer is taken, and no reply comes."""
+"""Fault: the offer is accepted, and no reply comes."""
 UNPROCESSED = "reset_after_send"
-"""Fault: the offer is not taken, and the client cannot know that."""
+"""Fault: the offer is not accepted, and the client cannot know that."""
 
 
 def new_bot(store: Store | None, **options: Any) -> Bot:
@@ -121,7 +121,7 @@ def messages(caplog: pytest.LogCaptureFixture, level: int = logging.WARNING) -> 
 
 
 async def eventually(condition: Callable[[], object], within: timedelta = timedelta(hours=1)) -> None:
-    """Wait for a condition, and at most a hundredth longer than needed."""
+    """Wait for a condition; the wait ends at most 1 % late."""
     began = anyio.current_time()
     with anyio.fail_after(within.total_seconds()):
         while not condition():  # noqa: ASYNC110 - the condition has no event
@@ -143,7 +143,7 @@ async def parked(bot: Bot, trial: Trial) -> Doubt:
 
 
 class Shared(MemoryStore):
-    """Store that another process holds at first."""
+    """Store that another process holds initially."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -219,7 +219,7 @@ class Process:
 
 
 async def supervised(sandbox: Sandbox, new_bot: Callable[[Process], Bot], *, seconds: float) -> int:
-    """Run bots one after another, each in a process of its own, for some seconds, and count the killed ones."""
+    """Run bots one after another, each in a separate process, for some seconds, and count the killed ones."""
     deaths = 0
     until = anyio.current_time() + seconds
     while True:

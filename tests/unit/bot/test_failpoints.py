@@ -1,4 +1,4 @@
-"""Failpoints: two for each durable step."""
+"""Tests of failpoints: two for each durable step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from freight_exchange.testing import FAULTS, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 BESIDE = ("recover", "claim", "deliver", "known")
-"""Steps that lie beside a request's way, or come with anything."""
+"""Steps outside of a request's path, or that any step may accompany."""
 SOURCES = sorted(Path(package.__file__).parent.rglob("*.py"))
 
 
@@ -33,7 +33,7 @@ def test_each_step_has_two_failpoints() -> None:
 
 
 def test_names_are_stable() -> None:
-    """Tests of users have them."""
+    """Users name them in their tests."""
     assert STEPS == (
         "recover", "deliver", "claim", "intent", "sending", "send", "confirmed", "rejected", "withdrawn", "unknown",
         "resolved", "settle", "selected", "reported", "known",

@@ -1,4 +1,4 @@
-"""Group commit: steps that wait for the disk share the next commit."""
+"""Tests of group commit: steps that wait for the disk share the next commit."""
 
 from __future__ import annotations
 

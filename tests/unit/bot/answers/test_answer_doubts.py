@@ -1,4 +1,4 @@
-"""Answers in doubt: what operators see of them, and how they end."""
+"""Tests of answers in doubt: the reports for operators, and the ways in which doubts end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSAL = Fault(
 
 
 def blind(sandbox: Sandbox) -> None:
-    """Lose the next answer, and fail all readings after the one before it."""
+    """Lose the next answer, and fail all reads after the one that precedes it."""
     lost = FAULTS["reset_after_send"](path=APPROVE)
     sandbox.strike(*lost, *FAULTS["unavailable"](path="quote/offer", times=None, skip=1))
 

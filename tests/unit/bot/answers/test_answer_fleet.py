@@ -1,4 +1,4 @@
-"""Approvals of a fleet: replicas on one PostgreSQL database approve one offer on each request."""
+"""Tests of approvals by replicas on one PostgreSQL database: one approved offer per request."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def store() -> Iterator[PostgresStore]:
 
 @pytest.fixture
 def sandbox() -> Sandbox:
-    """A service that carries out each approval that it gets."""
+    """Return a service that carries out each approval."""
     return Sandbox(Profile(second_approval="switched"))
 
 
@@ -86,7 +86,7 @@ def is_running(bot: Bot) -> bool:
 
 
 class Replica:
-    """Ledger of answers with a seat of its own."""
+    """Ledger of answers with a separate seat."""
 
     def __init__(self, exchange: FreightExchange, store: PostgresStore, tasks: Any) -> None:
         work = store.join(BINDING, handlers=("award",), version="1", lease=60).work

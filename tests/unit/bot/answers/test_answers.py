@@ -1,4 +1,4 @@
-"""A shipper's bot: handlers of offers, and the ledger of answers through crashes and lost replies."""
+"""Tests of a shipper's bot: handlers of offers, and the ledger of answers through crashes and lost replies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def offer(sandbox: Sandbox, request: int, amount: int, *, rival: bool = Fa
 
 
 def selected(sandbox: Sandbox) -> list[tuple[int, int | Decimal]]:
-    """The approvals that the exchange has carried out: request and amount."""
+    """Return request and amount of each approval that the exchange has carried out."""
     amounts = {record.offer.index: record.offer.amount for record in sandbox.audit_log.offers}
     changes = [change for change in sandbox.audit_log.changes if change.what == "selected"]
     return [(change.request, amounts[change.state.selected or 0]) for change in changes]

@@ -1,4 +1,4 @@
-"""An answer against the request as it is listed."""
+"""Tests of comparing an answer with the listed request."""
 
 from __future__ import annotations
 

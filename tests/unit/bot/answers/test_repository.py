@@ -1,4 +1,4 @@
-"""Versions of answers that this process checks."""
+"""Tests of the versions of answers that a process checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second approval where nothing but the ledger, or nothing but the listing, tells of the first one."""
+"""Tests of a second approval if only the ledger or only the listing shows the first one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ APPROVE = "quote/approveoffer"
 
 
 class TwoHandlers:
-    """Bot whose second handler approves another offer than the first one, after it."""
+    """Bot with two handlers, and the later one approves a different offer."""
 
     def __init__(self) -> None:
         self.errors = list[Exception]()

@@ -1,4 +1,4 @@
-"""Ledger of answers beside other replicas, and after one that has ended in the middle of an answer."""
+"""Tests of the ledger of answers with other replicas, and after a replica that died while it sent an answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Replica:
-    """A ledger of answers on a store and an exchange, for a request with an offer."""
+    """Ledger of answers on a store and an exchange, for a request with an offer."""
 
     def __init__(self, sandbox: Sandbox, exchange: FreightExchange, tasks: Any, offer: int) -> None:
         self.sandbox = sandbox
@@ -177,7 +177,7 @@ async def test_answer_that_another_replica_begins_at_the_same_time_is_in_doubt(p
 
 
 async def test_look_does_not_resolve_the_newer_doubt_of_another_replica() -> None:
-    """A person has resolved the first one, and the answer was sent again: the look proves nothing about that."""
+    """A person has resolved the first doubt, and the answer was sent again: the look-up proves nothing about it."""
     async with running() as replica:
         adopted = replica.record("unknown")
         await replica.ledger.adopt(Adoption(effects=(adopted.to_effect(),)))
@@ -203,7 +203,7 @@ async def test_reply_to_an_answer_that_is_sent_again_is_not_that_of_the_later_on
 
 
 def test_what_a_newer_version_has_stored_is_ignored() -> None:
-    """During a deploy its replicas write beside those of this one."""
+    """During a deploy, newer replicas write to the same tables."""
     record = AnswerRecord(request=1, offer=7, approved=True, handler="award", event=1)
     effect = record.to_effect()
     newer = json.dumps({**json.loads(effect.payload), "invented_later": 1}).encode()

@@ -1,4 +1,4 @@
-"""Log of attempts: what happened, to what, why, and what comes next, with one traceback for each failure."""
+"""Tests of the log of attempts: what happened, to what, why, and what comes next, with one traceback per failure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def failure(text: str = "no rate", *, kind: type[Exception] = LookupError) -> Ex
 
 @pytest.fixture
 def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """Log of the bot from DEBUG on."""
+    """Return the log of the bot from level DEBUG."""
     caplog.set_level(logging.DEBUG, "freight_exchange.bot")
     return caplog
 

@@ -60,7 +60,7 @@ async def test_first_run_delivers_nothing_twice(store: Store) -> None:
 async def test_handler_that_ran_before_gets_nothing(
     store: Store, is_marked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recorded by a mark, or by deliveries of an earlier version."""
+    """A mark records this, or deliveries of an earlier version."""
     sandbox, received = Sandbox(), list[int]()
     known = [sandbox.publish() for _ in range(3)]
     with monkeypatch.context() as earlier:
@@ -79,7 +79,7 @@ async def test_handler_that_ran_before_gets_nothing(
 async def test_crash_between_marks_calls_no_handler_again(
     store: Store, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mark of one handler does not say that the others are new: an earlier version left none."""
+    """The mark of one handler does not prove that the others are new: an earlier version left none."""
     sandbox, received = Sandbox(), list[int]()
 
     def make_bot(**options: Any) -> Bot:
@@ -149,7 +149,7 @@ async def test_backfill_follows_the_filter_of_the_handler(store: Store) -> None:
 
 
 async def test_filter_is_called_outside_of_transactions(store: MemoryStore) -> None:
-    """A database ends the session of one that waits for long, as for a filter of 100,000 requests."""
+    """A database ends a session that is idle for long, for example while a filter checks 100,000 requests."""
     sandbox, inside = Sandbox(), list[bool]()
     for _ in range(3):
         sandbox.publish()

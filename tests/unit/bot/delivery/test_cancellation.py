@@ -54,7 +54,7 @@ async def test_failure_during_cancellation_ends_no_bot(store: Store) -> None:
 
 @ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
 async def test_handler_that_awaits_cancelled_task_fails(store: Store) -> None:
-    """The cancelled task is its own; the bot continues."""
+    """The handler's own task is cancelled, and the bot continues."""
     sandbox, calls = Sandbox(), Calls()
     bot = new_bot(store)
 
@@ -108,7 +108,7 @@ async def cancels_its_own_group() -> None:
 )
 @ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
 async def test_handler_whose_task_is_cancelled_fails(store: Store, way: Callable[[], Awaitable[None]]) -> None:
-    """For example by a library that it calls."""
+    """A library that the handler calls may cancel its task."""
     sandbox, calls = Sandbox(), Calls()
     bot = new_bot(store, concurrency=1)
 
@@ -131,7 +131,7 @@ async def test_handler_whose_task_is_cancelled_fails(store: Store, way: Callable
 
 @ON_ASYNCIO  # only asyncio's tasks can be cancelled by anybody
 async def test_cancellation_at_end_of_handler_is_absorbed(store: Store) -> None:
-    """It would be raised while the bot records that the handler is done."""
+    """Otherwise it would be raised while the bot records that the handler is done."""
     sandbox, calls = Sandbox(), Calls()
     bot = new_bot(store)
 

@@ -1,4 +1,4 @@
-"""Counts of deliveries that wait: seldom where a count takes long."""
+"""Tests of counting the waiting deliveries: rarely, where a count takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries: at least once, one at a time for a request, and up to a limit for all."""
+"""Tests of deliveries: at least once, one at a time for a request, and up to a limit in total."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ async def test_narrower_filter_drops_waiting_delivery(store: Store) -> None:
 
 
 async def test_waiting_deliveries_are_counted(store: Store) -> None:
-    """This shows that handlers are slower than the market."""
+    """The count shows that handlers are slower than the market."""
     sandbox, bot = Sandbox(), new_bot(store, concurrency=2)
 
     @bot.on_new
@@ -297,7 +297,7 @@ async def test_postponed_delivery_is_not_waiting(store: Store) -> None:
 
 @attrs.define
 class Suspended:
-    """Clock of a machine that was suspended; the loop's own clock stood still."""
+    """Clock of a machine that was suspended while the loop's clock stood still."""
 
     clock: Any
     asleep: float = 0.0

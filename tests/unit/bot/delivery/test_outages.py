@@ -1,4 +1,4 @@
-"""Dead letters, and outages of the service that make none."""
+"""Tests of outages of the service, which make no dead letters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.virtual_time
 
 @pytest.mark.parametrize("interval", [30, 300])
 async def test_outage_of_service_kills_no_delivery(store: Store, interval: int) -> None:
-    """For any interval between scans."""
+    """This holds for any interval between scans."""
     sandbox, calls = Sandbox(), list[int]()
     bot = new_bot(store, interval=timedelta(seconds=interval))
 

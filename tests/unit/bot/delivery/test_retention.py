@@ -17,7 +17,7 @@ from freight_exchange.testing import Sandbox
 pytestmark = pytest.mark.virtual_time
 
 WEEK = timedelta(days=7)
-"""A day more than the default."""
+"""Seconds of the default, and a day."""
 
 
 async def kept(bot: Bot) -> tuple[Sequence[Delivery], Sequence[Effect]]:

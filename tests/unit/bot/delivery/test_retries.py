@@ -19,7 +19,7 @@ from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
 SLACK = 0.5
-"""Longest delay of a call behind its due time: not measured, but the bot's own poll interval."""
+"""Longest delay of a call behind its due time: the bot's own poll interval."""
 
 
 async def test_failure_is_retried_with_backoff_then_dead(store: Store, caplog: pytest.LogCaptureFixture) -> None:
@@ -241,7 +241,7 @@ async def test_retry_later_of_two_tasks_is_no_failure(store: Store) -> None:
 
 
 async def test_postponed_deliveries_starve_no_newer_one(store: Store) -> None:
-    """They occupy each place again and again."""
+    """They are due again and again, and fill each batch."""
     sandbox, handed_over = Sandbox(), list[float]()
     bot = new_bot(store, interval=timedelta(seconds=10))
 

@@ -254,7 +254,7 @@ def test_stored_reason_is_truncated(error: Exception) -> None:
 
 
 def test_tables_have_each_error() -> None:
-    """A new error needs a row."""
+    """A new error class needs a row in a table."""
     public = {kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), Exception)}
     judged = {type(error) for error, _ in ALWAYS} | {type(error) for error in (*TROUBLE, *FAILURES)}
     assert public - judged == {errors.APIStatusError, errors.HeldError}, "a base, and what is raised before handlers"
@@ -268,7 +268,7 @@ def test_reserved_errors_are_unique() -> None:
 
 
 def test_retry_is_never_immediate() -> None:
-    """It would be claimed in a loop."""
+    """An immediate retry would be claimed in a loop."""
     everything = [*(error for error, _ in ALWAYS), *TROUBLE, *FAILURES]
     for has_recovered in (True, False):
         for error in everything:
@@ -326,6 +326,6 @@ def test_error_of_unawaited_offer_decides(
 
 @pytest.mark.parametrize(("earlier", "kept"), [(INTERRUPTED, None), ("OSError: down", "not yet"), (None, "not yet")])
 def test_retry_later_keeps_suspicion(earlier: str | None, kept: str | None) -> None:
-    """No error is stored, so that the earlier one stays."""
+    """No error is stored, so the earlier one stays."""
     decision = decide(delivery(1, earlier), handler(8), RetryLater(5, "not yet"), has_recovered=True, random=Random(0))
     assert decision == later(5.0, kept)

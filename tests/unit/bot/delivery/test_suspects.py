@@ -1,4 +1,4 @@
-"""A handler that ends its process becomes a dead letter, and the deliveries beside it do not."""
+"""Tests of suspects: a handler that ends its process becomes a dead letter, and concurrent deliveries do not."""
 
 from __future__ import annotations
 

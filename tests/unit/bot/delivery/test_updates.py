@@ -248,7 +248,7 @@ async def test_later_update_joins_failed_one(store: Store) -> None:
 
 
 async def test_dead_update_takes_no_other_with_it(store: Store) -> None:
-    """A dead letter stands for its own update only."""
+    """A dead letter contains only its own update."""
     sandbox, received = Sandbox(), list[tuple[str, str | None]]()
     bot = new_bot(store)
 

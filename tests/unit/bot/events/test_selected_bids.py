@@ -1,4 +1,4 @@
-"""Selected bids are reported once, with the shipper's contact."""
+"""Tests of selected bids: each is reported once, with the shipper's contact."""
 
 from __future__ import annotations
 

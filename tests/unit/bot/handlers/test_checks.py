@@ -115,7 +115,7 @@ class TestInvalidOptions:
     @pytest.mark.parametrize("kind", FILTERED)
     @pytest.mark.parametrize("more", [{"origin": "Oslo"}, {"retries": 3}, {"id": "it"}, {"orgin": "Oslo"}], ids=str)
     def test_function_beside_keywords(self, kind: str, more: dict[str, Any]) -> None:
-        """A filter would be lost, and the handler would offer on each request."""
+        """Its filter would be lost, and the handler would offer on each request."""
         router = Router()
         with pytest.raises(ConfigurationError, match=f"on_{kind}"):
             on(router, kind)(quote, **more)
@@ -123,7 +123,7 @@ class TestInvalidOptions:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_wrong_signature(self, kind: str) -> None:
-        """Each call would fail, and the delivery would be dead after eight retries."""
+        """Each call would fail, and the delivery would become a dead letter after eight retries."""
 
         async def none() -> None: ...
 

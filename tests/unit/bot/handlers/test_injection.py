@@ -172,7 +172,7 @@ class TestByType:
         "value", ["postgres://u:secret@h/db", b"", 5, 0.5, True, [5], {"a": 5}, Decimal(5)], ids=repr
     )
     def test_value_type(self, value: object) -> None:
-        """A value may match by accident, and be sent to the service."""
+        """A plain value could match by accident, and be sent to the service."""
 
         async def handler(request: Any, ctx: Any, currency: Any = "USD") -> None: ...
 

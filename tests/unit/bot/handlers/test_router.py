@@ -178,7 +178,7 @@ class TestFilters:
     @pytest.mark.parametrize("kind", FILTERED)
     @pytest.mark.parametrize("types", ["Shiping", {"Boat"}, ["Air", RequestType.TRUCKING]], ids=repr)
     def test_mistyped_type_raises(self, kind: str, types: Any) -> None:
-        """It would match nothing, unnoticed."""
+        """A mistyped type would match no event."""
         with pytest.raises(ValidationError, match=r"type must be Shipping, Air Freight.*UnknownWord") as caught:
             on(Router(), kind)(type=types)(quote)
         assert caught.value.field == "type"

@@ -1,4 +1,4 @@
-"""Tasks that outlive their handler make no offer."""
+"""Tests of tasks that outlive their handler: they make no offer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from freight_exchange.testing import Sandbox
 
 @pytest.mark.virtual_time
 class TestAbandonedTask:
-    """Its delivery is done: no call would repeat an offer that fails."""
+    """The delivery is done, so that no call would repeat a failed offer."""
 
     @pytest.mark.parametrize("looks_up", [False, True])
     async def test_makes_no_offer(self, sandbox: Sandbox, store: Store, looks_up: bool) -> None:

@@ -108,7 +108,7 @@ HOUR = 3600
 
 
 def stall(sandbox: Sandbox, *, times: int | None = 1) -> None:
-    """Leave offers without a reply for 30 s, and do not take them."""
+    """Leave offers without a reply for 30 s, and reject them."""
     sandbox.strike(*[attrs.evolve(fault, processed=False, times=times) for fault in FAULTS["stall"](path=OFFER)])
 
 
@@ -187,7 +187,7 @@ class TestDuringDoubt:
 class TestRepeatedTimeouts:
     @pytest.fixture(autouse=True)
     def short_sweeps(self) -> None:
-        """Sweeps of full length: their requests fill the budget of retries."""
+        """Use sweeps of full length, whose requests fill the retry budget."""
 
     async def test_offer_is_parked_after_four_sends(self, sandbox: Sandbox, store: Store) -> None:
         bot, calls = new_bot(store, interval=SELDOM), list[int]()
@@ -210,7 +210,7 @@ class TestRepeatedTimeouts:
     async def test_delivery_that_never_sends_is_dead_in_the_end(
         self, sandbox: Sandbox, store: Store, fault: str, path: str, leaves: bool
     ) -> None:
-        """The rest of the service works, for hours."""
+        """All other operations of the service work for hours."""
         bot, calls = new_bot(store, interval=SELDOM), list[int]()
 
         @bot.on_new(retries=2, timeout=10)

@@ -1,4 +1,4 @@
-"""A cancelled `resolve` is done all the same.
+"""Tests of a cancelled `resolve`, which completes nevertheless.
 
 In real time, with a file: a thread continues the write.
 """
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Disk:
-    """Disk that is slow for writes of offers, on request."""
+    """Disk that writes offers slowly, on request."""
 
     def __init__(self) -> None:
         self.is_slow = False

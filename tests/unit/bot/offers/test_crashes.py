@@ -1,4 +1,4 @@
-"""Crashes at failpoints: one offer, one report of a selection, and an end for a handler that ends each process."""
+"""Tests of crashes at failpoints: one offer, one report of a selection, and an end of repeated crashes."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_handler_without_retries_offers_after_crash(sandbox: Sandbox, stor
 async def test_handler_that_ends_process_at_each_send_is_dead_in_the_end(
     sandbox: Sandbox, store: Store, retries: int, kills: int, decisions: int
 ) -> None:
-    """After four sends a person must decide to continue, and the attempts are limited."""
+    """After four sends a person must decide, and the attempts are limited."""
     index, attempts, decided = sandbox.publish(), list[int](), 0
     for _ in range(kills):
         async with sandbox.running(quoting_bot(store, attempts, retries=retries), crash_at="before send") as trial:

@@ -1,4 +1,4 @@
-"""Own bids that are not in the ledger."""
+"""Tests of own bids that are not in the ledger."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class TestUnknownBid:
 async def test_start_reads_few_of_the_offers_in_the_store(
     sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They stay for ever: in a database, a reading of all of them would take longer than the wait for its reply."""
+    """Offers stay for ever. A database would need longer to read all of them than the client waits for a reply."""
     for _ in range(30):
         sandbox.publish()
     await run_until_idle(sandbox, offering_bot(store))
@@ -383,7 +383,7 @@ def breaking(requests: Iterable[int]) -> Fault:
 
 
 def poisoning(how: str) -> Fault:
-    """Fault: the second bid of a listing is no bid."""
+    """Fault: the second entry of a listing is no bid."""
     records: dict[str, Any] = {"string": "Undefined index", "null": None, "hollow": {}, "bad_index": {"index": "x"}}
 
     def change(bids: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Readings of the own bids at startup that fail after many requests: no storm of them."""
+"""Tests of reads of the own bids at startup that fail after many requests: they cause no request storm."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pytestmark = pytest.mark.virtual_time
 
 TEN_MINUTES = 600.0
 REQUESTS = 300
-"""Requests of a sweep through a small listing that changes all the time."""
+"""Requests of a sweep through a small listing that keeps changing."""
 
 
 @attrs.define
 class Exchange:
-    """A client whose listings of bids fail after many requests, for some of their readings."""
+    """Client whose listings of bids fail after many requests, in some of the reads."""
 
     failures: dict[BidsType | None, int]
     _base_url: str = "https://host/api"
@@ -89,7 +89,7 @@ async def test_view_that_fails_is_read_again_alone() -> None:
 
 
 async def test_reading_beside_replicas_that_offer_all_the_time_ends() -> None:
-    """Each of their offers changes the listing."""
+    """Each offer of the replicas changes the listing."""
     exchange = Exchange({None: 1000})
     bids = await read(exchange, is_shared=True)
     assert await bids.has_unknown_bid(7, is_newer=False, has_known_bid=False)

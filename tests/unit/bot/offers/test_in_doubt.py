@@ -1,4 +1,4 @@
-"""Offers in doubt are checked until they are resolved."""
+"""Tests of offers in doubt, which are checked until they are resolved."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ class TestDoubt:
         assert len(sandbox.audit_log.calls_to("GET", BIDS)) < 25 * len(indexes)
 
     async def test_slow_readings_get_more_time(self, store: MemoryStore) -> None:
-        """A reading of all views takes longer than the time that the first checks have."""
+        """Reading all views takes longer than the time of the first checks."""
         sandbox = Sandbox(Profile(latency=6.0))
         bot = offering_bot(store, interval=SELDOM)
         async with sandbox.running(bot) as trial:

@@ -1,4 +1,4 @@
-"""Replies to offers that another replica has taken over meanwhile."""
+"""Tests of replies to offers that another replica has taken over in the meantime."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Proxy:
 async def run(
     sandbox: Sandbox, store: TakenOver, until: Callable[[], object], called: list[int] | None = None
 ) -> OfferRecord:
-    """Run a bot until something holds, and return its offer as it is stored then."""
+    """Run a bot until a condition holds, and return its stored offer."""
     bot = offering_bot(store, called)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(partial(bot.serve, exchange=sandbox.client(), failpoints=store.visit))
@@ -90,7 +90,7 @@ def adopted(record: OfferRecord) -> OfferRecord:
 
 
 def sent_again(record: OfferRecord) -> OfferRecord:
-    """Send it a second time, after a person's decision, which counts the sends from 0."""
+    """Send it a second time after a person's decision, which resets the count of sends."""
     return attrs.evolve(record, at=record.at + 60)
 
 
@@ -175,7 +175,7 @@ class Restored(TakenOver):
 async def test_reply_to_an_offer_that_the_store_has_lost_is_no_alarm(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It was not sent again: its bid is found before another offer is made."""
+    """It is not sent again, since its bid is found before another offer is made."""
     sandbox.publish()
     store = Restored(lambda record: record, FENCED)
     await run(sandbox, store, lambda: "and the store has lost it: a backup was restored" in caplog.text)
@@ -189,7 +189,7 @@ async def test_reply_is_recorded_once_the_store_is_back(sandbox: Sandbox) -> Non
 
 
 class BetweenTwoWrites(MemoryStore):
-    """Store with an offer that an ended replica was sending, whose reply comes during the adoption."""
+    """Store with an offer in flight of a dead replica, whose reply arrives during the adoption."""
 
     def join(self, binding: Any, **options: Any) -> Any:
         self.seat: Any = super().join(binding, **options)
@@ -218,7 +218,7 @@ async def test_reply_that_comes_during_an_adoption_ends_no_bot(
 
 
 class Unacknowledged(TakenOver):
-    """Store that is cut off once, between the commit of a reply and its acknowledgement.
+    """Store that loses its connection once, between the commit of a reply and its acknowledgement.
 
     Args:
         method: Method of the work that commits the reply.
@@ -245,7 +245,7 @@ class Unacknowledged(TakenOver):
         return is_written
 
     def has_settled(self) -> bool:
-        """Return whether a delivery has ended, and keep it."""
+        """Return whether a delivery has ended, after keeping it."""
         self.settled = [*self.seat.work.deliveries(state="done"), *self.seat.work.deliveries(state="dead")]
         return bool(self.settled)
 

@@ -1,4 +1,4 @@
-"""Offers are made once for each request and revision, from any handler."""
+"""Tests of the ledger: one offer for each request and revision, from any handler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two replicas on one store, and a person who resolves an offer that one of them is checking."""
+"""Tests of two replicas on one store, and a person who resolves an offer that one of them is checking."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 SETTLE = timedelta(seconds=10)
 LATE = 9.0
-"""Seconds until the service lists an offer: the bot may rely on `SETTLE`."""
+"""Seconds until the service lists an offer, which `SETTLE` allows for."""
 OTHERS = 990
 
 
 class Replicas:
-    """Ledgers of offers on one store, and an offer that the first of them has in doubt."""
+    """Ledgers of two replicas on one store, with an offer in doubt at the first one."""
 
     def __init__(self, sandbox: Sandbox, exchange: FreightExchange, tasks: Any) -> None:
         self.sandbox, self.exchange = sandbox, exchange
@@ -63,7 +63,7 @@ class Replicas:
             await ledger.offer(self.draft, event=None, allow_existing=True, check=lambda: None)
 
     def decide(self, *, taken: bool) -> None:
-        """Resolve the offer as a person does, beside the replicas."""
+        """Resolve the offer as a person does while the replicas run."""
         known = self.record
         changes = manual_changes(known, taken=taken)
         changed = attrs.evolve(known, at=anyio.current_time(), **changes)
@@ -90,7 +90,7 @@ async def replicas() -> AsyncIterator[Replicas]:
 async def test_result_of_a_check_does_not_resolve_the_newer_doubt_of_another_replica(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The check that began before it proves nothing about what was sent since."""
+    """The check began before the second send, so it proves nothing about that."""
     async with replicas() as both:
         await both.offer(both.first, UNPROCESSED)
         await anyio.sleep(SETTLE.total_seconds() / 2)
@@ -114,7 +114,7 @@ async def test_person_who_resolves_an_offer_that_was_resolved_elsewhere_ends_no_
 
 
 async def test_decision_that_was_not_recorded_allows_no_offer_beside_another_bid() -> None:
-    """A bid that a later reading finds stops the offer that was returned to its handler."""
+    """A bid that a later read finds stops the offer that its handler may repeat."""
     async with replicas() as both:
         await both.first.start(Adoption(), cast("Memory", SimpleNamespace(is_restored=False)))
         await both.offer(both.first, UNPROCESSED)

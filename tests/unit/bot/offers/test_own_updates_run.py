@@ -1,4 +1,4 @@
-"""Delivery of updates after an own offer."""
+"""Tests of delivering updates after an own offer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUOTED = "Quoted."
 
 
 class TestOwnUpdate:
-    """The reply to an offer may show changes of the request, which the next scan shows too."""
+    """The reply to an offer may show changes of the request, which the next scan shows as well."""
 
     @pytest.fixture
     def sandbox(self) -> Sandbox:

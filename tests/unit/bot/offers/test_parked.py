@@ -1,4 +1,4 @@
-"""Outages park no offer; an offer that no check can resolve is parked for a person."""
+"""Tests of parking: no outage parks an offer, and an offer that no check can resolve waits for a person."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Watched(MemoryStore):
-    """Store that shows the seat of its bot."""
+    """Store that exposes the seat of its bot."""
 
     seat: Any
 

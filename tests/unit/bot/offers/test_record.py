@@ -1,4 +1,4 @@
-"""Record of an offer: stored and loaded, it is the same, digit by digit."""
+"""Tests of offer records: a stored record loads with the same digits."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TestStorage:
         assert isinstance(json.loads(payload), dict)
 
     def test_keeps_order_of_fees(self) -> None:
-        """The shipper sees them in this order."""
+        """The shipper sees the fees in this order."""
         record = attrs.evolve(RECORD, rates={"Ocean Freight": Decimal(1700), "Chassis Fee": Decimal("140.50")})
         back = OfferRecord.from_effect(record.to_effect())
         assert back.rates is not None
@@ -129,13 +129,13 @@ class TestStorage:
             OfferRecord.from_effect(effect)
 
     def test_ignores_what_a_newer_version_has_stored(self) -> None:
-        """During a deploy its replicas write beside those of this one."""
+        """During a deploy, newer replicas write to the same tables."""
         effect = RECORD.to_effect()
         newer = json.dumps({**json.loads(effect.payload), "invented_later": 1}).encode()
         assert OfferRecord.from_effect(attrs.evolve(effect, payload=newer)) == RECORD
 
     def test_reads_records_of_earlier_versions(self) -> None:
-        """Stores of running bots have this payload."""
+        """The stores of running bots have this payload."""
         payload = (
             b'{"request":4,"revision":1,"handler":"quote","amount":"1840.50","currency":978,"rates":{"Fuel":"-1.50"},'
             b'"terms":"14 days","baseline":["{\\"bid\\":{\\"index\\":4,\\"price\\":99.90}}"],'
@@ -174,7 +174,7 @@ class TestKey:
         assert is_offer(record.to_effect())
 
     def test_format_is_stable(self) -> None:
-        """With another format each stored offer would be unknown, and be repeated."""
+        """A changed format would hide each stored offer, and the bot would repeat it."""
         assert offer_key(4, 0) == "offer:4:0"
         assert offer_key(17, 2) == "offer:17:2"
 

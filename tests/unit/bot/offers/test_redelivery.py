@@ -1,4 +1,4 @@
-"""An absent offer is sent again by a handler, or an error is logged."""
+"""Tests of absent offers: a handler sends them again, or the bot logs an error."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def die_or_end(store: WorkStore, state: Any, *, older: bool = False) -> None:
 
 
 def fickle_and_steady_bot(store: Store) -> Bot:
-    """Two handlers of new requests that offer the same; the first drops the event when its offer is in doubt."""
+    """Make two handlers of new requests with the same offer. The first drops the event when its offer is in doubt."""
     bot = new_bot(store)
 
     @bot.on_new(id="fickle")
@@ -67,7 +67,7 @@ def fickle_and_steady_bot(store: Store) -> Bot:
 
 
 class TestEndedDelivery:
-    """Its handler dropped the event, or an earlier version settled it."""
+    """The handler dropped the event, or an earlier version settled the delivery."""
 
     async def in_doubt(self, sandbox: Sandbox, trial: Trial) -> int:
         """Leave an offer in doubt until the faults are cleared."""
@@ -217,7 +217,7 @@ class TestEndedDelivery:
     async def test_done_delivery_is_logged_if_another_handler_may_offer(
         self, sandbox: Sandbox, store: Store, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """The offers of waiting deliveries are not stored: the next run does not know them."""
+        """Offers of waiting deliveries are not stored, so the next run does not know them."""
 
         async with sandbox.running(fickle_and_steady_bot(store)) as trial:
             index = await self.in_doubt(sandbox, trial)

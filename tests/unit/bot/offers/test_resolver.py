@@ -1,4 +1,4 @@
-"""Checks and decisions that meet, and a cancelled `resolve`."""
+"""Tests of concurrent checks and decisions, and of a cancelled `resolve`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestRetryPause:
 
     @pytest.mark.parametrize(("crowd", "pause"), [(1, 2), (20, 2), (100, 10), (5000, 60)])
     async def test_grows_with_number_of_doubts(self, crowd: int, pause: float) -> None:
-        """Ten retries a second, for any number."""
+        """Ten retries a second are allowed for any number of doubts."""
         assert self.rig(crowd, parked=False).retry_pause(1) == pytest.approx(pause)
 
     async def test_is_a_minute_for_parked_offer(self) -> None:
@@ -111,7 +111,7 @@ def record(*, at: float) -> OfferRecord:
 
 
 class _Rig:
-    """Resolver whose checks end on request with a proof of absence, and whose writes take time."""
+    """Resolver whose checks return a proof of absence on request, and whose writes take time."""
 
     writing = 0.5
 

@@ -1,4 +1,4 @@
-"""Revisions: deliberate further prices on a request."""
+"""Tests of revisions, which are deliberate further prices on a request."""
 
 from __future__ import annotations
 

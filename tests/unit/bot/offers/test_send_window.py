@@ -1,4 +1,4 @@
-"""The window in which an offer may begin to leave: a replica that takes it over waits until that has passed."""
+"""Tests of the window in which an offer may be sent: a replica that takes over waits until it has passed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offers that a replica takes over from one that has ended in the middle of a send."""
+"""Tests of offers that a replica takes over from one that died during a send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT = 20.0
 
 
 class Inherited(MemoryStore):
-    """Store with an offer that an ended replica was sending, and that may still arrive."""
+    """Store with an offer in flight of a dead replica, which may still arrive."""
 
     def join(self, binding: Any, **options: Any) -> Any:
         self.seat: Any = super().join(binding, **options)

@@ -40,7 +40,7 @@ def read(raw: bytes) -> Reply:
 
 
 def fixed(accept: str) -> tuple[str, bytes]:
-    """Metrics that do not change."""
+    """Return metrics that do not change."""
     return "text/plain; version=0.0.4; charset=utf-8", f"# \N{DELIVERY TRUCK} {accept}\nup 1\n".encode()
 
 

@@ -1,4 +1,4 @@
-"""Status of a bot that runs, for tests of what operators see."""
+"""Status of a running bot, for tests of operators' views."""
 
 from __future__ import annotations
 

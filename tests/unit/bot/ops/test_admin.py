@@ -1,4 +1,4 @@
-"""A bot's file: read at any time, changed while the bot is stopped."""
+"""Tests of a bot's file: read at any time, changed while the bot is stopped."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_status_of_stopped_bot(path: Path) -> None:
 
 
 def test_settled_offers_are_counted_without_being_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bot has them for ever."""
+    """Settled offers stay in the file for ever."""
     sandbox = Sandbox()
     sandbox.publish()
     run(sandbox, made(path, offer))

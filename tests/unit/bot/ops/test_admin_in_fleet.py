@@ -1,4 +1,4 @@
-"""A bot's database, changed beside its replicas."""
+"""Tests of changes to a bot's database while its replicas run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Record = OfferRecord | AnswerRecord
 
 @pytest.fixture
 def seat() -> Iterator[PostgresSeat]:
-    """Seat of a replica that runs."""
+    """Return the seat of a running replica."""
     store = empty_store()
     yield join(store)
     store.close()
@@ -49,7 +49,7 @@ def record(request: pytest.FixtureRequest) -> Record:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds that commands wait; they do not pass."""
+    """Replace the waits of commands by a list of their seconds."""
     waited = list[float]()
     monkeypatch.setattr(decisions, "sleep", waited.append)
     return waited
@@ -65,7 +65,7 @@ def stored_state(record: Record) -> str:
 
 
 def scanned_elsewhere(hours: int) -> datetime:
-    """Commit a scan of another machine, whose clock is ahead by so many hours, and return when that was."""
+    """Commit a scan of another machine, whose clock is some hours ahead, and return its time."""
     at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=hours)
     reading = Reading(run="theirs", loop=1.0, boot_id="their machine", boot=1.0, wall=at.timestamp())
     state = State(watermark=Watermark(TIME, reading), stage="primed", allowance=60.0)
@@ -75,7 +75,7 @@ def scanned_elsewhere(hours: int) -> datetime:
 
 @pytest.mark.parametrize("taken", [True, False])
 def test_what_a_replica_is_sending_is_not_in_doubt(seat: PostgresSeat, record: Record, taken: bool) -> None:
-    """It would be sent again while its bytes are on their way."""
+    """A decision would send it again while its bytes are in flight."""
     seat.work.put_effect(record.to_effect(), expected_state=None)
     with pytest.raises(ValidationError, match="is being sent: wait for its result"):
         resolve(record, taken=taken)
@@ -86,7 +86,7 @@ def test_what_a_replica_is_sending_is_not_in_doubt(seat: PostgresSeat, record: R
 def test_what_an_ended_replica_was_sending_counts_as_not_taken_once_it_cannot_arrive(
     seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A replica may look for it meanwhile."""
+    """Meanwhile a replica may look for the offer."""
     seat.work.put_effect(record.to_effect(), expected_state=None)
     seat.leave()
     other, waits = PostgresStore(database_url()), list[float]()
@@ -119,7 +119,7 @@ def test_what_a_replica_has_just_adopted_is_waited_for_by_any_clock_of_the_comma
 def test_what_a_replica_has_checked_cannot_arrive_any_more(
     seat: PostgresSeat, record: Record, waits: list[float]
 ) -> None:
-    """It began to check after a wait of its own."""
+    """The replica began the check after a wait of its own."""
     checked = attrs.evolve(record, state="unknown", checks=1)
     seat.work.put_effect(checked.to_effect(), expected_state=None)
     resolve(record)
@@ -130,7 +130,7 @@ def test_what_a_replica_has_checked_cannot_arrive_any_more(
 def test_change_during_the_wait_is_kept(
     seat: PostgresSeat, record: Record, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, Any]
 ) -> None:
-    """The reply was recorded after all; or a second send is in doubt, which may arrive for longer."""
+    """Either the reply was recorded, or a second send is in doubt, which may arrive later."""
     adopted = attrs.evolve(record, state="unknown", unknown_since=0.0)
     seat.work.put_effect(adopted.to_effect(), expected_state=None)
 
@@ -153,7 +153,7 @@ def test_what_is_taken_is_not_waited_for(seat: PostgresSeat, record: Record, wai
 
 @pytest.mark.parametrize("later", [-50.0, 50.0])
 def test_decision_is_not_earlier_than_what_it_decides(seat: PostgresSeat, record: Record, later: float) -> None:
-    """The record may have been written since the last scan, whose time a command goes by."""
+    """The record may be newer than the last scan, from which a command takes the time."""
     scanned_elsewhere(hours=0)
     doubtful = attrs.evolve(record, state="unknown", checks=1, at=TIME + later)
     seat.work.put_effect(doubtful.to_effect(), expected_state=None)

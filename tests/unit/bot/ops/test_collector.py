@@ -1,4 +1,4 @@
-"""Metrics of a bot: parsed by Prometheus' own parser, from any registry and any thread."""
+"""Tests of a bot's metrics, parsed by Prometheus' own parser, from any registry and thread."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def collector(metrics: Metrics, status: BotStatus = STATUS, *handlers: str) -> B
 
 
 def parse(text: str) -> Samples:
-    """Samples of a page, by name without the prefix, and labels."""
+    """Return the samples of a page, by name without the prefix, and labels."""
     found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -58,12 +58,12 @@ def scrape(metrics: Metrics, status: BotStatus = STATUS, *handlers: str) -> Samp
 
 
 def plain(samples: Samples) -> dict[str, float]:
-    """The samples without labels, by name."""
+    """Return the samples without labels, by name."""
     return {name: value for (name, labels), value in samples.items() if not labels}
 
 
 def labelled(samples: Samples, name: str) -> dict[tuple[str, ...], float]:
-    """The samples of a name, by the sorted values of their labels."""
+    """Return the samples of a name, by the sorted values of their labels."""
     return {tuple(sorted(value for _, value in labels)): n for (key, labels), n in samples.items() if key == name}
 
 

@@ -1,4 +1,4 @@
-"""State of the feeds of a bot in its file: a shipper's bot has an idle feed of requests."""
+"""Tests of the feeds' states in a bot's file: the feed of requests of a shipper's bot is idle."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def declining(path: Path, **options: Any) -> Bot:
 
 
 def run(sandbox: Sandbox, bot: Bot, *, as_shipper: bool = True) -> tuple[int, int]:
-    """Publish a request with two offers, and one without any, and run a bot."""
+    """Publish a request with two offers and one without offers, and run a bot."""
 
     async def main() -> tuple[int, int]:
         request, other = sandbox.publish(), sandbox.publish()

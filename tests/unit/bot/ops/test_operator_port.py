@@ -1,4 +1,4 @@
-"""Operator's port of a bot, and of a bot in standby."""
+"""Tests of the operator's port of a bot, and of a bot in standby."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operator's port: replies, without and with a socket."""
+"""Tests of the replies of the operator's port, without and with a socket."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class TestSocket:
                 assert await everything(stream) == b""
 
     async def test_oldest_connection_makes_room(self) -> None:
-        """A probe is answered at once."""
+        """The port closes its oldest connection, and answers a probe at once."""
         async with port() as number, contextlib.AsyncExitStack() as held:
             idle = [await held.enter_async_context(await anyio.connect_tcp(HOST, number)) for _ in range(200)]
             assert read(await reply_to(number, GET)).code == 200

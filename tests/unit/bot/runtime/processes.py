@@ -1,4 +1,4 @@
-"""A bot that is a process of its own: the program, what starts it, and what the tests of its end ask of it."""
+"""Bot as a separate process: its program, its starter, and helpers for tests of its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["BOTH", "TIMEOUT", "Started", "end_of", "in_turn", "process", "side_b
 ROOT = Path(__file__).parents[4]
 BOTH = ("asyncio", "trio")
 TIMEOUT = 60.0
-"""Seconds after which a process that does not end has failed the test; none of them takes as long."""
+"""Seconds after which a test fails because its process does not end."""
 
 PROGRAM = """
 import asyncio, json, os, signal, sys, time
@@ -257,9 +257,11 @@ if sys.platform != "linux":
     os.execv(sys.executable, [sys.executable, "-c", program, *sys.argv[1:]])
 exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
 """
-"""Program that forks a process for each requested program, and another one that waits for it. Imports are made once.
-Everything else is as in a new process, above all how it ends. Except on Linux, the forked process starts a new
-interpreter."""
+"""Program that forks a process for each requested program, and another one that waits for it.
+
+It imports modules once. Everything else is as in a new process, above all its end. Except on Linux, the forked process
+starts a new interpreter.
+"""
 
 
 class Started:
@@ -322,7 +324,7 @@ def starter(backend: str) -> socket.socket:
 
 @contextmanager
 def starters() -> Iterator[None]:
-    """End the forking processes with the block."""
+    """End the forking processes at the end of the block."""
     with STARTERS:
         yield
     starter.cache_clear()
@@ -344,13 +346,13 @@ def process(backend: str = "asyncio", **options: Any) -> Iterator[Started]:
 
 @contextmanager
 def side_by_side(cases: Mapping[Any, Mapping[str, Any]]) -> Iterator[dict[Any, Started]]:
-    """Start the processes of all cases of a test together: they mostly wait."""
+    """Start the processes of all cases of a test concurrently, since they mostly wait."""
     with contextlib.ExitStack() as stack:
         yield {case: stack.enter_context(process(**reported)) for case, reported in cases.items()}
 
 
 def in_turn(*cases: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """Pair each case with one backend, in turn: a process is expensive."""
+    """Pair the cases with the backends alternately, since a process is expensive."""
     return [(backend, *case) for backend, case in zip(cycle(BOTH), cases, strict=False)]
 
 

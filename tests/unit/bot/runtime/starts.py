@@ -1,4 +1,4 @@
-"""Bots with a client of their own."""
+"""Bots with a separate client."""
 
 from __future__ import annotations
 

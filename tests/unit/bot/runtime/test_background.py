@@ -1,4 +1,4 @@
-"""`async with bot`: a bot beside the block."""
+"""Tests of `async with bot`, which runs a bot during the block."""
 
 from __future__ import annotations
 

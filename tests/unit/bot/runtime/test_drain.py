@@ -1,4 +1,4 @@
-"""Drain: handlers have their time, then are cancelled and called again later."""
+"""Tests of the drain: handlers get their time, then are cancelled, and called again later."""
 
 from __future__ import annotations
 

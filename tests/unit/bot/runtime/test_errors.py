@@ -1,4 +1,4 @@
-"""Errors that end a bot are reported at once, while handlers still run."""
+"""Tests of errors that end a bot: they are reported at once, while handlers still run."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ async def test_error_that_ends_bot_is_logged_with_its_delivery(
 class TestServe:
     @pytest.mark.parametrize("at", ["before settle", "before sending", "before confirmed", "before claim"])
     async def test_store_that_fails_for_many_is_one_error(self, sandbox: Sandbox, store: MemoryStore, at: str) -> None:
-        """A full disk fails for all handlers at once."""
+        """A full disk fails for all handlers together."""
 
         def full(point: str) -> None:
             if point == at:

@@ -1,4 +1,4 @@
-"""Lifespan: its shapes, and its place in a run."""
+"""Tests of the lifespan: its forms, and its place in a run."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class TestInBot:
 
 
 def test_shapes_have_documented_type() -> None:
-    """Checked by mypy."""
+    """mypy checks this test."""
 
     async def generator() -> AsyncIterator[Pool]:
         yield POOL

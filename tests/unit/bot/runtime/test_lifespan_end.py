@@ -1,4 +1,4 @@
-"""Lifespan: opening and closing beside a stop and beside errors."""
+"""Tests of the lifespan: opening and closing during a stop and after errors."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ async def test_error_of_lifespan_ends_bot(store: Store, where: str) -> None:
 
 
 async def beside(other: Callable[[], Any], work: Callable[[], Any]) -> None:
-    """Do the work with another task beside it, and raise its error unwrapped."""
+    """Do the work concurrently with another task, and raise its error unwrapped."""
     raised: list[Exception] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(other)

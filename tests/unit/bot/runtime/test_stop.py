@@ -171,7 +171,7 @@ async def test_running_bot_takes_no_handlers(store: Store) -> None:
 
 @virtual
 async def test_bot_without_handlers_does_not_start(store: Store) -> None:
-    """It would acknowledge each request unseen."""
+    """It would acknowledge each request without handling it."""
     sandbox, router = Sandbox(), Router()
     router.on_new(does_nothing)
     bot = new_bot(store)

@@ -1,4 +1,4 @@
-"""Adoption by a replica that runs: of the deliveries, the offers and the answers of one that has ended."""
+"""Tests of adoption: a running replica takes over the deliveries, offers and answers of a dead one."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def store() -> Iterator[PostgresStore]:
 
 @asynccontextmanager
 async def replicas(sandbox: Sandbox, store: Any, count: int, **options: Any) -> AsyncIterator[list[Bot]]:
-    """Run bots beside the block, and stop them at its end."""
+    """Run bots during the block, and stop them at its end."""
     bots = [offering_bot(store, interval=timedelta(seconds=1), **options) for _ in range(count)]
     async with anyio.create_task_group() as tasks:
         for bot in bots:
@@ -55,7 +55,7 @@ def _runs(bot: Bot) -> bool:
 
 
 async def idle(sandbox: Sandbox, *indexes: int) -> None:
-    """Wait until each request has its offer, and the database knows."""
+    """Wait until the database records an offer on each request."""
     await eventually(lambda: all(amounts_on(sandbox, index) for index in indexes), WITHIN)
     await eventually(lambda: _open_deliveries() == 0, WITHIN)
 
@@ -193,7 +193,7 @@ async def test_replica_that_loses_its_seat_before_the_first_page_joins_again(
 
 
 async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> None:
-    """A handler that only the newer version has gets all that it finds from then on."""
+    """A handler that only the newer version has receives all later findings."""
     called = list[int]()
     newer = offering_bot(store, interval=timedelta(seconds=1))
 
@@ -214,7 +214,7 @@ async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> No
 async def test_handlers_that_the_newest_version_lacks_are_logged_once(
     sandbox: Sandbox, store: PostgresStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their replica hands the term over, and what is published then does not reach them."""
+    """The older replica hands over the term, and its handlers do not receive later requests."""
     called = list[int]()
     newer = new_bot(store, interval=timedelta(seconds=1))
 

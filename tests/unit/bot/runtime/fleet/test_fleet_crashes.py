@@ -1,4 +1,4 @@
-"""Crashes of a replica at each durable step, and what the next one makes of it, on a database."""
+"""Tests of crashes of a replica at each durable step, and of the replica that takes over, on a database."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from freight_exchange.bot.runtime.fleet.membership import Membership
 
 
 class LosesNotifications:
-    """Store and seat of a replica that hears of nothing."""
+    """Store and seat of a replica that receives no notifications."""
 
     inline = False
     lease = 0.03

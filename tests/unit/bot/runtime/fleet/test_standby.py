@@ -75,7 +75,7 @@ async def test_stop_ends_a_standby_at_once(sandbox: Sandbox) -> None:
 
 
 async def test_rejected_login_is_no_standby(sandbox: Sandbox) -> None:
-    """The bot takes its lease again for each try."""
+    """The bot takes its lease again for each attempt."""
     async with sandbox.running(offering_bot(MemoryStore(), standby=True)) as trial:
         await trial.idle()
         strike(sandbox, "login_message_401", path="login", times=None)

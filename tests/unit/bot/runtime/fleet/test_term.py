@@ -1,4 +1,4 @@
-"""Replicas of a fleet: one has the term and scans, the others work."""
+"""Tests of the term: one replica of a fleet has it and scans, the others work."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REQUESTS = "quote/getrequests"
 
 
 class OneOfTwo(MemoryStore):
-    """Store in which another replica may have the term, and which may be away."""
+    """Store that may be away, or held by a replica with the term."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ async def test_replica_without_the_term_acknowledges_gaps(sandbox: Sandbox) -> N
 
 
 async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, caplog: pytest.LogCaptureFixture) -> None:
-    """Others may reach the service: it alone may be cut off."""
+    """Only this replica may be cut off from the service."""
     store = OneOfTwo()
     async with sandbox.running(offering_bot(store)) as trial:
         await trial.idle()
@@ -197,7 +197,7 @@ async def test_replica_whose_first_scan_fails_tries_on_if_it_is_alone(sandbox: S
 async def test_replica_gives_the_term_back_before_its_handlers_end(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another one scans meanwhile."""
+    """Another replica scans in the meantime."""
     released, ended = list[object](), anyio.Event()
     monkeypatch.setattr("freight_exchange.store.sqlite.seat._Term.release", lambda term: released.append(term))
     bot = new_bot(OneOfTwo())
@@ -255,7 +255,7 @@ async def test_store_that_is_away_after_each_join_is_logged_once_a_minute(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Crowded(OneOfTwo):
-        """It has a connection for the seat, and none for the work."""
+        """Store with a connection for the seat, and none for the work."""
 
         def join(self, binding: Any, **options: Any) -> Any:
             seat = super().join(binding, **options)
@@ -289,7 +289,7 @@ async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) ->
 async def test_store_that_was_restored_is_not_trusted_before_the_own_bids_were_read(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An offer that the store has forgotten may be listed late, also on a request that it has never seen."""
+    """The service may list late an offer that the store has forgotten, even on a request that the store never had."""
     store = OneOfTwo()
     async with sandbox.running(offering_bot(store)) as trial:
         await trial.idle()

@@ -1,4 +1,4 @@
-"""Databases that a bot or a feed cannot use: one sentence, nothing half done, and no password."""
+"""Tests of databases that a bot or a feed cannot use: one sentence, no partial change, and no password."""
 
 from __future__ import annotations
 

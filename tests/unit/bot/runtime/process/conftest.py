@@ -1,4 +1,4 @@
-"""The processes that start bots for a file of tests end with it."""
+"""Fixture that ends the forking processes after each file of tests."""
 
 from __future__ import annotations
 

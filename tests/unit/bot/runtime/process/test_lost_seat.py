@@ -1,4 +1,4 @@
-"""A process whose bot loses its seat in the store, and may take long to leave it."""
+"""Tests of a process whose bot loses its seat in the store, and needs long to leave it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Failing:
 
 @pytest.mark.parametrize("error", [StoreAwayError("away"), FencedError("over"), ConflictError("met another")])
 def test_database_that_does_not_answer_ends_no_process(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that ended because its database was away would not join again."""
+    """A replica that ended because its database is away would not join again."""
     assert limit(error, monkeypatch) > 8 * connection._REPLY_TIMEOUT
 
 
@@ -58,7 +58,7 @@ def test_other_trouble_of_a_store_ends_the_process(monkeypatch: pytest.MonkeyPat
 
 
 def limit(error: Exception, monkeypatch: pytest.MonkeyPatch) -> float:
-    """Return the seconds after which a process is ended whose bot has failed so, with a drain of one second."""
+    """Return the seconds after which a process ends after such a failure, with a drain of one second."""
     watchdog = Deadlines()
     monkeypatch.setattr(process, "Watchdog", lambda *_: watchdog)
     process.run(Failing(error), Metrics().in_flight, 1.0, "asyncio")

@@ -1,4 +1,4 @@
-"""A bot as a process: its signals and its exit status."""
+"""Tests of a bot as a process: its signals and its exit status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BACKENDS = pytest.mark.parametrize("backend", BOTH)
 
 
 AFTER_REPEAT = 0.2
-"""Seconds after which the same signal is a second one."""
+"""Seconds after which the same signal counts as a second one."""
 
 
 class TestSignals:
@@ -102,7 +102,7 @@ class TestSignals:
         assert "offers" not in text
 
     def test_repeat_at_once_counts_as_one(self) -> None:
-        """`timeout` signals a process and then its group, which the process is in."""
+        """`timeout` signals a process, and then its group, to which the process belongs."""
         first = Received(signal.SIGTERM, 5.0)
         assert Received(signal.SIGTERM, 5.001).repeats(first)
         assert not Received(signal.SIGTERM, 5.2).repeats(first)
@@ -178,7 +178,7 @@ class TestSignals:
 
 
 class TestNoProcess:
-    """The error is raised before anything is done."""
+    """The error is raised before any process starts."""
 
     @pytest.fixture
     def bot(self) -> Bot:
@@ -259,7 +259,7 @@ class TestStatuses:
         ("backend", "handler", "status"), in_turn(("leaves", 1), ("leaves with 5", 5), ("leaves with 256", 1))
     )
     def test_sys_exit_of_handler_is_never_0(self, backend: str, handler: str, status: int) -> None:
-        """A supervisor must not take it for a drain."""
+        """A supervisor must not mistake it for a drain."""
         with process(backend=backend, handler=handler) as child:
             ended, _, log = end_of(child)
         assert ended == status

@@ -1,4 +1,4 @@
-"""Handlers and applications that end the process."""
+"""Tests of handlers and applications that end the process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.both_backends
 @pytest.mark.parametrize("inside", ["serve", "block"])
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=["exit", "interrupt"])
 def test_handler_may_end_process(backend: Literal["asyncio", "trio"], inside: str, error: BaseException) -> None:
-    """Its delivery is repeated and the attempt counts; other deliveries are repeated without that."""
+    """The delivery is repeated, and the attempt counts. Other deliveries are repeated without counting."""
     sandbox, kept, attempts = Sandbox(), MemoryStore(), list[tuple[str, int]]()
 
     def make_bot() -> Bot:

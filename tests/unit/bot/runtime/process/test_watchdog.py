@@ -1,4 +1,4 @@
-"""A process whose handlers, threads or lifespan do not end is ended, and names them."""
+"""Tests of the watchdog, which ends a process whose handlers, threads or lifespan hang, and names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Liveness: a bot without replies is not live after three intervals, and recovers."""
+"""Tests of liveness: a bot without replies is not live after three intervals, and recovers."""
 
 from __future__ import annotations
 
