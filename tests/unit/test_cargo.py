@@ -30,7 +30,7 @@ INVALID: tuple[Any, ...] = (0, -1, D("NaN"), math.inf, True, "x")
 
 
 class Row(NamedTuple):
-    """A row of a user's own table: no record of this package, and measures of any number type."""
+    """Row of a user's own table: no record of this package, with measures of any number type."""
 
     quantity: int | None = 1
     length: Number | None = 1
@@ -115,7 +115,7 @@ class TestGrossWeight:
 
 
 class TestAirChargeableWeight:
-    """A box of 60 x 40 x 50 cm is 120 000 cm3: 20 kg at 6000, 24 kg at 5000."""
+    """A box of 60 x 40 x 50 cm has 120 000 cm3, which is 20 kg at 6000 and 24 kg at 5000."""
 
     @pytest.mark.parametrize(
         ("height", "weight", "options", "kilograms", "basis"),
@@ -298,7 +298,7 @@ class TestRefusals:
 
 
 def numbers(least: str = "0.001", most: str = "100") -> st.SearchStrategy[Decimal]:
-    """Plain measures, and some of far more digits than the ambient context keeps."""
+    """Return plain measures, and some with far more digits than the ambient context keeps."""
     return st.decimals(least, most, places=3) | st.decimals(least, most, places=35)
 
 
@@ -308,7 +308,7 @@ STEPS = st.sampled_from([D("0.01"), D("0.3"), D("0.5"), D(1), D(100)])
 
 
 def charges(freight: Cargo, per: Per) -> list[Decimal]:
-    """Every result, as numbers."""
+    """Return every result as numbers."""
     return [
         cargo.volume(freight),
         cargo.gross_weight(freight, per=per).kilograms,

@@ -1,4 +1,4 @@
-"""Parts of a client, put together."""
+"""Tests of a client's parts in combination."""
 
 from __future__ import annotations
 

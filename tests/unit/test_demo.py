@@ -1,4 +1,4 @@
-"""`make demo` is the main job, end to end, over real HTTP; the other examples that are programs run as well."""
+"""Tests of the examples that are programs: `make demo` does the main job end to end, over real HTTP."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def transcript_of(example: str) -> Lines:
 
 
 def place(lines: Lines, who: str, words: str, *, after: int = -1) -> int:
-    """Return the place of the first such line after a line."""
+    """Return the place of the first matching line after a line."""
     found = (at for at, line in enumerate(lines) if at > after and line[0] == who and words in line[1])
     at = next(found, None)
     assert at is not None, f"{who} does not say {words!r} after line {after} of {lines}"

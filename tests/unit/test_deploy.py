@@ -1,4 +1,4 @@
-"""Tests of what surrounds the code: the files of `deploy/`, the workflow, the hooks and the forms."""
+"""Tests of the files around the code: `deploy/`, the workflow, the hooks and the forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages about bots agree with the code. `test_snippets.py` runs their blocks."""
+"""Tests of the pages about bots against the code. `test_snippets.py` runs their blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def code_of(page: Path, name: str) -> str:
 
 
 def load(code: str, name: str = "page") -> dict[str, Any]:
-    """Return what a block defines, without what runs it."""
+    """Return the definitions of a block, without running its program."""
     names: dict[str, Any] = {"__name__": name}
     exec(compile(code, name, "exec"), names)  # the page is ours
     return names
@@ -94,7 +94,7 @@ async def test_handlers_of_the_page_make_the_listed_offers(
 
 
 async def everything_happens(sandbox: Sandbox, index: int, idle: Callable[[], Awaitable[None]]) -> None:
-    """Put a request through all events, from an update to its end; another one cannot be read."""
+    """Put a request through all events, from an update to its end, and publish an unreadable one."""
     await idle()
     # Within the allowance, an update is taken for what the offer itself has brought about.
     await anyio.sleep(600)
@@ -109,7 +109,7 @@ async def everything_happens(sandbox: Sandbox, index: int, idle: Callable[[], Aw
 
 
 async def settle(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the program of the page that settles parked offers and dead letters."""
+    """Run the page's program that settles parked offers and dead letters."""
     monkeypatch.setitem(sys.modules, "quote_bot", types.SimpleNamespace(bot=bot))
     await load(code_of(REFERENCE, "settle_by_hand.py"))["settle"](bot)
 

@@ -19,7 +19,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An environment without variables of the package."""
+    """Return an environment without variables of the package."""
     for name in os.environ:
         if name.lower() in PROXIES or name.startswith(("FREIGHT_EXCHANGE_", "SSL_CERT_")):
             monkeypatch.delenv(name)
@@ -109,7 +109,7 @@ class TestProxy:
         assert (None if proxy is None else proxy.reveal()) == found
 
     def test_of_plain_http_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Plain http is for this machine; the proxy would see the password."""
+        """Plain http is only for this machine, since a proxy would see the password."""
         monkeypatch.setenv("HTTP_PROXY", "http://proxy.example")
         monkeypatch.setenv("ALL_PROXY", "http://proxy.example")
         assert environment.proxy("http://127.0.0.1:8765/api") is None

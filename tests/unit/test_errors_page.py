@@ -1,4 +1,4 @@
-"""The page about errors and exit statuses, held against the classes and the tables of the code."""
+"""Tests of the page about errors and exit statuses against the classes and tables of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples do what they say, against the sandbox. Those that are demonstrations are in `test_demo.py`."""
+"""Tests of the examples against the sandbox. `test_demo.py` tests the demonstrations."""
 
 from __future__ import annotations
 

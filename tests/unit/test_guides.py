@@ -1,4 +1,4 @@
-"""The how-to pages agree with the code. `test_snippets.py` runs their blocks."""
+"""Tests of the how-to pages against the code. `test_snippets.py` runs their blocks."""
 
 from __future__ import annotations
 

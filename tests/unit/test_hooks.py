@@ -1,4 +1,4 @@
-"""Hooks: sync or async, in order; their bugs are logged and change nothing."""
+"""Tests of hooks: sync or async, in order; their errors are logged and change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notices of `examples/notices.py`, against a mail server and a web server of the test's own."""
+"""Tests of `examples/notices.py` against a mail server and a web server in the test."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class Currencies:
 
 
 CONTEXT = cast("Context", SimpleNamespace(exchange=SimpleNamespace(currencies=Currencies())))
-"""The handlers under test use nothing else of it."""
+"""Context of a handler; the handlers under test use no other part of it."""
 
 
 class MailHandler(StreamRequestHandler):
-    """Speaks as much SMTP as a client needs to hand in one message."""
+    """Mail server that implements the commands of a simple client."""
 
     def handle(self) -> None:
         self._say("220 ready")
@@ -65,7 +65,7 @@ class MailHandler(StreamRequestHandler):
 
 
 class HookHandler(BaseHTTPRequestHandler):
-    """Answers with the server's statuses in turn, then 204, and keeps what it was sent."""
+    """Web server that answers with its statuses in turn, then with 204, and keeps the requests."""
 
     def do_POST(self) -> None:
         server = cast("Any", self.server)

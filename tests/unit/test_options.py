@@ -1,4 +1,4 @@
-"""Options: a wrong value raises at once, and the error names the field."""
+"""Tests of options: a wrong value raises at once, and the error names the field."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_counts_are_integers(field: str, least: int, value: Any) -> None:
 
 @pytest.mark.parametrize("value", ["no", "", 0, 1, None])
 def test_trust_is_true_or_false(value: Any) -> None:
-    """Text is true in itself: a distrust that is written as one would be trust."""
+    """Any text is true, so a text that means distrust would count as trust."""
     with pytest.raises(ConfigurationError, match=r"^RetryPolicy\.trust_refusals must be True or False"):
         RetryPolicy(trust_refusals=value)
 

@@ -1,4 +1,4 @@
-"""The package as such: what it ships, what importing it costs, and what its lock may say."""
+"""Tests of the package: its files, the cost of importing it, and its lock."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_links_on_pypi_are_absolute() -> None:
 
 @pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="not a checkout")
 def test_sdist_holds_every_file_of_the_repository() -> None:
-    """The tests of an unpacked sdist are collected and run as here: they read pages, examples and tools too."""
+    """The tests of an unpacked sdist run as they do here, and read pages, examples and tools too."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
     tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()}
     packed = {file.relative_path.replace("\\", "/") for file in SdistBuilder(str(ROOT)).recurse_project_files()}

@@ -1,4 +1,4 @@
-"""Comparison of offers in one currency."""
+"""Tests of comparing offers in one currency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README is short, and has its parts in their order."""
+"""Tests of the README: it is short, and its parts are in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tools.snippets.pages import PAGES, ROOT, snippets_of
 
 README = (ROOT / "README.md").read_text()
 LIMIT = 1_500
-"""Words of a guide, its code left out."""
+"""Words of a guide without its code."""
 REFERENCE = {
     "bot-reference.md",
     "service.md",

@@ -1,4 +1,4 @@
-"""A client's arguments and the environment: every bad one names what to do, before anything is sent."""
+"""Tests of a client's arguments and environment: an error names the remedy before anything is sent."""
 
 from __future__ import annotations
 

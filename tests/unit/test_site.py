@@ -1,4 +1,4 @@
-"""The documentation holds together: every page is in the menu, every link leads somewhere, every public name is found.
+"""Tests of the documentation: every page is in the menu, every link works, every public name is found.
 
 Read from the sources alone: no network, and nothing of what builds the site.
 """
@@ -54,7 +54,7 @@ DIRECTIVE = re.compile(r"^::: (?P<path>\S+)$", re.MULTILINE)
 
 
 def text_of(page: Path) -> str:
-    """Return the text of the page with the files that it includes, without its blocks of code."""
+    """Return the text of the page with its included files, without its blocks of code."""
     text = INCLUDED.sub(lambda match: (ROOT / match["path"]).read_text(), FENCE.sub("", page.read_text()))
     return COMMENT.sub("", FENCE.sub("", text))
 
@@ -65,7 +65,7 @@ def links_of(page: Path) -> list[str]:
 
 
 def anchors_of(page: Path) -> set[str]:
-    """The headings of the page as the site names them, and what it documents by its name."""
+    """Return the anchors of the page's headings and of the names that it documents."""
     text = text_of(page)
     found: set[str] = set()
     for heading in re.findall(r"^#+ +(.*)$", text, re.MULTILINE):
@@ -108,7 +108,7 @@ def found(path: str) -> object:
 
 
 def menu() -> list[str]:
-    """The pages that the menu names, in its order."""
+    """Return the pages of the menu in order."""
     text = (ROOT / "mkdocs.yml").read_text()
     (nav,) = re.findall(r"^nav:\n((?:  .*\n|\n)+)", text, re.MULTILINE)
     return re.findall(r"(\S+\.md)$", nav, re.MULTILINE)
@@ -216,7 +216,7 @@ def _fields(thing: type) -> set[str]:
 
 
 def _named(docstring: str) -> set[str]:
-    """The names under `Args:` and `Attributes:`; several can share a line."""
+    """Return the names under `Args:` and `Attributes:`; several can share a line."""
     sections = re.findall(
         r"^(?:Args|Attributes):\n((?:    .*\n|\n)+)", f"{inspect.cleandoc(docstring)}\n", re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""Each Python block of the README and the pages runs as a reader runs it."""
+"""Tests of each Python block of the README and the pages, which runs as a reader runs it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tools.snippets.pages import PAGES, ROOT, WAYS, requirements_of, snippets_of
 from tools.snippets.scenarios import run_page
 
 SHOWN = [page for page in PAGES if {snippet.way for snippet in snippets_of(page)} - {"saved"}]
-"""Pages with blocks that run. Those of the tutorial are saved, and run step by step by `test_tutorial.py`."""
+"""Pages with blocks that run. `test_tutorial.py` runs those of the tutorial step by step."""
 
 
 @pytest.fixture(scope="module")
 def server_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[frozenset[str]], ForkServer]]:
-    """Return the fork server of the environment with what a page installs."""
+    """Return the fork server of the environment with a page's packages."""
     servers: dict[frozenset[str], ForkServer] = {}
     with ExitStack() as stack:
 

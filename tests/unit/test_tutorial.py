@@ -1,4 +1,4 @@
-"""The tutorial works to the letter: its commands are typed, and its output appears.
+"""Test of the tutorial: its commands are typed, and its output appears.
 
 Here everything but the installation; `tools/tutorial.py` does that too, and measures it.
 """

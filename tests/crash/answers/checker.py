@@ -18,7 +18,7 @@ FLAWS: Final = ("approvals too many", "wrong offer approved", "declines too many
 
 
 class PriceChange(NamedTuple):
-    """Another amount for an offer, from a time on."""
+    """New amount of an offer from a given time."""
 
     time: float
     offer: int

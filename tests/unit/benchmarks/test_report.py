@@ -1,4 +1,4 @@
-"""The benchmarks' report agrees with the figures: medians, ratios of one round, aims that are missed."""
+"""Tests of the benchmarks' report: medians, ratios within a round, and missed aims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Publication of a file of requests: each row once, through lost replies and kills."""
+"""Tests of publishing a file of requests: each row once, through lost replies and kills."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ HEADER, TILES, *_ = FILE.read_text().splitlines()
 
 
 class Killed(BaseException):
-    """End of the process."""
+    """Simulated death of the process."""
 
 
 class MortalJournal(Journal):
-    """Journal whose process dies at one of its steps: before or right after it is durable."""
+    """Journal whose process dies at one of its steps: before or right after the step is durable."""
 
     def __init__(self, path: Path, *, step: int, after: bool) -> None:
         super().__init__(path, OWNER)
@@ -123,7 +123,7 @@ async def test_journal_belongs_to_one_account_and_exchange(tmp_path: Path) -> No
 
 @pytest.mark.virtual_time
 async def test_journal_of_a_killed_run_has_no_requests_of_a_new_exchange(tmp_path: Path) -> None:
-    """A first run that ends before its first row knows the requests of then, whose numbers come again."""
+    """A run that ends before its first row records old requests, and a new exchange uses their numbers again."""
     sandbox = Sandbox()
     sandbox.publish(Cargo(commodityname="Marble"))
     with pytest.raises(Killed):

@@ -1,4 +1,4 @@
-"""Fixtures of the command line's tests: an exchange over HTTP, and a shell beside it."""
+"""Fixtures of the command line's tests: an exchange over HTTP, and a shell."""
 
 from __future__ import annotations
 

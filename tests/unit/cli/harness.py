@@ -95,7 +95,7 @@ class Result:
 
     @property
     def rows(self) -> list[dict[str, str]]:
-        """Rows of the printed table, by column title; columns are two blanks apart."""
+        """Return the rows of the printed table by column title; columns are two blanks apart."""
         lines = self.out.splitlines()
         length = max(map(len, lines))
         is_used = [any(line[at : at + 1].strip() for line in lines) for at in range(length)]
@@ -106,7 +106,7 @@ class Result:
 
     @property
     def objects(self) -> list[Any]:
-        """Printed JSON lines."""
+        """Return the printed JSON lines."""
         return [json.loads(line, parse_float=Decimal) for line in self.out.splitlines()]
 
 

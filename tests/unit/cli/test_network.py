@@ -19,7 +19,7 @@ from freight_exchange.sandbox.faces.tcp import serve_tcp
 
 @pytest.fixture
 def authority(shell: Shell, tmp_path: Path) -> Iterator[Path]:
-    """File of a private authority; the shell's service has a certificate of it."""
+    """Create the file of a private authority, which has signed the certificate of the shell's service."""
     private = trustme.CA()
     file = tmp_path / "company.pem"
     private.cert_pem.write_to_path(str(file))

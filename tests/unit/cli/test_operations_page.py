@@ -1,4 +1,4 @@
-"""The page about operations, held against the real methods and commands."""
+"""Tests of the page about operations against the real methods and commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A place from which to make one write, and leave its outcome unknown."""
+"""Sandbox for one write with an unknown outcome."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ LISTINGS = {"submit": "quote/bid", "create": "route", "update": "route"}
 
 
 class DoubtfulWrite:
-    """A sandbox with a request, two offers on it, and one write to make."""
+    """Sandbox with a request, two offers on it, and one write to make."""
 
     def __init__(self, kind: str, **quirks: Any) -> None:
         self.kind = kind
@@ -100,7 +100,7 @@ class DoubtfulWrite:
                 return await exchange.routes.update(attrs.evolve(await exchange.routes.get(OLD_ROUTE), vessel="New"))
 
     async def doubt(self, exchange: FreightExchange, *, applied: bool, send: Send | None = None) -> OutcomeUnknownError:
-        """The error of the write, cut off after the service carried it out or before."""
+        """Return the error of the write, which is cut off before or after the service carries it out."""
         fault = FAULTS["reset_after_processing" if applied else "reset_after_send"]
         self.sandbox.strike(*fault(method="PUT" if self.kind == "update" else "POST", path=PATHS[self.kind]))
         with pytest.raises(OutcomeUnknownError) as caught:

@@ -45,7 +45,7 @@ def replies(data: object, status: int = 200) -> httpx.Response:
 
 
 class ScriptedService:
-    """A service that logs everybody in and gives its answers in turn, the last one for ever."""
+    """Service that accepts each login and gives its replies in turn, the last one for ever."""
 
     def __init__(self, *answers: httpx.Response, login: httpx.Response | None = None) -> None:
         self.answers = list(answers)
@@ -78,7 +78,7 @@ class ScriptedService:
 
 
 def carried(error: FreightExchangeError) -> tuple[str | None, int | None, int]:
-    """Return what an error reports of its call, and how long it took."""
+    """Return the fields of an error that describe its call, and the elapsed time."""
     assert error.elapsed is not None
     assert error.elapsed >= 0
     assert error.settled

@@ -1,4 +1,4 @@
-"""Completeness of listings beside faults of a service's pages: nothing is lost, and no verdict is wrong."""
+"""Tests of complete listings under faults of a service's pages: no row is lost, and no outcome is wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SETTLE = timedelta(seconds=2)
 
 @attrs.define
 class Service:
-    """A service that pages bids, carriers and currencies, and commits offers without an answer."""
+    """Service that pages bids, carriers and currencies, and accepts offers without a reply."""
 
     bids: list[int]
     clamp: int = 100
@@ -45,9 +45,9 @@ class Service:
     hidden: Callable[[int], bool] = lambda _: False
     offset_ignored: bool = False
     shuffled: Random | None = None
-    """Source of the order, which is another one for each page."""
+    """Random source of the order, which differs for each page."""
     drops_bodies: bool = False
-    """Something on the way drops the bodies of GETs: the service always returns its first page."""
+    """If set, a gateway drops the bodies of GETs, so that the service always returns its first page."""
     requests: list[tuple[str, Any, Any]] = attrs.Factory(list)
     submitted: int = 0
 
@@ -160,7 +160,7 @@ async def test_small_pages_hidden_in_a_row_make_no_verdict_wrong(service: Servic
 async def test_pages_hidden_behind_a_short_listing_make_no_verdict_wrong(
     service: Service, own: int, hidden: int
 ) -> None:
-    """The listing before them fills no page, and so does not show that pages are small."""
+    """The listing before them fills no page, so it does not show that pages are small."""
     service.bids, service.clamp = [*range(own + hidden)], 10
     service.hidden = lambda row: own <= row < 200
     async with service.client() as exchange:
@@ -170,7 +170,7 @@ async def test_pages_hidden_behind_a_short_listing_make_no_verdict_wrong(
 
 @pytest.mark.parametrize("own", [0, 1, 30])
 async def test_a_run_of_hidden_pages_leaves_an_absence_in_doubt(service: Service, own: int) -> None:
-    """If six pages in a row are hidden, fifteen may be: an empty end is no proof."""
+    """If six pages in a row are hidden, fifteen may be, so an empty end is no proof."""
     service.bids, service.clamp = [*range(own), *range(1000, 1060), 500, *range(2000, 2150)], 10
     service.hidden = lambda row: 1000 <= row < 2150
     async with service.client() as exchange:

@@ -1,4 +1,4 @@
-"""Options for what the service document leaves open, against a service that takes only one of the readings."""
+"""Tests of options for open points of the service document, against services that accept one reading of it."""
 
 from __future__ import annotations
 

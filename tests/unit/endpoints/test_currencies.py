@@ -1,4 +1,4 @@
-"""Codes of currencies, resolved through the list of the service."""
+"""Tests of currency codes, which the list of the service resolves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies of gateways in place of the service's, while an account that has logged in before renews its token."""
+"""Tests of a gateway's replies while a client that has logged in before refreshes its token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REPLIES = {
 
 
 class Gateway:
-    """A service with a gateway in front that answers logins while it is `down`."""
+    """Service behind a gateway, which answers logins while the service is `down`."""
 
     def __init__(self, status: int, content: bytes) -> None:
         self.reply = status, content

@@ -1,4 +1,4 @@
-"""Messages of errors: replies of gateways, empty listings, and logins."""
+"""Tests of error messages: replies of gateways, empty listings, and logins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each write whose outcome is unknown: what is found out about it, and that nothing is sent to find out."""
+"""Tests of each write with an unknown outcome: reconciliation finds the outcome, and sends nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offers, publications and answers whose outcome is unknown: what distinguishes them from others, and what cannot."""
+"""Tests of offers, publications and answers with an unknown outcome: what identifies them, and what cannot."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ async def test_a_decline_of_an_offer_that_was_selected() -> None:
 
 
 async def test_a_decline_beside_a_selected_offer_that_is_listed_alone() -> None:
-    """The offer is missing because another one is selected: that proves nothing about the decline."""
+    """The offer is missing because another one is selected, which proves nothing about the decline."""
     setup = DoubtfulWrite("decline", selected_offer_shape="entry")
     async with setup.client() as exchange:
         await exchange.offers.list().collect()

@@ -1,4 +1,4 @@
-"""Committed writes that the service lists otherwise than they were sent: a doubt, and never `NotApplied`."""
+"""Tests of committed writes that the service lists in a different form: a doubt, and never `NotApplied`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHOWN_REQUEST = {
 
 
 async def verdict(publishes: bool, record: dict[str, Any]) -> Reconciliation:
-    """Return the verdict on a write whose reply is lost, when its listing holds this record alone."""
+    """Return the outcome of a write whose reply is lost, when its listing contains only this record."""
     key = "offers" if publishes else "routes"
 
     def answer(request: httpx.Request) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Routes whose writing is in doubt: what distinguishes them from others, and what cannot."""
+"""Tests of routes with an unknown outcome: what identifies them, and what cannot."""
 
 from __future__ import annotations
 

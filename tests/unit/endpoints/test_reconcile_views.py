@@ -1,4 +1,4 @@
-"""Views of the bid listing that a doubt about an offer reads: all of them only where absence may be concluded."""
+"""Tests of the views of bids that reconciliation reads: all of them only where it may conclude an absence."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEAR = Bid(index=7, amount=Decimal(1841), currency=840)
 
 @attrs.define
 class Views:
-    """Own bids by view and by second; the views of each second at which any was read, and whether by sweeps."""
+    """Own bids by view and second, and a record of the views that were read in each second, with or without sweeps."""
 
     show: Callable[[BidsType | None, float], list[Bid]]
     strict: bool = True
@@ -45,7 +45,7 @@ class Views:
         return await reconcile(readers, readers, WRITE, settle=SETTLE, baseline=baseline)
 
     def looks(self) -> list[bool]:
-        """Return, for each look, whether it read all views or the plain one alone."""
+        """Return for each check whether it read all views or only the plain one."""
         assert all(tuple(views) in (ALL, (None,)) for views in self.read.values())
         return [tuple(views) == ALL for views in self.read.values()]
 
@@ -91,7 +91,7 @@ async def test_bid_that_comes_and_goes_in_the_plain_view_begins_absence_anew() -
 
 
 async def test_bid_as_before_that_a_plain_pass_shows_twice_is_not_the_offer() -> None:
-    """It moved from one page to the next. Only a complete reading counts bids that look alike."""
+    """The bid moved from one page to the next. Only a complete read counts bids that look alike."""
     views = Views(lambda type, now: [SAME, SAME] if 10 < now < 20 else [SAME])
     assert await views.verdict([SAME]) == StillUnknown((SAME,))
 

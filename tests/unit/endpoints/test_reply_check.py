@@ -1,4 +1,4 @@
-"""Replies that do not match the write: a doubt, never a success and never a second send."""
+"""Tests of replies that do not match the write: a doubt, never a success and never a second send."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def approval(request: int = 4, offer: int | None = 17, status: str = "selected")
 
 
 class Service:
-    """A service with one canned reply to writes; counts the writes and the logins."""
+    """Service with one fixed reply to writes, which counts the writes and the logins."""
 
     def __init__(self, reply: object, status: int = 200) -> None:
         self.reply = reply
@@ -198,7 +198,7 @@ async def test_decline_whose_reply_speaks_of_failure_is_a_doubt(reply: str) -> N
 @pytest.mark.virtual_time
 @pytest.mark.parametrize("back", [False, True])
 async def test_declined_offer_that_is_gone_is_proof_only_if_it_stays_gone(back: bool) -> None:
-    """A replica that is behind may lack the offer for a while."""
+    """A replica that lags may lack the offer for a while."""
     offer = {"offerId": "17", "offerAmount": 5, "currencyId": 840, "status": "pending"}
     looks = 0
 

@@ -1,4 +1,4 @@
-"""Reports of unreadable parts: once a reading, to the log and the hooks."""
+"""Tests of reporting unreadable parts to the log and the hooks, once per read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freight_exchange.hooks import BrokenRecord, Event
 
 
 class TestFlaws:
-    """Parts of records that could not be read: reported like broken records, while the record itself counts."""
+    """Unreadable parts of records are reported like broken records, and the record itself counts."""
 
     async def test_a_listing_reports_them(self, caplog: pytest.LogCaptureFixture) -> None:
         service = ScriptedService(replies(OFFERS))
@@ -44,7 +44,7 @@ class TestFlaws:
 
 
 class TestOncePerReading:
-    """A record that cannot be read is reported once, however often its page comes."""
+    """An unreadable record is reported once, even if its page comes several times."""
 
     ROWS: tuple[object, ...] = (
         {"index": 1},

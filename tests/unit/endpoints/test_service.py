@@ -1,4 +1,4 @@
-"""Calls of every resource: their errors, their reports, and their empty replies."""
+"""Tests of the calls of every resource: their errors, their reports, and their empty replies."""
 
 from __future__ import annotations
 

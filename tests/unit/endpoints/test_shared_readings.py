@@ -1,4 +1,4 @@
-"""Readings that several callers share."""
+"""Tests of reads that several callers share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Listing:
-    """A listing whose readings are numbered, take a while, and may fail."""
+    """Listing whose reads are numbered, take a while, and may fail."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -70,7 +70,7 @@ async def test_failure_reaches_only_callers_that_share_the_reading() -> None:
 
 @pytest.mark.parametrize("cut", [0.5, 1.5])
 async def test_another_caller_takes_over_where_the_one_that_reads_is_cancelled(cut: float) -> None:
-    """The caller is cancelled before its reading begins, or in the middle of it."""
+    """The caller is cancelled before its read begins, or during it."""
     shared, listing, found = SharedReadings(), Listing(), list[int]()
 
     async def ask(delay: float, timeout: float) -> None:

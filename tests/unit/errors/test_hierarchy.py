@@ -1,4 +1,4 @@
-"""Every error pickles, copies, prints one sentence, and states whether the call may have taken effect."""
+"""Tests of every error: it pickles, copies, prints one sentence, and states whether the call may have taken effect."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def anyio_backend() -> str:
 
 
 class Client:
-    """A client that records how it is asked and, like a real one, does not pickle."""
+    """Client that records its calls and, like a real one, does not pickle."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Write, timedelta, Sequence[object] | None]] = []

@@ -1,4 +1,4 @@
-"""Tests of the errors that may pass."""
+"""Tests of transient errors."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from freight_exchange.store import MemoryStore, Store
 
 @pytest.fixture
 def store() -> Iterator[Store]:
-    """Store that is called in the loop itself."""
+    """Return a store that runs in the event loop itself."""
     made = MemoryStore()
     yield made
     made.close()

@@ -1,4 +1,4 @@
-"""Pages of requests, and what the rules of a feed make of them."""
+"""Pages of requests, and the result of classifying them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def look(
     broken: Iterable[DecodeError] = (),
     **changes: Any,
 ) -> tuple[Classification, dict[int, TrackedRequest]]:
-    """Classify a page, and return the result and the requests that are known afterwards."""
+    """Classify a page, and return the result and the known requests."""
     meaning = classify(records, broken, known or {}, attrs.evolve(OBSERVATION, **changes))
     return meaning, {**(known or {}), **{row.index: row for row in meaning.tracked}}
 

@@ -33,7 +33,7 @@ HOUR, DAY = 3600.0, 86_400.0
 
 @attrs.define
 class HandClock:
-    """Every clock follows the loop's; a test may set the wall clock, or let the machine sleep."""
+    """Clocks that follow the loop's clock; a test may set the wall clock, or let the machine sleep."""
 
     run: str = "run"
     boot_id: str = "boot"
@@ -53,7 +53,7 @@ class HandClock:
 
 @attrs.define
 class Listed:
-    """A request that the service lists."""
+    """Request that the service lists."""
 
     record: RateRequest
     updated: float
@@ -62,7 +62,7 @@ class Listed:
 
 @attrs.define
 class Service:
-    """Lists the requests of a window, newest first, and answers with a fault where one is due.
+    """Service that lists the requests of a window, newest first, and answers with a fault when one is due.
 
     Attributes:
         clamp: The most rows in a page.
@@ -91,7 +91,7 @@ class Service:
         return anyio.current_time() + self.asleep
 
     def publish(self, *indexes: int, age: float = 0.0, **fields: Any) -> None:
-        """Publish requests, or others in their places."""
+        """Publish requests, or replace them."""
         for index in indexes:
             record = RateRequest(index=index, **({"origin": "Oslo"} | fields))
             self.requests[index] = Listed(record, self.now() - age, self.now() - age + self.late)
@@ -105,7 +105,7 @@ class Service:
 
     @property
     def windows(self) -> list[int]:
-        """The windows of the scans, as their first pages requested them."""
+        """Return the windows of the scans, as their first pages requested them."""
         return [window for number, _, window in self.pages if number == 0]
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
@@ -132,7 +132,7 @@ class Service:
 
 @attrs.define
 class Hiding(Service):
-    """Lists all requests but the hidden ones, and finds these too."""
+    """Service that omits the hidden requests from listings, and finds them in look-ups."""
 
     hidden: frozenset[int] = frozenset()
 
@@ -143,7 +143,7 @@ class Hiding(Service):
 
 @attrs.define
 class Partial(Hiding):
-    """Lists and finds all requests but the hidden ones."""
+    """Service that omits the hidden requests from listings and look-ups."""
 
     async def find(self, index: int) -> RateRequest | None:
         found = await Service.find(self, index)
@@ -155,7 +155,7 @@ async def _account() -> str:
 
 
 class Rig:
-    """A watcher of a service, on a store; `restart()` is the next run on the same store."""
+    """Watcher of a service on a store; `restart()` begins the next run on the same store."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class Rig:
         return Rig(self.service, store=self.store, clock=attrs.evolve(self.clock, run=run), **self._options)
 
     async def prime(self) -> None:
-        """Scan until the first scan is complete and nothing of it is undecided."""
+        """Scan until the first scan is complete and has decided about all its requests."""
         await self.poller.prime()
         while not self.journal.state.is_primed:
             await self.poller.scan()
@@ -210,24 +210,24 @@ class Rig:
             await self.poller.scan()
 
     async def scan_for(self, seconds: float) -> None:
-        """Scan until this time has passed; no scan is cut short."""
+        """Scan until this time has passed, and complete the last scan."""
         until = anyio.current_time() + seconds
         while anyio.current_time() < until:
             await self.poller.scan()
 
     async def scan_until_well(self) -> None:
-        """Scan until the faults are used up and a scan succeeds."""
+        """Scan until all faults are used up and a scan succeeds."""
         while self.service.faults or self.poller.progress.phase == "backing-off":
             await self.poller.scan()
 
     @property
     def events(self) -> list[Event]:
-        """All events that wait to be delivered."""
+        """Return all events that wait for delivery."""
         return [unpack(stored.kind, stored.payload) for stored in self.feed_store.pending(limit=10_000)]
 
     @property
     def event_keys(self) -> list[tuple[str, int]]:
-        """The kinds and indexes of the events about requests."""
+        """Return the kinds and indexes of the events about requests."""
         return [(event.kind, event.request.index) for event in self.events if isinstance(event, RequestEvent)]
 
     def seen(self, index: int) -> TrackedRequest:
@@ -237,7 +237,7 @@ class Rig:
 
 
 async def live(service: Service, store: Store, **options: Any) -> Rig:
-    """Return a watcher whose first scan is complete, with the pages of its first scans forgotten."""
+    """Return a watcher whose first scan is complete, and forget the pages of its first scans."""
     rig = Rig(service, store=store, **options)
     await rig.prime()
     await rig.scan()

@@ -1,4 +1,4 @@
-"""Rule 7, what a page means: new, updated, unreadable, the service's own change of shape, or nothing."""
+"""Tests of rule 7, the classification of a page: new, updated, unreadable, schema drift, or no change."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_updated_event_names_the_fields_that_differ() -> None:
 
 
 def test_rule_7_there_and_back_again_are_two_updates() -> None:
-    """A set of all hashes ever seen would report the first only."""
+    """A set of all earlier hashes would report only the first one."""
     known: dict[int, TrackedRequest] = {}
     keys = []
     for notes in "aba":
@@ -239,7 +239,7 @@ def test_state_that_a_tombstone_has_reported_is_not_reported_again() -> None:
 
 
 def test_field_that_comes_or_goes_alone_proves_no_update() -> None:
-    """Another release of the service may have answered: only the window shows when the request was updated."""
+    """Another release of the service may have answered. Only the window shows when the request was updated."""
     _, known = look([request(notes="old", extra={"carbon": 1})])
     at = known[1].updated_after
     for scan, (notes, proven) in enumerate([("old", at), ("new", 5000.0)], 6):

@@ -1,4 +1,4 @@
-"""Times that the feed's clock may not have counted: what happened before them may be older than it shows."""
+"""Tests of time that the feed's clock may have missed: earlier changes may be older than it shows."""
 
 from __future__ import annotations
 

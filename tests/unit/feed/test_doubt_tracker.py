@@ -1,4 +1,4 @@
-"""Tests of doubts that begin anew, as requests vanish together once more."""
+"""Tests of doubts that begin anew when requests vanish together again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def row(index: int, *, last_scan: int = 4, missed_scans: int = 0, updated_after:
 
 @attrs.define
 class Scans:
-    """Scans of a doubt, one after the other; each lists six known requests, unless a test says otherwise."""
+    """Successive scans of a doubt; each lists six known requests unless a test specifies others."""
 
     doubt: AbsenceDoubt | None = LASTED
     tracker: DoubtTracker = attrs.field(factory=DoubtTracker)

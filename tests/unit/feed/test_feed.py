@@ -1,4 +1,4 @@
-"""The thin feed: what it hands out, what it lives through, and what it raises."""
+"""Tests of the feed: the events it delivers, the failures it survives, and the errors it raises."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ async def test_credentials_that_waiting_does_not_mend_end_the_start(error: Excep
 
 
 async def test_filtered_requests_delay_no_reader() -> None:
-    """A store in memory works in the loop itself: after each hundred of them the others have a turn."""
+    """A memory store works in the loop itself, and yields to other tasks after each hundred requests."""
     sandbox = Sandbox()
     for _ in range(1000):
         sandbox.publish(Cargo(origin="Oslo"))

@@ -1,4 +1,4 @@
-"""Acknowledgements: each event is delivered until it is acknowledged, and never again afterwards."""
+"""Tests of acknowledgements: each event is delivered until it is acknowledged, and never afterwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sandbox() -> Sandbox:
 
 @pytest.fixture
 def listed(sandbox: Sandbox) -> list[int]:
-    """Five requests that were there before."""
+    """Return five requests from before the feed."""
     return [sandbox.publish() for _ in range(5)]
 
 
@@ -85,7 +85,7 @@ async def test_a_new_loop_gets_the_event_in_hand_again(sandbox: Sandbox, listed:
 async def test_new_loop_gets_events_that_the_store_holds_unacknowledged_after_an_acknowledgement_failed(
     sandbox: Sandbox, listed: list[int], store: Store, monkeypatch: pytest.MonkeyPatch, written: bool
 ) -> None:
-    """A store may fail when it has written already; what it holds is then not handed out again."""
+    """A store may fail after it has written. The events that it still holds are not delivered again."""
     async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill") as feed:
         first = index_of(await anext(feed))
         held: Any = feed.lease.state()
@@ -218,7 +218,7 @@ async def test_a_feed_that_is_open_is_not_entered_again(sandbox: Sandbox) -> Non
 
 @pytest.mark.parametrize("after", [0.0, 0.3, 0.6, 1.0, 1.3, 1.6, 2.0, 2.3, 2.6, 3.1])
 async def test_a_cancelled_pull_loses_nothing_and_repeats_nothing(store: Store, after: float) -> None:
-    """The cut falls before, between and after the pages of a scan."""
+    """The cancellation comes before, between and after the pages of a scan."""
     sandbox = Sandbox(Profile(latency=0.5, rows_clamp=2))
     found: list[int] = []
     async with (

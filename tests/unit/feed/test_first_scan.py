@@ -1,4 +1,4 @@
-"""The first scan: a feed is entered after its first page, and hands out events while the rest is read."""
+"""Tests of the first scan: a feed is entered after its first page, and delivers events during the rest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOWN = ServerError("down", status=503)
 
 
 def large_market(**options: Any) -> Service:
-    """Requests of two days, in sixty pages of a second."""
+    """Return requests of two days, in sixty pages of one second each."""
     service = Service(clamp=10, latency=1.0, **options)
     for index in range(1, 601):
         service.publish(index, age=2 * DAY * index / 600)
@@ -68,7 +68,7 @@ async def test_window_of_a_start_is_handed_out_before_the_listing_is_read(store:
 
 
 class Behind(Service):
-    """Shows request 5 to narrow scans alone: deep ones are answered by a server that is behind."""
+    """Service that shows request 5 only to narrow scans: a server that lags answers the deep ones."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         page = await Service.page(self, number, rows, window)
@@ -148,7 +148,7 @@ async def test_start_now_reports_nothing_that_was_updated_just_before_its_baseli
 
 
 async def test_event_of_a_long_window_says_that_it_may_be_from_before_the_entry(store: Store) -> None:
-    """If pages take long, windows reach back before the entry, so that a long scan omits nothing."""
+    """Windows of slow pages reach back before the entry, so that a long scan omits nothing."""
     service = Service(clamp=4, latency=1.0)
     for index in range(1, 101):
         service.publish(index, age=10.0 * index)

@@ -1,4 +1,4 @@
-"""Tests of updates that are inferred from what scans lacked."""
+"""Tests of updates that are inferred from scans which lacked a request."""
 
 from __future__ import annotations
 

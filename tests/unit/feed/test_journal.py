@@ -1,4 +1,4 @@
-"""Journal: a page, its events and the watermark in one commit, and all of it known after a restart."""
+"""Tests of the journal: a page, its events and the watermark are one commit, and a restart reads all of it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_failed_commit_changes_nothing_and_its_request_is_found_again(
 
 
 async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two commits a crash would lose the events, or report them twice."""
+    """A crash between two commits would lose the events, or report them twice."""
     service = Service()
     rig = await live(service, store)
     # Else a first row would be probed for being the most that a page ever held.
@@ -205,7 +205,7 @@ async def test_page_read_beside_a_scan_is_recorded_except_requests_of_the_scans_
 
 
 async def test_watermark_is_at_the_beginning_of_the_scan_that_moves_it(store: Store) -> None:
-    """A change while pages are read may be on none of them."""
+    """A change during the scan may be on none of its pages."""
     service = Service(clamp=5, latency=2.0)
     rig = await live(service, store)
     service.publish(*range(1, 41))

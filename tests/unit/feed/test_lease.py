@@ -1,4 +1,4 @@
-"""Standing by: a feed waits for another holder, and never for its own process."""
+"""Tests of standby: a feed waits for another holder, and never for its own process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def reported(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
 
 
 class Occupied(MemoryStore):
-    """Held by two other processes, one after the other, and then for some seconds by this one."""
+    """Store that two other processes hold one after the other, and then this one for some seconds."""
 
     def __init__(self, here: float) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
 
 @pytest.mark.parametrize("interval", [1, 30, 3600])
 async def test_the_lease_of_a_feed_outlasts_the_pause_between_two_polls(interval: int) -> None:
-    """Else another process would take over between them."""
+    """Otherwise another process would take over between the polls."""
     leases = list[float]()
 
     class Noted(MemoryStore):

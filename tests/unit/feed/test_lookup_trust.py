@@ -1,4 +1,4 @@
-"""Trust in look-ups by controls."""
+"""Tests of control look-ups, which show whether look-ups can be trusted."""
 
 from __future__ import annotations
 

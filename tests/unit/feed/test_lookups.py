@@ -1,4 +1,4 @@
-"""Look-ups of requests that scans lack: their choice, their order, and their number."""
+"""Tests of looking up requests that scans lack: their choice, order, and number."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_request_that_one_scan_has_lacked_is_not_looked_up() -> None:
 
 
 def update(lookups: Lookups, began: float, row: TrackedRequest, *, before: float = 0.0) -> tuple[bool, bool]:
-    """Return whether something is looked up after a scan that lacks a row, and whether another scan must lack it."""
+    """Return whether a request is looked up after a scan that lacks it, and whether another scan must lack it."""
     must = lookups.update([row], began=began, before=before, long_ago=0.0)
     return bool(lookups), must
 

@@ -1,4 +1,4 @@
-"""A cancellation by asyncio itself does not stop the store's thread, which goes on alone."""
+"""Tests of cancellations by asyncio itself, which do not stop the store's thread."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from freight_exchange.testing import Sandbox
 
 
 class Slow(SQLiteStore):
-    """Its reads take a while, as on a busy disk."""
+    """Store with slow reads, as on a busy disk."""
 
     def open(self, binding: Binding, *, lease: float) -> Any:
         feed = super().open(binding, lease=lease)

@@ -1,4 +1,4 @@
-"""Rule 11, pace: a steady interval with a tenth of jitter, a random first phase, full jitter after failures."""
+"""Tests of rule 11, pace: a steady interval with a tenth of jitter, a random phase, full jitter after failures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_scan_of_many_pages_does_not_move_the_ticks_that_others_took_meanwhile
 
 
 def test_missed_ticks_are_skipped() -> None:
-    """The next is counted from the last that was made, not from a timetable: after a long silence one comes at once."""
+    """The next tick counts from the last one, not from a timetable: after a long pause one comes at once."""
     pacer = Pacer(30.0, Random(1))
     pacer.record_scan(0.0)
     pacer.record_scan(1000.0)
@@ -118,7 +118,7 @@ def test_pause_after_failures_pays_for_the_repeated_request(seed: int) -> None:
 
 @given(seeds, st.sampled_from([10.0, 60.0, 300.0, 600.0]), st.integers(1, 6))
 def test_no_hour_of_failures_holds_more_requests_than_an_hour_of_scans(seed: int, interval: float, sent: int) -> None:
-    """A refused page is asked for in smaller sizes: such a burst may come at both ends of an hour."""
+    """A refused page is requested again in smaller sizes, and such a burst may come at both ends of an hour."""
     pacer, now, times = Pacer(interval, Random(seed)), 0.0, list[float]()
     for _ in range(200):
         times += [now] * sent

@@ -1,4 +1,4 @@
-"""Rules 2, 3 and 4, one scan: which page comes next, what an error in its place means, when all was seen."""
+"""Tests of rules 2, 3 and 4, one scan: the choice of the next page, errors, and the end."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_rule_11_a_page_shorter_than_the_longest_proven_whole_is_the_end() -> No
 
 
 def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> None:
-    """Rule 2: it may be the service's clamp."""
+    """By rule 2, the page may end at the service's clamp."""
     sizes = PageSizes()
     sizes.saw(OPERATION, 3)
     scanner = Scanner[RateRequest](sizes)
@@ -85,7 +85,7 @@ def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> 
 
 
 def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None:
-    """Read row by row on a slow service, the burst would grow old before the scan has ended, and every one after it."""
+    """Row by row, a slow service would take so long that the burst is old before the scan ends."""
     sizes, listing, requested = PageSizes(), [1], list[tuple[int, int]]()
     scanner = Scanner[RateRequest](sizes)
     while not scanner.ended:
@@ -98,7 +98,7 @@ def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None
 
 
 def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
-    """The sweep goes back: a single pass loses row 3, which moves to page 0 as row 0 is removed."""
+    """The sweep goes back. A single pass would lose row 3, which moves to page 0 when row 0 is removed."""
     scanner, listing, seen = Scanner[RateRequest](known(3)), [*range(8)], set[int]()
     while not scanner.ended:
         page = shelf(scanner, listing)

@@ -1,4 +1,4 @@
-"""Rule 5, the schedule: narrow, every five minutes half an hour, hourly six hours, daily five days."""
+"""Tests of rule 5, the schedule of deeper scans: half an hour every 5 minutes, 6 hours hourly, 5 days daily."""
 
 from __future__ import annotations
 

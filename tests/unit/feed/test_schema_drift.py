@@ -1,4 +1,4 @@
-"""Rule 7: fields that come or go everywhere are one change of the service, and hide no update."""
+"""Tests of rule 7: fields that come or go everywhere are one change of the service, and hide no update."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_schema_change_hides_no_update() -> None:
 
 @pytest.mark.parametrize("real_first", [True, False])
 def test_a_schema_change_hides_no_update_that_stands_beside_it(real_first: bool) -> None:
-    """The service shows one request in two states; one differs by a change of the service alone."""
+    """The service shows one request in two states, and only one of them differs by more than the schema."""
     _, known = look(shape(10))
     real, same = request(9, incoterm="FOB", notes="moved"), request(9, incoterm="FOB")
     now = [*shape(9, incoterm="FOB"), *((real, same) if real_first else (same, real))]
@@ -78,7 +78,7 @@ ADDED_ALIKE = [{"incoterm": "FOB"}, {"extra": {"priority": "A"}}]
 
 @pytest.mark.parametrize("added", ADDED_ALIKE)
 def test_updates_are_no_schema_change_where_the_window_proves_them(added: Any) -> None:
-    """A shipper who adds the same to several requests, alone in the window: they were last seen before that."""
+    """A shipper adds the same field to several requests, which are alone in the window and were last seen before it."""
     _, known = look(shape(8))
     meaning, known = look(shape(8, **added), known, sent=2000.0)
     assert [event.kind for event in reported(meaning)] == ["updated"] * 8
@@ -95,7 +95,7 @@ def test_an_update_is_not_excused_by_a_schema_change_where_the_window_proves_it(
 
 @pytest.mark.parametrize(("before", "after"), [({}, {"notes": "upright"}), ({"notes": "upright"}, {})])
 def test_field_of_shippers_that_some_requests_gain_or_lose_is_an_update(before: Any, after: Any) -> None:
-    """Three requests, seen a moment ago, that a shipper changes alike within one poll, alone in the window."""
+    """A shipper changes three requests alike within one poll, and they are alone in the window."""
     first, known = look(shape(3, **before))
     meaning, _ = look(shape(3, **after), known, sent=1045.0, schema=first.schema)
     assert [(event.kind, event.changed) for event in reported(meaning)] == [("updated", ("notes",))] * 3
@@ -105,7 +105,7 @@ def test_field_of_shippers_that_some_requests_gain_or_lose_is_an_update(before: 
 def test_documented_field_of_a_few_requests_that_narrow_scans_lack_may_be_their_shippers_doing(
     count: int, kinds: list[str]
 ) -> None:
-    """Narrow scans of a service that lists nothing for short windows, or is stuck, prove little."""
+    """Narrow scans prove little on a service that lists nothing for short windows, or is stuck."""
     first, known = look(shape(count))
     meaning, _ = look(
         shape(count, incoterm="FOB"),

@@ -1,4 +1,4 @@
-"""Events as bytes and back: what a restarted feed yields is what was found before it."""
+"""Tests of events as bytes: a restarted feed yields the events that were found before."""
 
 from __future__ import annotations
 

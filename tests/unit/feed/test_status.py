@@ -1,4 +1,4 @@
-"""Status of a feed, and explanations of why a request was delivered, or not yet."""
+"""Tests of the status of a feed, and of the explanation of a delivery."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_explanation_of_a_request_that_is_no_longer_kept_leaves_open_why() -> No
 
 
 def test_waiting_event_that_the_filter_will_exclude_was_not_handed_out() -> None:
-    """It has changed since into one that the filter wants; that is no event where all requests changed alike."""
+    """The event changed later into one that passes the filter, which is no event if all requests changed alike."""
     bergen = RequestEvent(
         kind="new",
         request=RateRequest(index=4, origin="Bergen"),

@@ -1,4 +1,4 @@
-"""A damaged or full store under `exchange.watch(store=path)`: the error names what to do, and nothing is lost."""
+"""Tests of a damaged or full store: the error states the remedy, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 async def take(exchange: FreightExchange, path: Path, count: int, **options: Any) -> list[int]:
-    """The indexes of the next so many events; the last of them is not acknowledged."""
+    """Pull this many events and return their indexes; the last one is not acknowledged."""
     async with exchange.watch(store=path, interval=SOON, start="backfill", **options) as feed:
         taken: list[int] = []
         with anyio.fail_after(60):
@@ -53,7 +53,7 @@ async def take(exchange: FreightExchange, path: Path, count: int, **options: Any
 
 
 async def refused(exchange: FreightExchange, path: Path, *words: str, **options: Any) -> StoreError:
-    """The error at which it is not even entered; it names the file, and leaves its bytes as they were."""
+    """Return the error at entering, after checking that it names the file, whose bytes stay the same."""
     before = {file.name: file.read_bytes() for file in path.parent.iterdir() if file.suffix != ".lock"}
     with pytest.raises(StoreError) as refusal:
         await take(exchange, path, 1, **options)
@@ -85,7 +85,7 @@ async def test_a_file_that_was_cut_off_is_damaged_and_left_alone(path: Path, kep
 
 
 def everything_but(sandbox: Sandbox, acknowledged: int, path: Path) -> list[int]:
-    """Return the published requests that remain after so many acknowledged events."""
+    """Return the published requests that remain after this many acknowledged events."""
     with sqlite3.connect(path) as connection:
         done = [row[0] for row in connection.execute('SELECT "index" FROM event ORDER BY id LIMIT ?', (acknowledged,))]
     connection.close()
@@ -131,7 +131,7 @@ async def test_write_ahead_log_with_a_torn_end_keeps_earlier_commits(path: Path,
 
 
 class Cramped(sqlite3.Connection):
-    """A connection that SQLite gives so many pages at most: beyond them the disk is full."""
+    """Connection with a maximum of pages, after which the disk is full."""
 
     most = 1_000_000
 
@@ -233,7 +233,7 @@ async def test_newer_schema_is_refused_and_its_own_version_still_reads_it(path: 
 
 
 def user_version(path: Path, version: int) -> int:
-    """Set it; what it was."""
+    """Set the user version of a database, and return the previous one."""
     connection = sqlite3.connect(path, isolation_level=None)
     (before,) = connection.execute("PRAGMA user_version").fetchone()
     connection.execute(f"PRAGMA user_version = {version}")

@@ -1,4 +1,4 @@
-"""Rule 1, the watermark: windows reach back over its age, the allowance and the scan; afterwards that is checked."""
+"""Tests of rule 1, the watermark: windows reach back over its age, the allowance and the scan, and this is checked."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_window_is_rounded_up_and_no_wider_than_the_service_allows(elapsed: 
 
 @pytest.mark.parametrize(("ahead", "age"), [(0.0, 30.0), (50.0, 80.0), (-20.0, 10.0), (-40.0, 0.0), (-7200.0, 0.0)])
 def test_clock_of_another_machine_is_continued(ahead: float, age: float) -> None:
-    """Its wall clock may be set later. One that is behind by hours makes no retry late by days."""
+    """Its wall clock may be corrected later. A clock that is hours behind delays no retry by days."""
     followed = Watermark(900.0, reading(100.0)).followed(reading(130.0, boot_id="y", wall=130.0 + ahead))
     assert followed.time_at(reading(130.0, boot_id="y", wall=1e9)) == 900.0 + age
     assert followed.time_at(reading(140.0, boot_id="y", wall=0.0)) == 910.0 + age

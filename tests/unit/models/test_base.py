@@ -1,4 +1,4 @@
-"""Tests of what all values share: they are frozen, compare, hash, pickle and print by their fields."""
+"""Tests of the common behaviour of values: they are frozen, compare, hash, pickle and print by their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of rate requests and their drafts; `test_validation` has those of each check."""
+"""Tests of rate requests and their drafts; `test_validation` tests each check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of requests: their matches, and the filters that are refused."""
+"""Tests of request filters: their matches, and the filters that are refused."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_a_port_of_another_name_is_excluded(request: RateRequest, port: str) -> 
 
 
 def test_type_checkers_accept_right_arguments_and_refuse_wrong_ones() -> None:
-    """The type checkers must accept the first half and refuse the second: an ignore without use is an error."""
+    """The type checkers must accept the first half and refuse the second: an unused ignore is an error."""
     types: set[RequestType] = {RequestType.SHIPPING}
     mixed: tuple[RequestType | str, ...] = (RequestType.TRUCKING, "Rail")
     words: list[str] = ["FOB", "EXW"]

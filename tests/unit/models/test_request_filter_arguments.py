@@ -1,4 +1,4 @@
-"""Arguments of a request filter: refused values, and functions of the caller."""
+"""Tests of the arguments of a request filter: refused values, and functions of the caller."""
 
 from __future__ import annotations
 

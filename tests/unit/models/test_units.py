@@ -1,4 +1,4 @@
-"""Units of length and mass: converted exactly, or refused; never read as metres and kilograms."""
+"""Tests of units of length and mass: converted exactly or refused, never read as metres and kilograms."""
 
 from __future__ import annotations
 

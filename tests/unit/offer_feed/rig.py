@@ -34,7 +34,7 @@ INTERVAL = 30.0
 
 @attrs.define
 class LoopClock:
-    """Clock that follows the loop's."""
+    """Clock that follows the clock of the event loop."""
 
     run: str = "run"
 
@@ -45,7 +45,7 @@ class LoopClock:
 
 @attrs.define
 class OfferService:
-    """Lists own requests with their offers, newest first, and answers with a fault where one is due.
+    """Service that lists own requests with their offers, newest first, and answers with a fault when one is due.
 
     Attributes:
         clamp: The most rows in a page.
@@ -163,12 +163,12 @@ class OfferRig:
 
     @property
     def events(self) -> list[OfferFeedEvent]:
-        """All events that wait to be delivered."""
+        """Return all events that wait for delivery."""
         return [unpack(stored.kind, stored.payload) for stored in self.feed_store.pending(limit=10_000)]
 
     @property
     def event_keys(self) -> list[tuple[str, int, int | None]]:
-        """Kind, request and offer of each event."""
+        """Return kind, request and offer of each event."""
         found: list[tuple[str, int, int | None]] = []
         for event in self.events:
             if isinstance(event, OfferEvent):

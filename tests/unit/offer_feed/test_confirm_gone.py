@@ -1,4 +1,4 @@
-"""Proof that an offer is gone: two scans that lack it, and a look-up that can be trusted."""
+"""Tests of the proof that an offer is gone: two scans that lack it, and a look-up that can be trusted."""
 
 from __future__ import annotations
 

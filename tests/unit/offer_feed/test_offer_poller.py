@@ -1,4 +1,4 @@
-"""Scans of the feed of offers: what becomes an event, and what proves that an offer is gone."""
+"""Tests of scans of the feed of offers: events, and the proof that an offer is gone."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ async def test_trouble_is_reported_once_and_scans_go_on() -> None:
 
 
 async def test_first_scan_that_fails_shows_that_it_does() -> None:
-    """A replica of a fleet hands its scans over then."""
+    """A replica of a fleet then hands over its scans."""
     service = OfferService()
     service.publish(1)
     service.faults = [ServerError("down", status=503) for _ in range(6)]

@@ -1,4 +1,4 @@
-"""Requests and offers that cannot be read, or told apart."""
+"""Tests of requests and offers that cannot be read or distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about observability prints the trace that it shows."""
+"""Test that the page about observability prints the trace that it shows."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.unit.paging.shelf import Shelf
 
 @pytest.fixture
 async def serve() -> AsyncIterator[MakeServer]:
-    """Makes servers; afterwards nothing of theirs may be left running."""
+    """Return a maker of servers; check that none has a running task at the end."""
     servers: list[Server] = []
 
     def make(length: int, **quirks: Any) -> Server:

@@ -14,7 +14,7 @@ from freight_exchange.transport.background import BackgroundTasks
 
 @attrs.define
 class Server:
-    """A shelf behind a network: a page is under way until its gate is open."""
+    """Shelf behind a network: a page is in flight until its gate opens."""
 
     shelf: Shelf[int]
     tasks: BackgroundTasks = attrs.Factory(BackgroundTasks)

@@ -1,4 +1,4 @@
-"""A listing on a server of many quirks, and what reads it page by page without any I/O."""
+"""Listing on a server with quirks, and a reader of its pages without I/O."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rows(Generic[T]):
 
 @attrs.define
 class Shelf(Generic[T]):
-    """The server. `broken` has the rows that cannot be read."""
+    """Server of a listing. `broken` contains the rows that cannot be read."""
 
     rows: list[T]
     clamp: int | None = None
@@ -43,11 +43,11 @@ class Shelf(Generic[T]):
     own_page_size: int | None = None
     broken: Callable[[T], bool] = lambda _: False
     hidden: Callable[[T], bool] = lambda _: False
-    """Rows that the user may not see. They are left out after the page was cut."""
+    """Rows that the user may not see, which are removed after the page was cut."""
     most_rows: int | None = None
-    """Pages of more rows are refused."""
+    """Rows of a page above which the server refuses it."""
     clamps: Callable[[int], int | None] | None = None
-    """The clamp for each request, by how many came before it."""
+    """Clamp of a request, by the number of requests before it."""
     requests: list[tuple[int, int]] = attrs.Factory(list)
     last_page: list[T] = attrs.Factory(list)
     most_again: int = 0
@@ -112,7 +112,7 @@ def read(
     meanwhile: Sequence[Callable[[list[T]], None]] = (),
     most_pages: int = 2000,
 ) -> list[T]:
-    """Read the whole listing; between two pages the next of `meanwhile` happens to it."""
+    """Read the whole listing; apply the next change of `meanwhile` between two pages."""
     walk = reader(page_size, sizes, identity, start=start, sweep=sweep)
     happenings = deque(meanwhile)
     found: list[T] = []
@@ -137,7 +137,7 @@ def read(
 
 
 class IncompleteError(Exception):
-    """A sweep ended without proof; the argument is what it found."""
+    """Error of a sweep that ended without proof; the argument is the rows it found."""
 
 
 def reader(
@@ -159,7 +159,7 @@ def reader(
 
 
 def learned(rows: int) -> PageSizes:
-    """Sizes of a client that was once given a page of so many rows."""
+    """Return the sizes of a client that once received a page of this many rows."""
     sizes = PageSizes()
     sizes.saw("operation", rows)
     return sizes

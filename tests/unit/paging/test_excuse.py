@@ -1,4 +1,4 @@
-"""Rows that a round of a sweep leaves unexplained, and those excused: only what came while the listing was read."""
+"""Tests of the rows that a round of a sweep leaves unexplained or excuses: those that came during the reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sweep() -> WindowWalk[int]:
 
 
 def one_round(walk: WindowWalk[int], shelf: Shelf[int], happening: Happening | None = None) -> set[int]:
-    """Climb and come down once; what happens does so after the first page. What no round brought before."""
+    """Read up and down once, with changes after the first page; return the rows that no earlier round found."""
     before = frozenset(walk._known)
     walk.take(shelf.page(walk.number, walk.size))
     if happening is not None:
@@ -38,12 +38,12 @@ def insert(row: int) -> Happening:
 
 
 def repeat(rows: list[int]) -> None:
-    """The listing holds a row twice: nothing comes and nothing goes, and yet no round proves anything."""
+    """List a row twice: no row comes or goes, and yet no round proves anything."""
     rows.insert(0, rows[-1])
 
 
 def unproven() -> tuple[WindowWalk[int], Shelf[int]]:
-    """After a first round, which brought all that is there and a row inserted meanwhile."""
+    """Return a walk and its shelf after a first round that found all rows, and one inserted meanwhile."""
     walk, shelf = sweep(), Shelf(sorted(THERE))
     one_round(walk, shelf, insert(100))
     return walk, shelf

@@ -1,4 +1,4 @@
-"""Walks of a feed through a listing that grows by pages while the walk pauses."""
+"""Tests of a feed's walk through a listing that grows by pages while the walk pauses."""
 
 from __future__ import annotations
 

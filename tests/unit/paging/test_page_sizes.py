@@ -132,7 +132,7 @@ def test_a_clamp_that_changes_in_the_middle_of_a_sweep_skips_nothing(
 @pytest.mark.parametrize("identity", [same, None])
 @pytest.mark.parametrize("change", range(1, 6))
 def test_a_clamp_lowered_for_the_end_of_a_listing_is_noticed_by_a_sweep(change: int, identity: None) -> None:
-    """It is back when the pages are read again: only the size of that reading shows the rows that were cut."""
+    """The clamp is back at the second reading: only the size of that reading shows the rows that were cut."""
     shelf = Shelf([*range(115)], stride="asked", clamps=lambda before: 10 if change <= before < change + 5 else 100)
     assert sorted(read(shelf, page_size=100, sweep=True, identity=identity)) == [*range(115)]
 
@@ -204,7 +204,7 @@ def test_page_longer_than_requested_shows_the_servers_page_size() -> None:
 
 
 class Joined(Shelf[int]):
-    """A server that cuts pages by requests, and lists up to three bids of each as rows of their own."""
+    """Server that cuts pages by requests, and lists up to three bids of each as rows."""
 
     def _read(self, page: list[int]) -> Rows[int]:
         return super()._read([10 * request + bid for request in page for bid in range(1 + request % 3)])

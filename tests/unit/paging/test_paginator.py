@@ -1,4 +1,4 @@
-"""Use of a paginator on asyncio and trio: pages ahead, leaving early, errors, cancellation."""
+"""Tests of a paginator on asyncio and trio: prefetched pages, leaving early, errors, cancellation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages in flight: their number, their order, and their end."""
+"""Tests of pages in flight: their number, their order, and their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps: readings that miss no row which was there throughout."""
+"""Tests of sweeps, which miss no row that is present throughout."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> N
 
 
 def test_a_bid_that_stands_once_is_swept_once_though_the_list_moves() -> None:
-    """Two rows that are alike cannot be distinguished from one that moved to the next page."""
+    """Nothing distinguishes two equal rows from one row that moved to the next page."""
     shelf = Shelf([*range(25)])
     found = read(shelf, sweep=True, identity=None, meanwhile=[lambda rows: rows.insert(0, 100)])
     assert sorted(found) == [*range(25), 100]
 
 
 def test_a_sweep_of_pages_that_are_all_one_row_proves_nothing() -> None:
-    """A service that repeats its last page looks the same as one that lists more rows that are alike."""
+    """A service that repeats its last page looks like one that lists more equal rows."""
     with pytest.raises(IncompleteError):
         read(Shelf(["bid"] * 5, clamp=2, end="last page"), identity=None, sweep=True)
     assert read(Shelf(["bid"] * 5, clamp=7), identity=None, sweep=True) == ["bid"] * 5
@@ -78,7 +78,7 @@ def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
 
 
 def test_a_listing_that_shows_nothing_is_swept_again_in_the_least_size() -> None:
-    """Rows 20 to 99 are out of reach in pages of 100, and those of the first page are all hidden."""
+    """Rows 20 to 99 are out of reach in pages of 100, and all rows of the first page are hidden."""
     shelf = Shelf([*range(30)], clamp=20, stride="asked", hidden=lambda row: row < 20)
     assert read(shelf, page_size=100, sweep=True) == [*range(20, 30)]
 
@@ -136,7 +136,7 @@ def test_a_listing_that_never_stands_still_is_given_up() -> None:
 
 
 def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -> None:
-    """Each page is the first one, which was cut otherwise for a moment."""
+    """Each page is the first one, which had a different clamp for a moment."""
     clamps = {5: 2, 6: 2}
     shelf = Shelf([*range(30)], own_page_size=10, offset_ignored=True, clamps=clamps.get)
     with pytest.raises(IncompleteError):
@@ -144,7 +144,7 @@ def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -
 
 
 def test_a_second_reading_counts_hidden_pages_apart_from_repeated_ones() -> None:
-    """A row that comes again in the next page was moved on by a row that was inserted."""
+    """A row that comes again in the next page was shifted by an inserted row."""
     rereading = Reread(range(20), 1, SeenRows[int](same), Counter([3]))
     for page in ([], [], [3], [3], [], []):
         rereading.take(Rows(tuple(page)))

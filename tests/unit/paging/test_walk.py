@@ -1,4 +1,4 @@
-"""One rule of a reading per test: which page is asked for next, what is handed out, where the listing ends."""
+"""Tests of the rules of a reading, one per test: the next page, the yielded rows, and the end of the listing."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
 
 
 def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
-    """Asked for one row, the second page then begins with the row that was the first."""
+    """A request for one row then returns a second page that begins with the former first row."""
     walk: SinglePass[int] | Sweep[int] = reader(10, learned(10), sweep=True)
     shelf = Shelf([*range(10)], end="last page")
     while not walk.ended:

@@ -1,4 +1,4 @@
-"""Listings that move while they are read, against a model: a list, and changes between any two pages."""
+"""Model of listings that move during a read: a list, with changes between any two pages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Change = Callable[[list[int]], None]
 
 @attrs.frozen
 class Insert:
-    """New rows, none of them there before. Fewer than a page, or one page could come again and again."""
+    """Insertion of new rows. They fill less than a page, since otherwise one page could come again and again."""
 
     places: tuple[float, ...]
 
@@ -33,7 +33,7 @@ class Insert:
 
 @attrs.frozen
 class Remove:
-    """Rows go for good."""
+    """Permanent removal of rows."""
 
     places: tuple[float, ...]
 
@@ -45,7 +45,7 @@ class Remove:
 
 @attrs.frozen
 class Reorder:
-    """Any other order."""
+    """Change to any other order."""
 
     weights: tuple[int, ...]
 
@@ -55,7 +55,7 @@ class Reorder:
 
 @attrs.frozen
 class Raise:
-    """One row goes to the front, as an updated one does."""
+    """Move of a row to the front, as after an update."""
 
     place: float
 

@@ -1,4 +1,4 @@
-"""Walks of a feed through a window of requests."""
+"""Tests of a feed's walk through a window of requests."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rows_that_come_twice_in_a_page_make_no_later_page_the_last(length: int,
 
 
 def test_a_listing_in_another_order_each_time_is_read_until_no_row_can_be_missing() -> None:
-    """A row that comes twice in a page is no sign that the listing moved: only rows of other pages are."""
+    """A row that comes twice in one page does not show that the listing moved: only rows of other pages do."""
     lost = 0
     for seed in range(200):
         chance = Random(seed)
@@ -50,7 +50,7 @@ def test_a_listing_in_another_order_each_time_is_read_until_no_row_can_be_missin
 
 @pytest.mark.parametrize(("length", "seed"), [(5, 2137), (8, 2339), (14, 538), (14, 1054), (14, 2055)])
 def test_quiet_rounds_do_not_end_a_walk_that_has_fewer_rows_than_the_listing_was_long(length: int, seed: int) -> None:
-    """In an order that changes with each page, a row can slip past several rounds in a row."""
+    """If the order changes with each page, a row can be missing from several rounds in succession."""
     assert walk(range(length), lambda rows, _: rows, Random(seed)) == {*range(length)}
 
 

@@ -1,4 +1,4 @@
-"""Tests of the addresses of databases, and of files that are none."""
+"""Tests of database addresses, and of paths that are not addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks by key."""
+"""Tests of locks by key."""
 
 from __future__ import annotations
 

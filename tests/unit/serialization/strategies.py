@@ -1,4 +1,4 @@
-"""Strategies for records of every kind, from the annotations of their fields."""
+"""Strategies for records of every kind, derived from the annotations of their fields."""
 
 from __future__ import annotations
 

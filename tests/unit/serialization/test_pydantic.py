@@ -1,4 +1,4 @@
-"""Records in pydantic: validated, serialized and described; the page on interoperability shows FastAPI."""
+"""Tests of records in pydantic: validated, serialized and described; the page on interoperability shows FastAPI."""
 
 from __future__ import annotations
 

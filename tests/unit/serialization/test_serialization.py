@@ -1,4 +1,4 @@
-"""Records as dictionaries and JSON, and back."""
+"""Tests of converting records to dictionaries and JSON, and back."""
 
 from __future__ import annotations
 

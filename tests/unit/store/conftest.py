@@ -1,4 +1,4 @@
-"""Stores for the tests of the protocols, and a way to watch the statements of a connection."""
+"""Stores for the tests of the protocols, and a connection that reports its statements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freight_exchange.store.work import WorkStore
 
 @pytest.fixture(params=["memory", "postgres"])
 def store(request: pytest.FixtureRequest) -> Iterator[BotStore]:
-    """Each kind of store. One in memory has the same statements as one in a file, without waits for a disk."""
+    """Return each kind of store. A memory store has the same statements as a file, without waiting for a disk."""
     store: BotStore = MemoryStore() if request.param == "memory" else empty_store()
     yield store
     store.close()
@@ -29,7 +29,7 @@ def feed(store: BotStore) -> WorkStore:
 
 
 class WatchedConnection(sqlite3.Connection):
-    """A connection that reports every statement before and after it runs."""
+    """Connection that reports every statement before and after it runs."""
 
     listeners: ClassVar[list[Callable[[str], None]]] = []
 

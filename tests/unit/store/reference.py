@@ -1,4 +1,4 @@
-"""A store in plain dicts without indexes: the model with which the SQLite store is compared."""
+"""Reference store in plain dicts without indexes, with which the tests compare the SQLite store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from freight_exchange.store.work import NO_LIMIT, Delivery, DeliveryState, Effec
 
 @attrs.define(kw_only=True)
 class Rows:
-    """Everything that one feed keeps."""
+    """Rows of one feed."""
 
     state: str | None = None
     requests: dict[int, TrackedRequest] = attrs.field(factory=dict)
@@ -27,7 +27,7 @@ class Rows:
 
 
 class ReferenceFeed:
-    """A `WorkStore` by the letter of its documentation."""
+    """`WorkStore` written from its documentation."""
 
     def __init__(self) -> None:
         self._rows = Rows()
@@ -140,7 +140,7 @@ class ReferenceFeed:
         return not is_busy and not self._earlier(delivery)
 
     def _earlier(self, delivery: Delivery) -> list[Delivery]:
-        """The ready deliveries to the same handler of earlier events of the same request."""
+        """Return the ready deliveries of earlier events of the same request to the same handler."""
         ready = self.deliveries(state="ready", limit=10**9) if delivery.index is not None else []
         mine = [one for one in ready if (one.index, one.handler) == (delivery.index, delivery.handler)]
         return [one for one in mine if one.event < delivery.event]
@@ -218,7 +218,7 @@ class ReferenceFeed:
         return [one for one in self.deliveries(state="ready") if mine and mine in [*self._mine_before(one)]]
 
     def _mine_before(self, delivery: Delivery) -> Iterator[Delivery]:
-        """The deliveries in any state to the same handler of earlier events of the same request."""
+        """Return the deliveries of earlier events of the same request to the same handler, in any state."""
         for one in self._rows.deliveries.values():
             same = delivery.index is not None and (one.index, one.handler) == (delivery.index, delivery.handler)
             if same and one.event < delivery.event:

@@ -1,4 +1,4 @@
-"""Rows for the tests of stores: short ways to write them, and to read everything that is kept."""
+"""Rows for the tests of stores: helpers that write them, and that read all of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEASE = 60.0
 INDEXES = range(8)
 
 Watch = Callable[[Callable[[str], None] | None], None]
-"""Sets a listener that gets every statement before it runs, and with `after ` in front when it did; `None` ends it."""
+"""Function that sets a listener to each statement before and (with `after ` in front) after it runs; `None` ends it."""
 
 
 def seen(index: int, **changes: Any) -> TrackedRequest:
@@ -114,7 +114,7 @@ def everything(feed: WorkStore, indexes: Sequence[int], kinds: Sequence[str] = (
 
 
 def renumbered(result: object) -> object:
-    """Replace the numbers of events by their places: where one was not kept after all, the numbers have a gap."""
+    """Renumber events by their places, since an event that was rolled back leaves a gap."""
     numbers: set[int] = set()
 
     def walk(value: Any, change: Callable[[int], int]) -> Any:
@@ -200,4 +200,4 @@ STEPS: dict[str, Callable[[WorkStore], object]] = {
     "add an effect": lambda feed: feed.put_effect(effect("8/0"), expected_state=None),
     "change an effect": lambda feed: feed.put_effect(effect("7/0", "sending"), expected_state="intent"),
 }
-"""Every kind of write."""
+"""Steps that write rows of every kind."""

@@ -27,7 +27,7 @@ HOLDER = Holder(host="pod-a", pid=1, since="now", boot="1", machine="m", lock=7)
     ],
 )
 def test_kernel_and_not_host_name_identifies_the_machine(changes: dict[str, Any], shares_locks: bool) -> None:
-    """A container that is made again has another host name, and two machines may have the same one."""
+    """A recreated container has another host name, and two machines may have the same one."""
     other = attrs.evolve(HOLDER, pid=2, **changes)
     assert Holder.from_json(other.to_json()) == other
     assert HOLDER.shares_locks_with(other) is shares_locks

@@ -1,4 +1,4 @@
-"""Requests, events and leases, as every store keeps them."""
+"""Tests of requests, events and leases in every store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from freight_exchange.store.work import WorkStore
 
 INDEXES = range(12)
 IN_FILES = pytest.mark.parametrize("store", ["memory"], indirect=True)
-"""A database has feeds of several accounts under one name."""
+"""Only files: a database has feeds of several accounts under one name."""
 TOMBSTONE = {"record": None, "last_seen": 0.0, "last_scan": 0, "updated_after": 0.0, "missed_scans": 0}
 
 

@@ -1,4 +1,4 @@
-"""Deliveries that are put off with an earlier one for which they wait, as every `WorkStore` keeps them."""
+"""Tests of deliveries that are postponed with an earlier one, in every `WorkStore`."""
 
 from __future__ import annotations
 

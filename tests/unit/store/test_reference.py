@@ -1,4 +1,4 @@
-"""The stores against the reference model: the same calls, in any order, return the same."""
+"""Tests of the stores against the reference store: the same calls in any order return the same results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _UndecidedError(Exception):
 
 
 class Side:
-    """One of the two stores. Event numbers may have gaps, so that events are identified by their order here."""
+    """One of two stores. Events are identified by their order here, since their numbers may have gaps."""
 
     def __init__(self, open: Callable[[], WorkStore]) -> None:
         self._open = open

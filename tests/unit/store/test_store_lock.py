@@ -1,4 +1,4 @@
-"""Tests of the lock of a store's file; `tests/unit/platform` has those of locks between processes."""
+"""Tests of the lock of a store's file; `tests/unit/platform` tests locks between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries, as every `WorkStore` keeps them."""
+"""Tests of deliveries in every `WorkStore`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Effects, events that no scan produced, and transactions of several writes, as every `WorkStore` keeps them."""
+"""Tests of effects, events without a scan, and transactions of several writes, in every `WorkStore`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_effect_is_written_only_over_its_expected_state(store: BotStore, feed: W
 
 
 def test_effect_is_written_only_over_the_version_of_its_expected_time(feed: WorkStore) -> None:
-    """It has come back to a state that it had before. Times are compared to the last digit."""
+    """An effect may return to an earlier state. Times are compared to the last digit."""
     before, after = 1e9 + 1 / 3, math.nextafter(1e9 + 1 / 3, math.inf)
     assert feed.put_effect(effect("7/0", "unknown", at=after), expected_state=None)
     sent_again = effect("7/0", "intent", at=30.0)
@@ -134,7 +134,7 @@ def test_writes_of_a_transaction_are_visible_inside_and_kept_after_it(store: Bot
 
 @pytest.mark.parametrize("step", STEPS)
 def test_failed_transaction_leaves_no_trace(store: BotStore, step: str) -> None:
-    """Later calls return what they return where the transaction never was."""
+    """Later calls return the same results as without the transaction."""
     feed, other = filled(store), filled(MemoryStore())
     before = everything(feed, INDEXES)
     with pytest.raises(ValueError, match="no"):

@@ -1,4 +1,4 @@
-"""The bot of the guide to tariffs offers by its tariff. `test_snippets.py` runs the blocks."""
+"""Test of the guide to tariffs: its bot offers by its tariff. `test_snippets.py` runs the blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quotes of the example tariff, with amounts worked out by hand."""
+"""Tests of quotes of the example tariff, with amounts worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tariff files: their columns, and what is wrong with their rows."""
+"""Tests of tariff files: their columns, and errors in their rows."""
 
 from __future__ import annotations
 

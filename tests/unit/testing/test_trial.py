@@ -27,7 +27,7 @@ async def test_idle_covers_publication_at_time_of_last_scan(sandbox: Sandbox) ->
 
 
 async def test_nothing_is_durable_after_crash(sandbox: Sandbox) -> None:
-    """A crash also ends the deliveries beside it."""
+    """A crash also ends concurrent deliveries."""
     store = MemoryStore()
     for _ in range(6):
         sandbox.publish()

@@ -1,4 +1,4 @@
-"""The clock that jumps, on which the tests of every wait and deadline rest."""
+"""Tests of the virtual clock, on which all tests of waits and deadlines depend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architecture pages name functions that exist, CONTRIBUTING names the tools, and the drawing shows the imports."""
+"""Tests of the architecture pages, of the tools in CONTRIBUTING, and of the drawing of imports."""
 
 from __future__ import annotations
 

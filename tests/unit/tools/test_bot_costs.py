@@ -1,4 +1,4 @@
-"""Tools that measure the bot, with small numbers."""
+"""Tests of the tools that measure the bot, with small numbers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_second_offer_is_counted() -> None:
 
 
 class TestLivelyExchange:
-    """Compared with its documented work, request by request."""
+    """The documented work of the exchange is compared request by request."""
 
     @pytest.mark.parametrize("window", [60, 1800, 21_600, 432_000])
     @pytest.mark.parametrize("now", [30.0, 60.0, 2 * HOUR + 600, 6 * HOUR + 6000, 8 * HOUR + 6017, 3 * DAY, 9 * DAY])

@@ -1,4 +1,4 @@
-"""The tool that measures a fleet, with small numbers and without its times."""
+"""Test of the tool that measures a fleet, with small numbers and without its times."""
 
 from __future__ import annotations
 

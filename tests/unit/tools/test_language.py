@@ -16,7 +16,7 @@ LONGEST_TEST_FILE = 400
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
 FRAGMENT = re.compile(r"(and|as|nor|or|such)\b", re.IGNORECASE)
 QUOTED_OPENING = re.compile(rf"[\"']({QUESTION.pattern}|{FRAGMENT.pattern})", re.IGNORECASE)
-"""Text without it needs no parser."""
+"""A text without a match needs no parser."""
 NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IGNORECASE)
 # Also as a word of a test's name; not the user `nobody` of a system.
 PHRASES = re.compile(

@@ -1,4 +1,4 @@
-"""The mutation lists quote the source and name the tests as they are now."""
+"""Tests of the mutation lists: they quote the current source, and name existing tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each part of the seeded runs makes runs, adds them up and judges them."""
+"""Tests of each part of the seeded runs: it makes runs, sums them up and checks them."""
 
 from __future__ import annotations
 

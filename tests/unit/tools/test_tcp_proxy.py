@@ -1,4 +1,4 @@
-"""The proxy between the replicas of a trial and what they talk to."""
+"""Tests of the proxy between the replicas of a trial and their servers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.fleet_trial.tcp_proxy import TcpProxy
 
 @contextmanager
 def stalled() -> Iterator[tuple[TcpProxy, socket.socket, socket.socket]]:
-    """Connect a client through a proxy that stalls; yield the proxy, the client and the server's end."""
+    """Connect a client through a stalled proxy; yield the proxy, the client and the server's end."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         proxy = TcpProxy(listener.getsockname()[1])
         with socket.create_connection(("127.0.0.1", proxy.port)) as client:

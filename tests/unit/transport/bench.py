@@ -88,7 +88,7 @@ def executor(
 
 
 class Bench:
-    """A caller over steps, one for each attempt; the last one goes on."""
+    """Caller of scripted attempts; the last step repeats."""
 
     def __init__(self, *steps: Step, chance: float = 1.0, hooks: tuple[Any, ...] = (), tokens: int = 500) -> None:
         self.steps = steps

@@ -19,12 +19,12 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> TokenFile:
-    """For virtual time."""
+    """Return a token store for virtual time."""
     return TokenFile(path, inline=True)
 
 
 @pytest.fixture
 def calendar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks that processes share follow the loop's."""
+    """Make the clocks that processes share follow the loop's clock."""
     monkeypatch.setattr(clock, "wall_time", lambda: 1.9e9 + anyio.current_time())
     monkeypatch.setattr(clock, "boot_time", lambda: 1e5 + anyio.current_time())

@@ -32,7 +32,7 @@ HOUR = 3600.0
 
 
 class Service:
-    """Its tokens are `t1`, `t2`, ...; a login takes a second, a call a tenth."""
+    """Service with the tokens `t1`, `t2`, ...; a login takes a second, a call a tenth."""
 
     def __init__(self, *, lifetime: float | None = HOUR) -> None:
         self.lifetime = lifetime
@@ -64,7 +64,7 @@ class Service:
         return Response(status=401 if refused else 200, content=b"{}")
 
     def revoke(self) -> None:
-        """Refuse every token that was given so far."""
+        """Refuse every token that was issued until now."""
         self.refused |= {f"t{number}" for number in range(1, self.logins + 1)}
 
 
@@ -117,7 +117,7 @@ class Process:
 
 
 def kept(token: str = "c4nary-t0ken", *, lifetime: float | None = HOUR, age: float = 0.0, **others: Any) -> CachedLogin:
-    """A login that somebody kept so many seconds ago."""
+    """Return a cached login of this age."""
     moment = clock.Reading(wall=clock.wall_time() - age, boot=0.0, boot_id="")
     facts: dict[str, Any] = {"base_url": URL, "account": EMAIL, "obtained": moment, "user": USER_FACTS} | others
     return CachedLogin(token=Secret(token), lifetime=lifetime, **facts)

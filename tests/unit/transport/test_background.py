@@ -89,7 +89,7 @@ async def test_bug_is_logged_if_its_waiter_was_cancelled(caplog: pytest.LogCaptu
 
 
 async def test_bug_in_the_tick_of_its_waiters_cancellation_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """The waiter still counts as one when the bug comes, and leaves without it."""
+    """The waiter still counts as one when the bug occurs, and leaves without its error."""
     scope = anyio.CancelScope()
 
     async def cancel_and_fail() -> NoReturn:

@@ -27,7 +27,7 @@ def request(kind: RequestKind = RequestKind.READ, *, replayable: bool = True) ->
 
 
 class Exchange:
-    """A service whose tokens are `t1`, `t2`, ...; a login takes a second, a call a tenth."""
+    """Service with the tokens `t1`, `t2`, ...; a login takes a second, a call a tenth."""
 
     def __init__(self, *, lifetime: float | None = HOUR, tasks: BackgroundTasks | None = None) -> None:
         self.lifetime = lifetime
@@ -75,7 +75,7 @@ class Exchange:
 
 
 async def crowd(call: Callable[[], Coroutine[Any, Any, Any]], size: int = 1000) -> list[Any]:
-    """Return the token that each of a thousand tasks got."""
+    """Return the tokens that a thousand tasks received."""
     outcomes: list[Any] = []
 
     async def one() -> None:
@@ -91,7 +91,7 @@ async def crowd(call: Callable[[], Coroutine[Any, Any, Any]], size: int = 1000) 
 
 
 def count_credential_reads(exchange: Exchange, monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Return a list that grows by an entry for each reading of the credentials."""
+    """Return a list that grows by an entry for each read of the credentials."""
     readings: list[None] = []
 
     async def give() -> tuple[str, Secret]:

@@ -1,4 +1,4 @@
-"""Raw records as the service writes them, and short ways to decode them."""
+"""Raw records as the service writes them, and helpers that decode them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def broken(kind: wire.Kind[Any], raw: object) -> DecodeError:
 
 
 def flawed(kind: wire.Kind[Any], raw: object) -> tuple[Any, list[str]]:
-    """The record, and where in the reply the parts were that it does without."""
+    """Return the record, and the paths of its unreadable parts in the reply."""
     found = wire.rows({kind.collection: {"3": raw}}, kind)
     assert not found.broken
     assert all(error.raw == raw for error in found.flaws)

@@ -1,4 +1,4 @@
-"""Bids and routes, as listings and as replies to writes have them."""
+"""Tests of bids and routes in listings and in replies to writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from freight_exchange.models import (
 
 
 class TestBids:
-    """Bids as submissions return them and as listings do."""
+    """Submissions and listings return bids in different forms."""
 
     SUBMITTED = {
         **LISTING,

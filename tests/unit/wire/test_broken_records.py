@@ -1,4 +1,4 @@
-"""Broken records: errors that name them, and records beside them."""
+"""Tests of broken records: errors name them, and the other records are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replies with many broken records: the count is exact, and the work for each is small."""
+"""Tests of replies with many broken records: the count is exact, and each costs little."""
 
 from __future__ import annotations
 

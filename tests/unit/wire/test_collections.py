@@ -1,4 +1,4 @@
-"""Collections of a reply: keyed objects, lists, empty ones, and errors beside them."""
+"""Tests of the collections of a reply: keyed objects, lists, empty ones, and errors next to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_documented_record_is_decoded() -> None:
 
 
 class TestCollections:
-    """Objects keyed by numbers, lists, and the several ways to be empty."""
+    """A collection is an object keyed by numbers, a list, or one of several forms of an empty one."""
 
     def test_sorted_by_number_with_gaps(self) -> None:
         raws = {"10": {**REQUEST, "index": 10}, "9": {**REQUEST, "index": 9}, "0": {**REQUEST, "index": 0}}
@@ -52,7 +52,7 @@ class TestCollections:
     def test_an_error_beside_an_empty_collection_is_not_an_empty_one(
         self, empty: object, key: str, value: object
     ) -> None:
-        """A watcher that took it for one would be deaf."""
+        """A watcher that mistook it for an empty one would report nothing."""
         with pytest.raises(DecodeError, match="an error beside an empty 'raterequests'"):
             wire.rows({"raterequests": empty, key: value}, wire.REQUESTS)
 

@@ -1,4 +1,4 @@
-"""Contacts and companies of a record: on the record, beside its offers, or inside."""
+"""Tests of the contacts and companies of a record: on the record, next to its offers, or inside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from freight_exchange.models import (
 
 
 class TestContacts:
-    """On the record or inside `offer`."""
+    """A contact is on the record or inside `offer`."""
 
     CONTACT = Contact(name="Ada", email="ada@co.example")
     COMPANY = Company(name="Co", fax="1")

@@ -1,4 +1,4 @@
-"""Encoded requests: the documented names, types and formats, compared with bodies typed by hand."""
+"""Tests of encoded requests: the documented names, types and formats, compared with bodies typed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences that mean an empty listing, and errors that sound like them."""
+"""Tests of sentences that mean an empty listing, and of errors that resemble them."""
 
 from __future__ import annotations
 

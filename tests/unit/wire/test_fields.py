@@ -1,4 +1,4 @@
-"""Fields of a record: their spellings, types and words, and absent ones."""
+"""Tests of the fields of a record: their spellings, types and words, and absent ones."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TestSpellings:
 
 
 class TestScalars:
-    """Numbers as text, flags in any form, codes that stay text."""
+    """Numbers may be text, flags have several forms, and codes stay text."""
 
     def test_numbers_as_text(self) -> None:
         texts = {key: str(value) for key, value in REQUEST.items()}
@@ -120,7 +120,7 @@ class TestScalars:
 
 
 class TestWords:
-    """Any case, and words that are not known."""
+    """Words have any case, and may be unknown."""
 
     @given(st.sampled_from(list(RequestType)), st.randoms())
     def test_word_is_read_in_any_case(self, member: RequestType, random: Any) -> None:
@@ -138,7 +138,7 @@ class TestWords:
 
 
 class TestAbsentFields:
-    """Unknown keys are kept; what is missing or null is `None`."""
+    """Unknown keys are kept; a missing or null field is `None`."""
 
     def test_unknown_keys_are_kept(self) -> None:
         found = request(priority=3, tags=["a", {"b": 1}])

@@ -1,4 +1,4 @@
-"""Any bytes of a server decode to a value or raise `DecodeError`."""
+"""Fuzz test of the decoder: any bytes give a value or raise `DecodeError`."""
 
 from __future__ import annotations
 

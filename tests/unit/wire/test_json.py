@@ -1,4 +1,4 @@
-"""JSON: exact numbers, bounds, one error, and no secret left in a frame."""
+"""Tests of JSON: exact numbers, bounds, a single error, and no secret in a traceback's frames."""
 
 from __future__ import annotations
 

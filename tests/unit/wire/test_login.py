@@ -1,4 +1,4 @@
-"""Logins and refusals, and that no token is left where it could be seen."""
+"""Tests of logins and refusals: no token stays where it could be seen."""
 
 from __future__ import annotations
 

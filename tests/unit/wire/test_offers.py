@@ -1,4 +1,4 @@
-"""Offers on a record: as a collection, as one entry, unreadable, and their fees."""
+"""Tests of the offers of a record: as a collection, as one entry, unreadable, and their fees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from freight_exchange.models import (
 
 
 class TestOffers:
-    """`offer` as a collection, as one entry, or empty."""
+    """`offer` is a collection, one entry, or empty."""
 
     @pytest.mark.parametrize("nothing", [{}, [], None])
     def test_listing_may_have_no_offers(self, nothing: object) -> None:
@@ -110,7 +110,7 @@ class TestOffers:
 
 
 class TestRates:
-    """Itemised fees of an offer."""
+    """An offer may have itemised fees."""
 
     @pytest.mark.parametrize("rates", [{}, []])
     def test_empty_rates_have_no_total(self, rates: object) -> None:

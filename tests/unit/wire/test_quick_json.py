@@ -1,4 +1,4 @@
-"""Long replies are decoded by msgspec where it is installed: to the same values, and to the same refusals."""
+"""Tests of msgspec as the decoder of long replies: it gives the same values, and the same refusals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def outcome(content: bytes) -> str:
 
 
 def both(content: bytes) -> tuple[str, str]:
-    """The outcome with msgspec, and without."""
+    """Return the outcomes with and without msgspec."""
     assert wire_json._quick() is not None, "msgspec is not installed: this would compare nothing"
     quick = outcome(content)
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Keys that repeat in one object: no record is lost, and what is lost of a record is reported."""
+"""Tests of keys that repeat in one object: no record is lost, and lost parts of a record are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rate requests kept and recalled: equal to what was decoded."""
+"""Tests of stored rate requests, which equal the decoded ones when they are loaded."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def decoded(content: bytes) -> RateRequest:
 
 
 def digits(value: object) -> object:
-    """Every number as it would be printed: `Decimal("1.50")` is not `Decimal("1.5")` here."""
+    """Convert numbers to text: `Decimal("1.50")` differs from `Decimal("1.5")` here."""
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, dict) or hasattr(value, "keys"):
@@ -94,13 +94,13 @@ def test_longest_numbers_can_be_kept_and_recalled(number: str) -> None:
 
 @pytest.mark.parametrize("digits", [60, 61, 400, 999])
 def test_longest_whole_number_of_an_unknown_field_can_be_kept_and_recalled(digits: int) -> None:
-    """It would be an error in the middle of a scan, at each scan, as long as the record is listed."""
+    """Otherwise each scan would fail as long as the record is listed."""
     request = decoded(b'{"index":1,"serial":%b}' % (b"7" * digits))
     assert wire.recall(wire.keep(request)) == request
 
 
 def test_request_of_a_largest_reply_can_be_kept_and_recalled() -> None:
-    """Of each of these bytes the text that is kept has six."""
+    """Each of these bytes becomes six in the stored text."""
     request = decoded(b'{"index":1,"notes":"%b"}' % (b"\x01" * 1_700_000))
     assert len(wire.keep(request)) > 10_000_000
     assert wire.recall(wire.keep(request)) == request

@@ -16,7 +16,7 @@ from freight_exchange.sandbox.faces.tcp import refused_port
 
 @pytest.fixture
 def fresh_shell(shell: Shell) -> Shell:
-    """Shell whose environment names no service and no account."""
+    """Return a shell whose environment names no service and no account."""
     shell.clear_environment()
     return shell
 

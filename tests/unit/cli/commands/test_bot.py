@@ -66,7 +66,7 @@ def run_virtually(sandbox: Sandbox) -> None:
 
 @pytest.fixture
 def bot_shell(shell: Shell) -> Shell:
-    """Shell beside the file of a bot with one request, one offer and one dead letter."""
+    """Return a shell and the file of a bot with one request, one offer and one dead letter."""
     sandbox = Sandbox()
     sandbox.publish()
     run_virtually(sandbox)
@@ -193,7 +193,7 @@ def test_failed_import_within_module_is_raised(shell: Shell) -> None:
 
 @pytest.fixture
 def run_bots(monkeypatch: pytest.MonkeyPatch) -> list[Bot]:
-    """Bots whose `run` was called, which does nothing here."""
+    """Return the bots whose `run` is called, which does nothing here."""
     bots: list[Bot] = []
     monkeypatch.setattr(Bot, "run", lambda bot, backend: bots.append(bot))
     return bots

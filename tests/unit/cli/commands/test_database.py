@@ -1,4 +1,4 @@
-"""Tests of `store`, `bot`, `explain` and `watch` on a database, beside a replica that scans."""
+"""Tests of `store`, `bot`, `explain` and `watch` on a database with a running replica."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["bot_shell"]
 
 @pytest.fixture
 def fleet(shell: Shell) -> Iterator[Shell]:
-    """Shell beside a database with a dead letter, a gap and an offer in doubt, and a replica that scans."""
+    """Return a shell and a database with a dead letter, a gap, an offer in doubt and a running replica."""
     sandbox = Sandbox(Profile(amount_rounding="whole"))
     sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
     sandbox.publish()

@@ -14,7 +14,7 @@ from freight_exchange.testing import Fault
 
 @pytest.fixture
 def shipper(shell: Shell) -> Shell:
-    """Shell of a shipper with offer 5001 on a request."""
+    """Return the shell of a shipper with offer 5001 on a request."""
     shell.publish()
     shell(*SUBMIT, "--yes")
     shell.use_account(shell.exchange.shipper)

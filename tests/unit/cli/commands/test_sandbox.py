@@ -106,7 +106,7 @@ async def test_output_lets_a_client_log_in() -> None:
 
 @pytest.mark.parametrize(("seed", "alike"), [((), False), (("--seed", "0"), True)])
 def test_tokens_repeat_only_with_a_seed(seed: tuple[str, ...], alike: bool) -> None:
-    """A token that a client keeps across a restart must not become another account's."""
+    """A token that a client keeps across a restart must not become the token of another account."""
     tokens = []
     for _ in range(2):
         with running("--json", *seed) as process:
@@ -161,7 +161,7 @@ def test_examples_are_saved_in_one_transaction(tmp_path: Path) -> None:
 
 
 def test_change_that_cannot_be_saved_is_not_answered(tmp_path: Path) -> None:
-    """A full disk ends the server, since an exchange that forgets its answers would mislead."""
+    """A full disk ends the server, since an exchange that forgets its replies would mislead."""
     file = tmp_path / "exchange.db"
     script = (
         "import sys, resource, signal\n"

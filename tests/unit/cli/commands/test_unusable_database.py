@@ -1,4 +1,4 @@
-"""Databases that refuse a command: one sentence, an exit status, nothing half done and no password."""
+"""Tests of databases that refuse a command: one sentence, an exit status, no partial change and no password."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def quote(request, ctx): ...
 
 
 def run_bot(store: str) -> Result:
-    """Run a bot in a process of its own."""
+    """Run a bot in a separate process."""
     Path("refused_bot.py").write_text(BOT.format(store=store), encoding="utf-8")
     with start("bot", "run", "refused_bot:bot") as process:
         return finish(process)
@@ -81,7 +81,7 @@ def test_password_of_the_environment(shell: Shell, password: str | None) -> None
 
 @pytest.fixture
 def standby() -> Iterator[PostgresServer]:
-    """Server that recovers, as a standby does, and has a feed."""
+    """Return a server in recovery, as a standby is, with a feed."""
     with running_server(fsync="off") as server:
         PostgresStore(server.url()).open(BINDING, lease=LEASE).release()
         server.stop()
@@ -92,7 +92,7 @@ def standby() -> Iterator[PostgresServer]:
 
 @pytest.mark.long
 def test_only_reading_commands_accept_a_read_only_standby(shell: Shell, standby: PostgresServer) -> None:
-    """A bot cannot write to it; what only reads can use it."""
+    """A bot cannot write to it. Commands that only read can use it."""
     check_refusal(run_bot(standby.url()), "is read-only: give the address of the primary")
     assert shell("bot", "status", "--store", standby.url()).status == Status.DONE
     migrated = shell("store", "migrate", standby.url(), "--yes")

@@ -1,4 +1,4 @@
-"""Listings that lack a third or more of what they should hold: trouble first, and withdrawals only if it lasts."""
+"""Tests of listings that lack a third of their requests or more: trouble first, then withdrawals if it lasts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.virtual_time
 
 @attrs.define
 class Failing(Service):
-    """Answers `[]` to listings and look-ups alike while it is `away`."""
+    """Service that answers `[]` to listings and look-ups while it is `away`."""
 
     away: bool = False
 
@@ -110,7 +110,7 @@ async def test_few_of_many_that_vanish_at_once_are_withdrawn_soon(store: Store) 
 
 
 async def test_lone_recent_request_is_not_withdrawn_by_empty_listings(store: Store) -> None:
-    """A narrow window may hold one request only: an empty listing lacks all of it, and a wider one proves why."""
+    """An empty listing lacks the only request of a narrow window. A wider one proves the reason."""
     service, rig = await live(store, interval=5.0)
     service.publish(31)
     await rig.scan(2)
@@ -292,7 +292,7 @@ def test_only_a_scan_about_as_deep_checks_a_doubt_that_has_lasted() -> None:
 async def test_last_request_of_a_window_is_withdrawn_once_a_listing_of_others_lacks_it(
     store: Store, others: int
 ) -> None:
-    """Listings of nothing may be failures: where the service lists nothing at all, it takes an hour."""
+    """Empty listings may be failures. If the service lists nothing at all, a withdrawal takes an hour."""
     service = Service()
     service.publish(*range(9, 9 + others))
     rig = Rig(service, store=store, interval=30.0)

@@ -1,4 +1,4 @@
-"""Pages that fail: what has been read of a scan is kept, and pages are asked for in other sizes."""
+"""Tests of pages that fail: a scan keeps the pages it has read, and requests others in different sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DOWN = ServerError("down", status=503)
 
 @attrs.define
 class Limited(Service):
-    """Answers sixty pages a minute, and sends a Retry-After beyond that."""
+    """Service that answers sixty pages a minute, and sends a Retry-After beyond that."""
 
     minute: int = -1
     in_minute: int = 0
@@ -69,7 +69,7 @@ async def test_first_scan_after_an_outage_trusts_no_page_size(store: Store, inte
 
 @attrs.define
 class Unhurried(Service):
-    """Gives one page a second, refuses what comes sooner, and lists one request more every twenty seconds."""
+    """Service that answers one page a second, refuses faster requests, and grows by a request every twenty seconds."""
 
     last: float = -1.0
     born: int = 0
@@ -180,7 +180,7 @@ async def test_a_deep_scan_whose_pages_stand_still_for_long_is_given_up(store: S
 
 @attrs.define
 class Stuck(Service):
-    """Never gives one of its later pages of a window that is deep."""
+    """Service that never answers a later page of a deep window."""
 
     page_that_fails: int = 7
 
@@ -192,7 +192,7 @@ class Stuck(Service):
 
 @attrs.define
 class Slow(Service):
-    """Gives no page of many rows in time."""
+    """Service that never answers a page of many rows in time."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         if min(rows, len(self.requests)) > 300:
@@ -212,7 +212,7 @@ async def test_a_service_that_cannot_give_large_pages_is_asked_for_smaller_ones(
 
 @attrs.define
 class Choking(Service):
-    """Fails on more than ten rows in a page."""
+    """Service that fails on pages of more than ten rows."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         if rows > 10:
@@ -231,7 +231,7 @@ async def test_a_service_that_fails_on_all_but_small_pages_is_read_by_the_smalle
 
 @attrs.define
 class RefusesPagesPastTheEnd(Service):
-    """Answers 400 where others list nothing."""
+    """Service that answers 400 to pages past the end."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         page = await Service.page(self, number, rows, window)
@@ -241,7 +241,7 @@ class RefusesPagesPastTheEnd(Service):
 
 
 async def test_pages_refused_past_the_end_do_not_delay_the_scans_after_them(store: Store) -> None:
-    """A scan of one full page asks for the next one, up to twice."""
+    """A scan of one full page requests the next one, up to twice."""
     service = RefusesPagesPastTheEnd(clamp=5)
     service.publish(*range(1, 6))
     rig = await live(service, store, interval=600.0)

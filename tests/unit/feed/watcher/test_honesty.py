@@ -1,4 +1,4 @@
-"""Claims of a watcher, which it can prove: of withdrawals, of times, and of what it cannot see."""
+"""Tests of a watcher's claims, which it can prove: withdrawals, times, and the limits of what it sees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def live(service: Service, store: Store, **options: Any) -> Rig:
 
 @attrs.define
 class HidesFromLookUps(Service):
-    """Finds no request 1, as if one of its databases were away."""
+    """Service that does not find request 1, as if one of its databases was away."""
 
     async def find(self, index: int) -> RateRequest | None:
         found = await super().find(index)
@@ -100,7 +100,7 @@ async def test_a_bare_404_counts_only_once_it_was_repeated_several_times(store: 
 
 
 class Bare(Service):
-    """Answers look-ups of what it does not know by a bare 404."""
+    """Service that answers look-ups of unknown requests with a bare 404."""
 
     async def find(self, index: int) -> RateRequest | None:
         found = await Service.find(self, index)
@@ -212,7 +212,7 @@ async def test_reader_who_leaves_in_the_middle_widens_the_next_scans_only_briefl
 
 
 async def before(rig: Rig, tier: str) -> None:
-    """Go on until the next scan is one of that depth."""
+    """Scan until the next scan has this depth."""
     while True:
         await anyio.sleep(max(0.0, rig.poller._pacer.due - anyio.current_time()))
         depth = rig.poller._queue._planner.next_plan(rig.journal.state, rig.clock.read(), suspects=None, deep=True)
@@ -222,7 +222,7 @@ async def before(rig: Rig, tier: str) -> None:
 
 
 async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: Store) -> None:
-    """All that it lists gained the same field: by their shippers, as a narrow look of the moment shows."""
+    """Its requests gained a field by their shippers, as a concurrent narrow scan shows."""
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 8))
@@ -236,7 +236,7 @@ async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: St
 
 
 async def test_a_narrow_look_of_several_pages_that_end_with_an_error_reports_as_well(store: Store) -> None:
-    """Both when the service has no such page, and when it is briefly unavailable."""
+    """The service may not have such a page, or be unavailable for a moment."""
 
     class Ending(Service):
         async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
@@ -294,7 +294,7 @@ async def test_bounds_of_an_event_include_the_time_that_a_machine_was_suspended(
 
 
 async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window(store: Store) -> None:
-    """Its own clocks do not show that the request's last update is six days old, which the service's window is not."""
+    """Its clocks do not show that the last update is six days old, and outside of the service's window."""
 
     class Narrowing(Service):
         async def find(self, index: int) -> RateRequest | None:

@@ -1,4 +1,4 @@
-"""Scans of many pages: they come to an end, let others go first, and neither lose a page nor turn back time."""
+"""Tests of scans of many pages: they end, let others go first, lose no page, and never turn back time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def lively(service: Service, first: int, *, every: int) -> None:
-    """A new request after every so many pages."""
+    """Return a service that gets a new request every few pages."""
     pages = iter(range(10**9))
 
     def publish(_: int) -> None:
@@ -229,7 +229,7 @@ def _raising(_: object) -> None:
 
 
 class Refusing(Service):
-    """Refuses pages beyond the end."""
+    """Service that refuses pages beyond the end."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         page = await Service.page(self, number, rows, window)

@@ -1,4 +1,4 @@
-"""ActiveScan-ups of what scans lack: one that fails harms neither the scans nor the others, and none is forgotten."""
+"""Tests of look-ups of missing requests: a failing one harms no other request, and none is forgotten."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ virtual_time = pytest.mark.virtual_time
 
 @attrs.define
 class Mute(Service):
-    """Does not say what became of some requests."""
+    """Service that gives no usable answer about some requests."""
 
     mute: frozenset[int] = frozenset({1})
 
@@ -40,7 +40,7 @@ class Mute(Service):
 
 
 async def watching_two(service: Service, store: Store) -> Rig:
-    """Return a watcher that knows request 9 since before it began, and has reported request 1."""
+    """Return a watcher that has reported request 1, and knows request 9 from before its start."""
     service.publish(9)
     rig = await live(service, store)
     service.publish(1)
@@ -67,7 +67,7 @@ async def test_failing_look_up_does_not_delay_or_fail_scans(store: Store) -> Non
 
 @attrs.define
 class Locked(Service):
-    """Logins fail at a gateway that has no such address."""
+    """Service whose logins fail with a 404 of a gateway."""
 
     async def find(self, index: int) -> RateRequest | None:
         self.lookups.append(index)
@@ -235,7 +235,7 @@ async def test_after_a_deep_scan_that_lacked_something_narrow_ones_stay_narrow(s
 
 @attrs.define
 class TwoMachines(Service):
-    """Any call may meet the second machine, which shows what is new 50 seconds later."""
+    """Service with two machines that answer in any order; the second one lags by 50 seconds."""
 
     random: Random = attrs.field(factory=lambda: Random(3))
 
@@ -271,7 +271,7 @@ async def test_request_that_only_one_of_two_machines_shows_yet_is_not_withdrawn(
 
 
 class Empty(Service):
-    """ActiveScan-ups fail, and are answered as if there was nothing."""
+    """Service whose look-ups fail with an empty answer."""
 
     async def find(self, index: int) -> RateRequest | None:
         self.lookups.append(index)
@@ -356,7 +356,7 @@ async def test_withdrawal_is_looked_up_after_the_pause_that_a_failed_page_costs(
 
 @virtual_time
 async def test_server_that_gives_less_than_it_did_is_found_out_by_a_scan_that_lacks_a_request(store: Store) -> None:
-    """A missing request may be beyond a page that seemed to be the last: the next scan reads to an empty page."""
+    """A missing request may follow a page that seemed to be the last one, so the next scan reads to an empty page."""
     service = Empty()
     rig = await live(service, store, interval=10.0)
     service.publish(*range(1, 9))

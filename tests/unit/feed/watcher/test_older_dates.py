@@ -1,4 +1,4 @@
-"""Requests that return with an older date than they had: from a backup, or from a machine that lags behind."""
+"""Tests of requests that return with an older date: from a backup, or from a machine that lags."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 def date_back(service: Service, *indexes: int, seconds: float) -> None:
-    """Let the service list requests with an older date, as after it is restored from a backup."""
+    """List requests with an older date, as after a restore from a backup."""
     for index in indexes:
         service.requests[index].updated -= seconds
 
@@ -32,7 +32,7 @@ async def test_backup_with_older_dates_holds_no_withdrawals_back(store: Store, i
 
 
 async def test_withdrawn_request_that_returns_with_an_older_date_is_withdrawn_again(store: Store) -> None:
-    """After a restart, only the widest window lists it: it is not known what its date rests on."""
+    """After a restart only the widest window lists it, so the basis of its date is unknown."""
     rig = Rig(service := Service(), store=store, interval=600.0)
     await rig.prime()
     service.publish(1)

@@ -1,4 +1,4 @@
-"""Requests in trouble: never more than in health."""
+"""Tests of the pace during trouble: never more requests than in health."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_retry_after_is_asked_again_only_when_it_has_passed() -> None:
 
 @pytest.mark.parametrize("trouble", EVERY_OTHER)
 def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health(trouble: str) -> None:
-    """Over hours: where an hour begins may make a request of difference."""
+    """The count is over hours, since the start of an hour may make a difference of a request."""
     assert sum(hourly(trouble, 30, bot=False) for _ in range(3)) <= 3 * 120
 
 

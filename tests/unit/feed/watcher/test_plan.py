@@ -1,4 +1,4 @@
-"""Planning: which look is due, how far back it looks, and what rests after a failure."""
+"""Tests of planning: which scan is due, how far it looks back, and what rests after a failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def at(time: float) -> Reading:
 
 
 def after(age: float, *, now: float = 2 * DAY, allowance: float = 60.0, **ago: float) -> State:
-    """The state of a feed whose watermark is that old, and whose tiers are so many seconds back."""
+    """Return the state of a feed whose watermark is that old, and whose tiers are that many seconds back."""
     tiers = {tier.name: now - ago.get(tier.name.replace(" ", "_"), 0.0) for tier in DEEP}
     return State(watermark=Watermark(now - age, at(now - age)), stage="primed", allowance=allowance, tiers=tiers)
 

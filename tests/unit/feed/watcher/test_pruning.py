@@ -15,7 +15,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Pruned:
-    """Stands in for a store's pruning: records its calls, and returns in turn whether more is due."""
+    """Store whose pruning records its calls, and returns in turn whether more is due."""
 
     def __init__(self, answers: list[bool | None]) -> None:
         self.times: list[float] = []

@@ -1,4 +1,4 @@
-"""Failures that come back within an hour, beside requests that are really withdrawn."""
+"""Tests of failures that recur within an hour, while requests are really withdrawn."""
 
 from __future__ import annotations
 

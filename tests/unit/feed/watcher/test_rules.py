@@ -1,4 +1,4 @@
-"""The rules of events and of memory, driven through a small service under virtual time."""
+"""Tests of the rules of events and memory, with a small service in virtual time."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_rule_7_withdrawn_is_looked_up_after_two_scans_have_lacked_it(stor
 
 
 async def test_rule_7_request_that_left_the_window_is_not_withdrawn(store: Store) -> None:
-    """Only a window that provably holds the last update can lack a request."""
+    """A request can be missing only from a window that provably contains its last update."""
     service = Service()
     rig = await live(service, store, interval=1200.0)
     service.publish(1)
@@ -149,7 +149,7 @@ async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
 
 
 async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and_by_one_event(store: Store) -> None:
-    """No shipper has updated any of them: the service differs."""
+    """No shipper has updated any of them, so the service has changed."""
     service = Service(clamp=6)
     rig = await live(service, store)
     service.publish(*range(12))
@@ -189,7 +189,7 @@ async def test_late_update_happened_within_the_bounds_of_its_event(store: Store)
 
 
 async def test_rule_8_memory_is_bounded_by_time_and_not_by_number(store: Store) -> None:
-    """A bound by count forgets the first of many requests, and reports them again as new."""
+    """A limit by number would forget the first of many requests, and report it again as new."""
     service = Service()
     service.publish(*range(3000))
     rig = await live(service, store, start="backfill")

@@ -1,4 +1,4 @@
-"""The rules of starts and of long silences, driven through a small service under virtual time."""
+"""Tests of the rules of starts and long pauses, with a small service in virtual time."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_rule_9_an_outage_between_the_two_first_scans_shortens_nothing(sto
 
 
 async def test_rule_9_an_outage_at_the_very_start_shortens_nothing(store: Store) -> None:
-    """The time counts back from when the feed was entered, not from when the service was there again."""
+    """The start counts back from the entry of the feed, not from the recovery of the service."""
     service = Service()
     service.publish(1, age=0.75 * HOUR)
     rig = Rig(service, store=store, start=timedelta(hours=1))
@@ -168,7 +168,7 @@ async def test_rule_10_a_gap_that_grows_before_it_is_closed_is_reported_to_its_e
 
 
 async def test_rule_10_a_gap_that_opens_within_a_scan_is_reported_once(store: Store) -> None:
-    """The watermark is then at the beginning of that scan, before the time that the service lists no longer."""
+    """The watermark is at the start of that scan, which is older than the service's window."""
     service = Service(clamp=2)
     rig = await live(service, store)
     await anyio.sleep(2 * DAY)
@@ -187,7 +187,7 @@ async def test_rule_10_a_gap_that_opens_within_a_scan_is_reported_once(store: St
 
 
 async def test_wall_clock_that_is_set_back_after_a_restart_of_the_machine_makes_no_gap(store: Store) -> None:
-    """Once a run has begun, steady clocks count, though no scan is complete yet."""
+    """Monotonic clocks count after the start of a run, even if no scan is complete yet."""
     service = Service(clamp=2)
     rig = await live(service, store)
     await anyio.sleep(HOUR)

@@ -1,4 +1,4 @@
-"""Trouble that meets some scans and not others: the others have their turns."""
+"""Tests of trouble that affects some scans and not others: the others have their turns."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(sto
 
 @attrs.define
 class Shallow(Service):
-    """Answers no window of five days."""
+    """Service that fails on windows of five days."""
 
     shallow: bool = False
 
@@ -163,7 +163,7 @@ async def test_a_wall_set_back_stops_no_watermark_where_no_boot_is_shown(store: 
 
 
 async def test_a_machine_that_was_saved_for_days_reports_the_gap(store: Store) -> None:
-    """Its steady clocks stood still; its wall clock was put right."""
+    """Its monotonic clocks stood still, and its wall clock was set."""
     service = Service()
     rig = await live(service, store)
     before = rig.clock.read().wall
@@ -204,7 +204,7 @@ async def test_failing_scans_are_reported_though_a_reader_left_while_a_hook_rece
 
 
 async def test_rule_11_a_poll_has_a_deadline_of_its_own(store: Store) -> None:
-    """Its window slides on while it waits for page after page: a new one reaches further."""
+    """Its window ages while it waits for pages, and a new one reaches further."""
     service = Service(clamp=5)
     rig = await live(service, store)
     rig.reported.clear()
@@ -246,7 +246,7 @@ async def test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held
 
 
 async def test_a_reader_who_leaves_while_others_would_wait_is_no_trouble(store: Store) -> None:
-    """His scan is kept, and the next one goes on with it."""
+    """His scan is kept, and the next reader continues it."""
     service = Service(latency=0.5)
     rig = await live(service, store)
     rig.reported.clear()

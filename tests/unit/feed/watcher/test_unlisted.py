@@ -15,7 +15,7 @@ pytestmark = pytest.mark.virtual_time
 
 @attrs.define
 class Frozen(Service):
-    """Lists some requests no longer, and finds them all."""
+    """Service that stops listing some requests, and still finds all."""
 
     unlisted: frozenset[int] = frozenset()
 
@@ -56,14 +56,14 @@ async def test_request_that_stays_unlisted_is_looked_up_rarely_and_never_withdra
 
 @attrs.define
 class WholeHours(Service):
-    """Counts windows in whole hours, rounded down: only deep scans list anything."""
+    """Service that counts windows in whole hours, rounded down, so that only deep scans list requests."""
 
     async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
         return await Service.page(self, number, rows, int(window // HOUR * HOUR))
 
 
 async def test_request_that_only_six_hour_scans_list_is_reported_as_withdrawn(store: Store) -> None:
-    """Half-hour scans between them lack it, and so do not prove when it was updated."""
+    """Half-hour scans lack it, so they do not prove when it was updated."""
     rig = Rig(service := WholeHours(), store=store, interval=300.0)
     await rig.prime()
     service.publish(1)

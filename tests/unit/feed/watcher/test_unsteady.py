@@ -1,4 +1,4 @@
-"""Fields that come and go from reply to reply: two releases of the service behind one address."""
+"""Tests of fields that come and go between replies: two releases of the service behind one address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.virtual_time
 
 @attrs.define
 class TwoReleases(Service):
-    """Every other page, or each with this chance, comes from a release that sends other fields."""
+    """Service in which every other page, or a random share, comes from a release that sends other fields."""
 
     older: dict[str, Any] = attrs.field(factory=dict)
     chance: Random | None = None
@@ -68,7 +68,7 @@ async def test_field_that_comes_and_goes_is_reported_a_few_times_only(
 async def test_releases_that_take_turns_on_requests_that_come_and_go_are_reported_a_few_times(
     store: Store, seed: int
 ) -> None:
-    """No request is listed for long enough that its own field counts as unsteady."""
+    """No request is listed for long enough to make its own field count as unsteady."""
     service = TwoReleases(older={"extra": {}}, chance=Random(seed))
     rig = Rig(service, store=store, interval=600.0)
     await rig.prime()

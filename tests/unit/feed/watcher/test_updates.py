@@ -1,4 +1,4 @@
-"""Updates of shippers that look like a change of the service's shape, and requests that come back."""
+"""Tests of shippers' updates that look like a schema change of the service, and of requests that return."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.virtual_time
 
 @attrs.define
 class Annotating(Service):
-    """A service whose shippers add notes to one request after another, every five seconds."""
+    """Service whose shippers add notes to one request after another, every five seconds."""
 
     annotated: dict[int, str] = attrs.field(factory=dict)
 
@@ -77,7 +77,7 @@ async def test_withdrawn_request_that_is_listed_again_is_reported_as_returned_an
 
 
 async def test_recent_updates_that_come_slowly_date_the_requests_that_they_list(store: Store) -> None:
-    """Too slowly to show all that was updated meanwhile: a window that lists a request dates its update still."""
+    """They come too slowly to show all updates since, but a window that lists a request still dates its update."""
     service = Service(latency=11.0)
     service.publish(1)
     service.publish(*range(2, 9), age=1000.0)
@@ -95,7 +95,7 @@ async def test_recent_updates_that_come_slowly_date_the_requests_that_they_list(
 
 
 async def test_page_that_cannot_be_checked_shows_what_is_listed(store: Store) -> None:
-    """A request that a scan lacked before it is lacked anew after it, and not for the second time."""
+    """A request that a scan lacked before this page counts as missing for the first time after it."""
     service = Service()
     service.publish(*range(1, 9))
     rig = await live(service, store)

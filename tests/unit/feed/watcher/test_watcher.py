@@ -1,4 +1,4 @@
-"""Rules of the watermark, pages, scans, schedule and pace, driven through a small service under virtual time."""
+"""Tests of the rules of watermark, pages, scans, schedule and pace, with a small service in virtual time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_rule_1_a_silence_widens_the_window_by_itself(store: Store) -> Non
 
 
 async def test_rule_1_a_window_that_slid_past_the_cover_is_looked_at_again_and_wider(store: Store) -> None:
-    """The post-check: the page took longer than allowed for, and what it should have listed first was not on it."""
+    """The check after a scan finds that a page took longer than allowed for, and lacked its first rows."""
     service = Service()
     rig = await live(service, store)
     watermark = rig.journal.state.watermark
@@ -69,7 +69,7 @@ async def test_rule_1_time_asleep_counts(store: Store) -> None:
 
 
 async def test_rule_1_a_wall_set_forward_widens_and_is_reported_as_a_gap_that_may_be_none(store: Store) -> None:
-    """No clock distinguishes a wall that was set from a machine that was saved. A needless gap is soon acknowledged."""
+    """No clock distinguishes a step of the wall clock from a suspended machine. A needless gap is harmless."""
     service = Service()
     rig = await live(service, store)
     rig.clock.wall += 9 * DAY
@@ -91,7 +91,7 @@ async def test_rule_1_a_wall_set_forward_by_less_than_the_service_looks_back_is_
 
 
 async def test_rule_1_the_cover_is_when_page_0_was_sent(store: Store) -> None:
-    """An update made while the later pages are read is in reach of the next scan."""
+    """The next scan reaches an update that was made while later pages were read."""
     service = Service(clamp=2, latency=1.0)
     rig = await live(service, store)
     service.publish(1, 2, 3)

@@ -16,7 +16,7 @@ PAGE = {**HERE, "origin": "http://127.0.0.1:8765", "content-type": "application/
 
 
 class BoardClient:
-    """Board with a person at its page and programs at its API."""
+    """Client of the board, which acts as a person at its page and as a program at its API."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -50,7 +50,7 @@ class BoardClient:
     def call(
         self, path: str, method: str = "POST", by: str | None = "forwarder", replica: int = 0, **body: Any
     ) -> Reply:
-        """Send a call as a program; each replica has a login of its own."""
+        """Send a call as a program; each replica has a separate login."""
         headers = {"content-type": "application/json", **HERE}
         if by is not None:
             exchange = self.controller.exchange

@@ -130,7 +130,7 @@ async def test_rival_offers_below_the_best_offer(client: BoardClient) -> None:
 
 
 async def test_rival_offers_no_less_than_one_dollar(client: BoardClient) -> None:
-    """An offer that it made again and again would be counted as one that was sent twice."""
+    """Repeated offers of the same amount would count as one that was sent twice."""
     await client.act("requests", **PUBLISH)
     client.offer(amount=1.04)
     seen = await client.act("offer_as_rival", request=1)
@@ -147,7 +147,7 @@ async def test_rival_offers_the_default_on_extreme_cargo(client: BoardClient, si
 
 
 async def test_open_requests_are_shown_before_closed_ones(client: BoardClient) -> None:
-    """The page has its limit: what waits for an answer must not be behind it."""
+    """The page has a limit of requests, and those that wait for an answer must be on it."""
     for _ in range(204):
         client.controller.exchange.publish(client.controller.exchange.shipper, NOW)
     client.offer(2)
@@ -196,7 +196,7 @@ async def test_lost_answer_and_second_offer_are_counted(client: BoardClient) -> 
 
 
 async def test_offer_of_another_amount_is_no_duplicate(client: BoardClient) -> None:
-    """A bot whose offer was declined does right to make a better one, however its answer gets lost."""
+    """A bot may improve an offer after a decline, even if the reply to the offer is lost."""
     await client.act("requests", **PUBLISH)
     client.offer(amount=900)
     await client.act("respond", offer=5001, approved=0)
@@ -334,7 +334,7 @@ async def test_every_example_can_be_published(client: BoardClient) -> None:
 
 
 async def test_replicas_of_a_bot_are_told_apart_by_their_logins(client: BoardClient) -> None:
-    """Three replicas of one account: a fault strikes one, and another one looks for its offer."""
+    """Three replicas share an account: a fault strikes one, and another one looks for its offer."""
     await client.act("requests", **PUBLISH)
     for replica in (0, 1, 2, 1, 1):
         client.call("quote/getrequests", replica=replica)

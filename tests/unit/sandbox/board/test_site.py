@@ -1,4 +1,4 @@
-"""The board over HTTP: its page, its long poll, and its protection against other sites."""
+"""Tests of the board over HTTP: its page, its long poll, and its protection against other sites."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ STRANGERS = ["evil.example", "evil.example:8765", "localhost.evil.example", "127
 
 @pytest.mark.parametrize("host", STRANGERS)
 async def test_unknown_host_gets_421(client: BoardClient, host: str) -> None:
-    """DNS rebinding: the page of another site reaches this server under that site's name."""
+    """In DNS rebinding, the page of another site reaches this server under that site's name."""
     there = {"host": host}
     for path in ("", "board", "board/state", "board/catalogue"):
         assert (await client.get(path, there)).status == 421
@@ -155,7 +155,7 @@ async def test_other_pages_cannot_read_the_board(client: BoardClient, site: str 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", ""])
 async def test_other_pages_cannot_call_the_exchange(client: BoardClient, site: str) -> None:
-    """They could use up a fault that is switched on, and write what they like into the list of calls."""
+    """They could use up an armed fault, and write any text into the list of calls."""
     await client.act("arm", name="unavailable", times=1)
     before = await client.state()
     there = {**HERE, "sec-fetch-site": site, "content-type": "text/plain"}

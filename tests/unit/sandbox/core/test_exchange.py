@@ -1,4 +1,4 @@
-"""POST login, tokens, and who is let in (service document, 4.1 and 5)."""
+"""Tests of POST login, tokens, and access (service document, 4.1 and 5)."""
 
 from __future__ import annotations
 

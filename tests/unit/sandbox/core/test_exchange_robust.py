@@ -1,4 +1,4 @@
-"""The core answers everything: no input, under no profile, makes it raise."""
+"""Tests of the exchange under any input and profile: it never raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: offset counts pages, sizes have defaults, clamps and ends (service document, 4 and 8)."""
+"""Tests of pages: offset counts pages, sizes have defaults, clamps and ends (service document, 4 and 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file that keeps an exchange: what comes back, what is refused, and what a crash leaves."""
+"""Tests of the file of an exchange: what is restored, what is refused, and what a crash leaves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opened(path: Path, seed: int | None = None) -> Iterator[tuple[Exchange, Stat
 
 
 def busy(exchange: Exchange) -> None:
-    """Something of everything."""
+    """Fill the exchange with records of every kind."""
     exchange.act(exchange.shipper, "POST", "quote/submitrequest", decode(json.dumps(PUBLISH).encode()), NOW)
     for number in range(3):
         exchange.publish(exchange.shipper, NOW + number, Cargo(notes=f"number {number}", weight=Decimal("12.50")))
@@ -49,7 +49,7 @@ def busy(exchange: Exchange) -> None:
 
 
 def contents(exchange: Exchange) -> list[Any]:
-    """Every record in the order of its last change, and what each side lists."""
+    """Return all records in the order of their last change, and the listings of each side."""
     database = exchange.database
     at = NOW + 1000
     return [
@@ -94,7 +94,7 @@ STEPS: dict[str, Callable[[Exchange, float], object]] = {
 def test_any_saved_history_is_restored(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, bool]]
 ) -> None:
-    """Saved at any of its steps, and by a clock that steps back now and then."""
+    """The history is saved at any of its steps, with a clock that sometimes steps back."""
     path = tmp_path_factory.mktemp("story") / "x.db"
     now = NOW
     with opened(path) as (exchange, file):
@@ -133,7 +133,7 @@ def test_tokens_differ_between_runs(tmp_path: Path) -> None:
 
 
 def test_tokens_differ_between_files(tmp_path: Path) -> None:
-    """A file that is begun anew, under the same name, must not let in who was logged in at the old one."""
+    """A new file under the same name must not accept the tokens of the old one."""
     seen = set()
     for name in ("x.db", "y.db"):
         for _ in range(2):
@@ -179,7 +179,7 @@ def test_file_has_no_tokens(tmp_path: Path) -> None:
 
 
 def test_file_without_records_counts_as_new(tmp_path: Path) -> None:
-    """Examples that were interrupted before they were kept are published at the next start."""
+    """Examples whose creation was interrupted before the save are published at the next start."""
     for _ in range(2):
         with closing(StateFile(tmp_path / "x.db")) as file:
             assert file.restore(Exchange(), None) is False
@@ -226,7 +226,7 @@ def torn(path: Path) -> str:
 
 
 def altered(path: Path) -> str:
-    """Another byte within a text, which SQLite itself does not notice."""
+    """Change a byte within a text, which SQLite itself does not notice."""
     kept(path)
     path.write_bytes(path.read_bytes().replace(b"Green tea", b"Groan tea"))
     return "is damaged .*request 1 is torn"
@@ -277,7 +277,7 @@ def test_empty_file_becomes_a_new_exchange(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("length", [1, 10, 15])
 def test_short_foreign_file_is_refused_and_unchanged(tmp_path: Path, length: int) -> None:
-    """SQLite takes a single byte for an empty file."""
+    """SQLite treats a file of a single byte as empty."""
     path = tmp_path / "x.db"
     path.write_bytes(b"x" * length)
     with pytest.raises(StateError, match=r"is not a file of the sandbox: give another file\.$"):
@@ -295,7 +295,7 @@ def test_memory_as_a_name_is_an_ordinary_file(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("replaced", [False, True])
 def test_removed_or_replaced_file_raises_on_save(tmp_path: Path, replaced: bool) -> None:
-    """A write into a file without a name is lost, and another process may have created one of this name."""
+    """A write to an unlinked file is lost, and another process may have created one with this name."""
     path = tmp_path / "x.db"
     with opened(path) as (exchange, file):
         exchange.publish(exchange.shipper, NOW)

@@ -1,4 +1,4 @@
-"""The ASGI face: within the process, and under uvicorn."""
+"""Tests of the ASGI interface, in process and under uvicorn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-process face: timeouts, reuse of connections, addresses, and what the exchange receives."""
+"""Tests of the in-process interface: timeouts, connection reuse, addresses, and the requests of the exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The in-process face against the one on sockets: each cut ends in the same error of the library."""
+"""Tests of the in-process interface against sockets: each cut ends in the same error of the library."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def ask(client: Any, method: str, **options: Any) -> Any:
 
 
 async def outcome(client: Any, library: Any, method: str = "POST", **options: Any) -> str:
-    """The status of the reply, or the exact class of the library's error."""
+    """Return the status of the reply, or the exact class of the library's error."""
     try:
         reply = await ask(client, method, **options)
     except library.TransportError as error:
@@ -88,12 +88,12 @@ async def outcome(client: Any, library: Any, method: str = "POST", **options: An
 
 
 def timeouts_for(cut: Cut | None, library: Any) -> Any:
-    """Short where this cut stalls, and nowhere else: a busy machine must not add a timeout of its own."""
+    """Return short timeouts only where this cut stalls, since a busy machine must not add another timeout."""
     return library.Timeout(5, **({STALLS[cut]: 0.1} if cut in STALLS else {}))
 
 
 async def settled(condition: Callable[[], object]) -> None:
-    """Waits for what the other side of a socket does in its own time."""
+    """Wait for the delayed effects of the other side of a socket."""
     with anyio.fail_after(60):
         while not condition():  # noqa: ASYNC110 - the server's counters have no event to wait for
             await anyio.sleep(0.001)
@@ -217,7 +217,7 @@ async def test_tcp_face_names_cuts_that_it_cannot_perform(cut: Cut, library: Any
 
 
 def origins(error: BaseException | None) -> Iterator[BaseException]:
-    """The pool raises its errors `from None`: behind them is only a context."""
+    """Yield an error and its causes or contexts, since the pool raises its errors `from None`."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

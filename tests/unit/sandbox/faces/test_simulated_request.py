@@ -1,4 +1,4 @@
-"""Trace events in process, compared with those of httpcore over sockets."""
+"""Tests of trace events in process, compared with those of httpcore over sockets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from freight_exchange.sandbox.model.messages import Cut
 
 
 class Trace:
-    """Trace callback that records names and acts at one of them."""
+    """Trace callback that records names, and acts at one of them."""
 
     def __init__(self, at: str = "", act: Callable[[], None] | None = None) -> None:
         self.names: list[str] = []
@@ -89,7 +89,7 @@ async def test_trace_is_the_same_as_over_sockets(method: str, cut: Cut | None, l
 
 
 async def two_traces(client: Any, library: ModuleType, method: str, timeout: Any) -> list[list[str]]:
-    """The traces of two calls one after the other: the second may find a connection that was kept."""
+    """Return the traces of two successive calls: the second one may reuse a connection."""
     first, second = Trace(), Trace()
     for trace in (first, second):
         await outcome(client, library, method, timeout=timeout, extensions=traced(trace))
@@ -124,7 +124,7 @@ async def test_trace_of_failed_connections_is_the_same(
 
 
 class TraceError(Exception):
-    """Error that a callback may raise, and no library knows."""
+    """Error of a callback that no library knows."""
 
 
 # From these events on, the server has the whole request: its head is all, where it has no body.

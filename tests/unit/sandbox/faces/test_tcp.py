@@ -1,4 +1,4 @@
-"""The face on sockets by itself: counters, kept connections, what is not HTTP, and what it does for real."""
+"""Tests of the socket interface: counters, kept connections, invalid HTTP, and real effects."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def test_request_in_several_packets_is_one_call() -> None:
 
 @pytest.mark.parametrize(("more", "status"), [(0, 401), (1, 413)])
 async def test_body_over_the_limit_gets_413(more: int, status: int) -> None:
-    """The rest of the body is read, so that the reply arrives, and kept nowhere."""
+    """The rest of the body is read, so that the reply arrives, and is not stored."""
     exchange = Exchange()
     async with serve_tcp(exchange) as face, over_tcp(face.url, httpx) as client:
         assert (await client.post("currency", content=b"x" * (MAX_BODY + more))).status_code == status
@@ -169,7 +169,7 @@ async def test_fifty_concurrent_connections() -> None:
 
 @pytest.fixture
 def flaws(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Return the server's own log lines, in tests that provoke them."""
+    """Return the lines that the server logs about its own bugs, which the test provokes."""
     logger = logging.getLogger(LOGGER)
     handlers, logger.handlers = logger.handlers, []
     yield caplog
@@ -177,7 +177,7 @@ def flaws(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture
 
 
 class Flawed(Exchange):
-    """Raises at a call to `flaw`, and at the head of one to `flaw/head`."""
+    """Exchange that raises at a call to `flaw`, and at the head of one to `flaw/head`."""
 
     class Script(FaultScript):
         def peek(self, call: Call) -> Fault | None:

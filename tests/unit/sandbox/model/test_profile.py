@@ -1,4 +1,4 @@
-"""Quirks of the profile: every value of each gives other replies in a scene."""
+"""Tests of the quirks of a profile: each value changes the replies in a scene."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scene = Callable[[ExchangeRig], list[RigReply]]
 
 
 def scene(*steps: Callable[[ExchangeRig], RigReply | None]) -> Scene:
-    """Make a scene of steps; their replies are compared."""
+    """Register a scene of steps, whose replies are compared."""
     return lambda rig: [seen for seen in [step(rig) for step in steps] if seen is not None]
 
 

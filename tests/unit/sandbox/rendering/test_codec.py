@@ -1,4 +1,4 @@
-"""The exchange's own JSON: exact numbers both ways."""
+"""Tests of the exchange's own JSON: numbers are exact in both directions."""
 
 from __future__ import annotations
 

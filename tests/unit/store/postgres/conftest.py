@@ -12,7 +12,7 @@ from freight_exchange.store.postgres.store import PostgresStore
 
 @pytest.fixture
 def store() -> Iterator[PostgresStore]:
-    """Store in an empty database."""
+    """Return a store in an empty database."""
     store = empty_store()
     yield store
     store.close()

@@ -1,4 +1,4 @@
-"""A link to the database of the tests that forwards a number of bytes."""
+"""Proxy to the tests' database that forwards a number of bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Cutter"]
 
 
 class Cutter:
-    """Forwards what a client sends to a database, up to a number of bytes, and then nothing, not even its end."""
+    """Proxy that forwards a number of bytes from a client, and then nothing, not even the end of the connection."""
 
     def __init__(self) -> None:
         with closing(DatabaseConnection(database_url())) as database:

@@ -53,7 +53,7 @@ def database_url() -> str:
 
 
 def empty_store(**options: Any) -> PostgresStore:
-    """Make a store in a database with the tables, and without rows."""
+    """Return a store in a database with the tables and without rows."""
     if execute("SELECT to_regclass('freight_exchange.migration')") == [(None,)]:
         drop_schema()
         connection = DatabaseConnection(database_url())
@@ -65,7 +65,7 @@ def empty_store(**options: Any) -> PostgresStore:
 
 
 def drop_schema() -> None:
-    """Return the database to what it was before its first store."""
+    """Restore the state of the database from before its first store."""
     execute("DROP SCHEMA IF EXISTS freight_exchange CASCADE")
 
 

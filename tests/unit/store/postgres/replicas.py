@@ -1,4 +1,4 @@
-"""Replicas for tests: seats, terms, and a lease that is over."""
+"""Replicas for tests: seats, terms, and expired leases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def join(store: PostgresStore, *handlers: str, version: str = "1") -> PostgresSe
 
 
 def lapse(seat: PostgresSeat) -> None:
-    """End the lease of a seat, as time does."""
+    """Expire the lease of a seat."""
     execute("UPDATE freight_exchange.replica SET lease_until = '2000-01-01' WHERE id = %s", seat.replica.id)
     # It has not seen a later one, which a database that lost commits had.
     seat.replica.renewed = 0.0

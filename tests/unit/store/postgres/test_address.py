@@ -1,4 +1,4 @@
-"""Addresses of databases: how messages show them, and those that cannot be used."""
+"""Tests of database addresses: their form in messages, and those that cannot be used."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def test_unknown_user_is_reported_as_refused_login() -> None:
     ],
 )
 def test_invalid_option_is_named_without_its_value(options: str, advice: str) -> None:
-    """A password with a character that is not encoded may end up there."""
+    """A password with an unencoded character may end up in an option."""
     assert advice in refusal(f"postgresql://127.0.0.1:{server().port}/postgres?{options}")

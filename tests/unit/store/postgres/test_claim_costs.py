@@ -1,4 +1,4 @@
-"""Cost of claims and counts on long queues, in pages that the database reads, before it has statistics of them."""
+"""Tests of the cost of claims and counts on long queues, in pages that the database reads, before it has statistics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def enqueue(seat: PostgresSeat, key: str, indexes: range) -> None:
 
 
 def pages(query: str, seat: PostgresSeat, handlers: list[str] | None, *, limit: int = 10) -> int:
-    """Count the pages that a statement reads, and undo it."""
+    """Count the pages that a statement reads, and roll it back."""
     values = {
         **seat.replica.own,
         "binding": seat.replica.binding_id,

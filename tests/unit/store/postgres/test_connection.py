@@ -1,4 +1,4 @@
-"""Connections to a database: trouble, and databases that cannot be used."""
+"""Tests of database connections: trouble, and databases that cannot be used."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_server_that_is_not_ready_is_away(reason: str) -> None:
 
 
 def test_standby_is_away() -> None:
-    """After a fail-over its address may lead to the primary: a replica waits for that."""
+    """After a fail-over the address may lead to the primary, for which a replica waits."""
     database = DatabaseConnection(make_conninfo(database_url(), options="-c default_transaction_read_only=on"))
     with pytest.raises(StoreAwayError, match="is read-only: give the address of the primary"):
         database.execute("CREATE TABLE written ()")
@@ -75,7 +75,7 @@ def test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk() -> No
 
 
 def test_ledger_is_durable_on_a_server_that_does_not_wait_for_its_disk() -> None:
-    """The database itself refuses each state of an offer whose commit would not wait."""
+    """The database itself refuses each state of an offer whose commit would not wait for the disk."""
     empty_store().open(BINDING, lease=LEASE).release()
     execute(
         """
@@ -154,7 +154,7 @@ def test_values_do_not_follow_the_defaults_of_the_server(setting: str) -> None:
 
 
 def test_connection_is_not_ended_for_being_idle() -> None:
-    """Between two scans it is; a replica whose server ends it loses its seat at each scan."""
+    """It is idle between two scans. A server that ended it would cost a replica its seat at each scan."""
     if server_version() < 14:
         pytest.skip("the setting came with PostgreSQL 14")
     database = DatabaseConnection(make_conninfo(database_url(), options="-c idle_session_timeout=60s"))
@@ -164,7 +164,7 @@ def test_connection_is_not_ended_for_being_idle() -> None:
 
 @pytest.mark.parametrize(("reply_timeout", "limit"), [(None, "12s"), (60.0, "62s")])
 def test_server_ends_a_statement_soon_after_it_was_given_up(reply_timeout: float | None, limit: str) -> None:
-    """Each one would run on beside those that follow it. The limit of a role may be shorter."""
+    """Otherwise abandoned statements would run on beside later ones. A role may have a shorter limit."""
     database = DatabaseConnection(
         make_conninfo(database_url(), options="-c statement_timeout=5s"), reply_timeout=reply_timeout
     )
@@ -181,7 +181,7 @@ def test_limits_of_a_role_do_not_end_the_statements_that_replace_them() -> None:
 
 
 def test_limit_of_a_statement_is_the_first_setting() -> None:
-    """That of a role may be too short for any other statement."""
+    """The limit of a role may be too short for any other statement."""
     statements = list[str]()
 
     def run(statement: str, *_: object, **__: object) -> SimpleNamespace:
@@ -208,7 +208,7 @@ def test_function_that_a_user_may_not_call_is_named(function: str) -> None:
 
 
 def test_wait_for_a_reply_begins_again_with_each_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long reply may take longer than the first part of it."""
+    """The rest of a long reply may take longer than its first part."""
     database = DatabaseConnection(database_url(), reply_timeout=5.0)
     opened = database._open()
     moments = iter([0.0, 4.0, 8.0, 9.0, 13.9, 14.1])
@@ -251,7 +251,7 @@ def test_reply_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_statement_that_waits_for_a_lock_does_not_stay_in_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each one that was given up would keep a connection of the server for as long as a person locks a table."""
+    """Each abandoned statement would keep a connection of the server while a person locks a table."""
     assert "lock_timeout" in session._DEFAULTS
     monkeypatch.setitem(session._DEFAULTS, "lock_timeout", "100")
     empty_store().open(BINDING, lease=LEASE).release()
@@ -270,7 +270,7 @@ def server_version() -> int:
 
 
 def test_name_that_no_index_can_hold_is_refused() -> None:
-    """The database is not away: another try would find the same."""
+    """The database is not away: another attempt would fail in the same way."""
     name = "".join(random.Random(1).choices(string.printable, k=5000))
     with pytest.raises(StoreError, match="cannot store a value: index row size") as caught:
         empty_store().open(attrs.evolve(BINDING, feed=name), lease=LEASE)
@@ -347,7 +347,7 @@ def test_keepalive_of_an_address_is_kept() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems lack some of these options")
 def test_server_ends_the_connection_of_a_machine_that_is_lost() -> None:
-    """Its transaction keeps locks until then."""
+    """Until then its transaction keeps locks."""
     names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
     with closing(DatabaseConnection(database_url())) as database:
         assert [database.row(f"SHOW {name}")[0] for name in names] == ["10", "5", "3", "25000"]

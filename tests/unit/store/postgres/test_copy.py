@@ -1,4 +1,4 @@
-"""Copy of a file into a database."""
+"""Tests of copying a file into a database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from freight_exchange.store.sqlite.feed import SQLiteFeed
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file with rows of every kind."""
+    """Return a file with rows of every kind."""
     path = tmp_path / "bot.db"
     with closing(SQLiteStore(path)) as store:
         feed = filled(store)
@@ -74,7 +74,7 @@ def test_database_with_events_is_refused(path: Path) -> None:
 
 
 def test_database_with_a_replica_is_refused(path: Path) -> None:
-    """It has read the state that the copy would replace."""
+    """The replica has read the state that the copy would replace."""
     with closing(empty_store()) as store:
         store.join(BINDING, handlers=["a"], version="1", lease=LEASE)
         with pytest.raises(StoreError, match="is in use already"):
@@ -93,11 +93,11 @@ def test_copy_that_differs_is_undone(path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 class TestInterruptedCopy:
-    """The connection is lost with the commit, or with the reply to it. The end of the process leaves the same."""
+    """The connection is lost with the commit, or with its reply. The death of the process has the same effect."""
 
     @pytest.fixture(params=["commit", "reply"])
     def lost(self, request: pytest.FixtureRequest, path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-        """Lose the commit or the reply to it, and return which one."""
+        """Lose the commit or its reply, and return which one."""
         empty_store().close()
         with closing(DatabaseConnection(database_url())) as database:
             schema.prepare(database)
@@ -141,7 +141,7 @@ class TestInterruptedCopy:
     def test_is_not_begun_again_in_another_database(
         self, path: Path, lost: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The bots of both would make the same offers."""
+        """The bots of both databases would make the same offers."""
         monkeypatch.setattr(copy, "_DATABASE", "SELECT 'another'")
         with pytest.raises(StoreError, match=r"into the database postgresql://.* was begun, and may be complete"):
             copy_file(path, database_url())
@@ -158,7 +158,7 @@ class TestInterruptedCopy:
 
 
 def test_copy_is_not_ended_by_a_replica_that_starts_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the server it is as silent as a process that is frozen, while it reads the file."""
+    """While the copy reads the file, it is as silent to the server as a frozen process."""
     empty_store().close()
     monkeypatch.setattr(frozen, "_SILENCE", 0.0)
     with closing(DatabaseConnection(database_url())) as other:

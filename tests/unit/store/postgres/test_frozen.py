@@ -1,4 +1,4 @@
-"""Processes that are frozen or cut off in the middle of what they send: the database does not keep their locks."""
+"""Tests of processes that freeze, or are cut off, in the middle of a message: the database releases their locks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import Effect
 
 UNFINISHED = b"P\0\0\0\x0e\0SELECT\0\0\0"
-"""A message that begins a statement, after which the server waits for the next one without a limit."""
+"""Beginning of a statement, after which the server waits for the rest without a limit."""
 
 LAPSED = "lease_until = '2000-01-01'"
 
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
-    """A store whose replicas wait for locks only for a moment, and count as frozen after half a second."""
+    """Return a store whose replicas wait only briefly for locks, and count as frozen after half a second."""
     monkeypatch.setattr(frozen, "_SILENCE", 0.5)
     monkeypatch.setattr(session, "_LOCK_WAIT", "200ms")
     store = empty_store()
@@ -44,7 +44,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
 
 @contextmanager
 def frozen_inside(work: Any) -> Iterator[None]:
-    """Freeze a process inside a transaction; it finds then that its connection was ended."""
+    """Freeze a process inside a transaction until the server ends its connection."""
     with suppress(StoreAwayError):
         with work.transaction():
             stop_sending(work)
@@ -53,20 +53,20 @@ def frozen_inside(work: Any) -> Iterator[None]:
 
 
 def stop_sending(work: Any) -> None:
-    """Stop in the middle of a message."""
+    """Send a part of a message."""
     database: DatabaseConnection = work._connection
     os.write(database._open().pgconn.socket, UNFINISHED)
 
 
 def adopted_by(seat: PostgresSeat) -> Sequence[Effect]:
-    """Adopt what ended replicas have left, unless that meets a lock."""
+    """Adopt the work of dead replicas, unless a lock prevents that."""
     with suppress(ConflictError):
         return seat.adopt().effects
     return ()
 
 
 def eventually(call: Callable[[], Any]) -> Any:
-    """Call until there is a result, as a replica does each second."""
+    """Call until there is a result, once a second as a replica does."""
     for _ in range(200):
         if result := call():
             return result
@@ -92,7 +92,7 @@ def test_work_of_a_frozen_replica_is_adopted(store: PostgresStore) -> None:
 
 
 def test_replica_that_is_frozen_while_it_records_a_late_reply_does_not_keep_the_offer(store: PostgresStore) -> None:
-    """It has no lease any more, and so no fence."""
+    """It has neither a lease nor a fence any more."""
     first, second, third = join(store), join(store), join(store)
     first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
     lapse(first)
@@ -133,7 +133,7 @@ def test_frozen_replica_keeps_no_other_one_from_joining(store: PostgresStore) ->
 
 @contextmanager
 def store_of_its_own(name: str, *statements: str, options: str = "") -> Iterator[PostgresStore]:
-    """A store in a database of this name, of a user of this name, after these statements of an administrator."""
+    """Return a store in a database and of a user of this name, after these statements of an administrator."""
     with closing(psycopg.connect(server().url(), autocommit=True)) as session:
         session.execute(f"CREATE ROLE {name}_owner; CREATE ROLE {name} LOGIN IN ROLE {name}_owner")
         session.execute(f"CREATE DATABASE {name} OWNER {name}_owner")
@@ -193,7 +193,7 @@ def test_replica_is_not_ended_while_a_living_one_may_be_silent(
 def test_replica_that_is_cut_off_in_the_middle_of_a_page_does_not_keep_its_locks(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server itself ends it, though no other replica is there."""
+    """The server itself ends it, even without another replica."""
     monkeypatch.setattr(session, "_IDLE", "1s")
     monkeypatch.setattr(connection, "_REPLY_TIMEOUT", 4.0)
     with closing(Cutter()) as cutter, closing(PostgresStore(cutter.url)) as other:

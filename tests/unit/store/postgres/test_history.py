@@ -1,4 +1,4 @@
-"""Databases that lost commits, and are recognised by it."""
+"""Tests of databases that lost commits, and are recognised by it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def join(store: PostgresStore, binding: Binding = BINDING) -> PostgresSeat:
 
 
 def step_back(seat: PostgresSeat) -> None:
-    """Let a replica have seen commits that the database does not have."""
+    """Record commits as seen by a replica that the database does not have."""
     seat.replica._history.flushed = "FFFFFFFF/0"
 
 
@@ -42,7 +42,7 @@ def test_restored_database_is_recognised_by_its_cluster(store: PostgresStore) ->
 
 
 def restore_dump(table: str) -> None:
-    """Make a table anew with the rows that it has, as a dump that is restored does."""
+    """Recreate a table with its rows, as the restore of a dump does."""
     execute(
         f"""
         CREATE TABLE freight_exchange.dump AS TABLE freight_exchange.{table};
@@ -54,7 +54,7 @@ def restore_dump(table: str) -> None:
 
 
 def restore_rows(table: str) -> None:
-    """Write the rows of a table again after it was emptied, as a dump of the data alone that is restored does."""
+    """Write the rows of a table again after it was emptied, as the restore of a data-only dump does."""
     execute(
         f"""
         CREATE TABLE freight_exchange.dump AS TABLE freight_exchange.{table};
@@ -66,14 +66,14 @@ def restore_rows(table: str) -> None:
 
 @pytest.fixture(params=[restore_dump, restore_rows])
 def restore(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Each way to restore a table from a dump."""
+    """Return each way to restore a table from a dump."""
     way: Callable[[str], None] = request.param
     return way
 
 
 @pytest.fixture
 def dumped_store(store: PostgresStore) -> Iterator[PostgresStore]:
-    """A store whose schema is removed after the test."""
+    """Return a store whose schema is removed after the test."""
     yield store
     drop_schema()
 
@@ -97,7 +97,7 @@ def check_writes_nothing(seat: PostgresSeat) -> None:
 
 
 class TestReplicaThatRunsWhileADumpIsRestored:
-    """The dump has its row: only the table, or the file of it, shows that the row is another one."""
+    """The dump contains its row, and only the table, or the table's file, shows that it is a different row."""
 
     @pytest.fixture
     def seat(self, dumped_store: PostgresStore, restore: Callable[[str], None]) -> PostgresSeat:
@@ -119,7 +119,7 @@ class TestReplicaThatRunsWhileADumpIsRestored:
                 "DELETE FROM freight_exchange.replica"]
 )  # fmt: skip
 class TestReplicaWhoseEarlierRowIsRestored:
-    """Rows were deleted and inserted, as they were before its last heartbeat, or before it joined."""
+    """Rows are deleted and inserted as they were before the last heartbeat, or before the replica joined."""
 
     def test_writes_nothing(self, store: PostgresStore, restore: str) -> None:
         seat = join(store)

@@ -1,4 +1,4 @@
-"""The first steps of a replica in a database that others use."""
+"""Tests of the first steps of a replica in a shared database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from freight_exchange.store.postgres.replica import Replica
 
 
 def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A replica that met it at its start ended."""
+    """A commit of another replica must not end one that starts."""
     store = empty_store()
     store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
     monkeypatch.setattr(session, "_LOCK_WAIT", "1ms")
@@ -38,7 +38,7 @@ def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytes
 
 
 def test_logical_copy_is_away_until_its_sequences_are_set() -> None:
-    """Logical replication copies rows alone: a replica met a conflict at each try, and did not say why."""
+    """Logical replication copies only rows. Without the sequences, each attempt would fail with a conflict."""
     store = empty_store()
     store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
     execute("SELECT setval(pg_get_serial_sequence('freight_exchange.replica', 'id'), 1, false)")

@@ -1,4 +1,4 @@
-"""Lease of a feed whose process has no heartbeat, such as that of `exchange.watch`."""
+"""Tests of the lease of a feed without a heartbeat, as in `exchange.watch`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from freight_exchange.store.postgres.term import PostgresTerm
 
 @pytest.fixture
 def other() -> Iterator[PostgresStore]:
-    """Store of another process."""
+    """Return the store of another process."""
     store = PostgresStore(database_url())
     yield store
     store.close()

@@ -1,4 +1,4 @@
-"""Cost of deleting old rows: each batch looks up its rows, and does not read all that the bot keeps."""
+"""Tests of the cost of deleting old rows: each batch looks up its rows, and does not read all others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def seat() -> Iterator[PostgresSeat]:
 
 
 def rows_read(plan: Mapping[str, Any]) -> int:
-    """Return the largest number of rows that a part of the plan reads of a table."""
+    """Return the largest number of rows of a table that a part of the plan reads."""
     own = 0
     if "Relation Name" in plan and "Operation" not in plan:
         own = int((plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"])

@@ -1,4 +1,4 @@
-"""Lease of a replica: whose clock it follows, and what its heartbeat waits for."""
+"""Tests of a replica's lease: the clock that it follows, and the locks that its heartbeat waits for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_lease_follows_the_clock_of_the_database(store: PostgresStore, monkeypat
 
 
 def test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica(store: PostgresStore) -> None:
-    """A long commit would end the lease otherwise."""
+    """Otherwise the lease would end during a long commit."""
     first, second = join(store), join(store)
     lapse(first)
     with first.work.transaction():
@@ -35,12 +35,12 @@ def test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica(store: P
 
 
 def set_back(hours: float) -> None:
-    """Set the clock of the database back, as the leases show it."""
+    """Set back the clock of the database, as seen by the leases."""
     execute("UPDATE freight_exchange.replica SET lease_until = lease_until + make_interval(secs => %s)", hours * 3600.0)
 
 
 def test_lease_of_a_replica_that_ended_before_the_clock_was_set_back_is_over(store: PostgresStore) -> None:
-    """Nothing would be scanned for as long as the clock was set back."""
+    """Otherwise no replica would scan for as long as the clock was set back."""
     take_term(join(store))
     set_back(24.0)
     second = join(store)

@@ -1,4 +1,4 @@
-"""Migrations of a database that several replicas begin to use at once."""
+"""Tests of migrations of a database that several replicas start to use at once."""
 
 from __future__ import annotations
 

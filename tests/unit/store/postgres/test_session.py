@@ -17,7 +17,7 @@ from freight_exchange.store.postgres.connection import DatabaseConnection
 
 
 def test_standby_is_away_where_serializable_is_the_default() -> None:
-    """It refuses each query at that level. During a fail-over an address may lead to it."""
+    """A standby refuses each query at that level. During a fail-over an address may lead to it."""
     if find_programs() is None:
         pytest.skip("no PostgreSQL server is installed")
     with running_server(fsync="off", default_transaction_isolation="serializable") as standby:
@@ -48,7 +48,7 @@ def test_rows_that_a_policy_hides_do_not_count_as_absent() -> None:
 
 @pytest.mark.parametrize("missed", ["EXECUTE statement", "PREPARE twice AS SELECT 1; PREPARE twice AS SELECT 1"])
 def test_pooler_without_prepared_statements_is_named(missed: str) -> None:
-    """It leads each transaction of a connection to any session of the server."""
+    """The pooler leads each transaction of a connection to any session of the server."""
     database = DatabaseConnection(database_url())
     with pytest.raises(StoreError, match="is behind a pooler that keeps no prepared statements"):
         database.execute(missed)

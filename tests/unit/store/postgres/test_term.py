@@ -1,4 +1,4 @@
-"""Pages that the replica with the term writes into a database."""
+"""Tests of the pages that the replica with the term writes into a database."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_replica_whose_work_was_taken_over_finds_that_out_though_the_term_is_tak
 
 
 def test_long_page_is_sent_in_parts(store: PostgresStore, sizes: list[int]) -> None:
-    """Over a slow link, a long statement would look like a client that is frozen inside its transaction."""
+    """Over a slow link, a long statement would look like a client that froze inside its transaction."""
     term, numbers = take_term(join(store)), range(1, 301)
     page = [seen(number, record=bytes(1000), digest=b"d") for number in numbers]
     events = [event(f"{number}", number, payload=bytes(1000)) for number in numbers]

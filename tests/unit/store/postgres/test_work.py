@@ -1,4 +1,4 @@
-"""Writes of two replicas that meet: the database lets one of them pass."""
+"""Tests of concurrent writes of two replicas: the database accepts one of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_replicas_with_different_handlers_claim_one_delivery_of_a_request(store:
 
 
 def test_late_reply_is_written_over_nothing_but_what_it_was_decided_by(store: PostgresStore) -> None:
-    """The replica that has taken the offer over may find at the same time that it was not taken."""
+    """The replica that took over the offer may find at the same time that it was not accepted."""
     first, second = join(store), join(store)
     first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
     lapse(first)

@@ -1,4 +1,4 @@
-"""Databases that a bot cannot use, each with the reason, on one server. Each address has a password."""
+"""Databases on one server that a bot cannot use, each with the reason. Each address has a password."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DATABASE: Final = "refusing"
 
 @attrs.frozen
 class Unusable:
-    """A database that cannot be used.
+    """Database that cannot be used.
 
     Attributes:
         address: Its address, with a password.
@@ -47,7 +47,7 @@ class Unusable:
     ]
 )  # fmt: skip
 def unusable(request: pytest.FixtureRequest) -> Iterator[Unusable]:
-    """Each of them."""
+    """Yield each of the databases."""
     _run("postgres", f"DROP DATABASE IF EXISTS {_DATABASE}")
     _run("postgres", f"CREATE DATABASE {_DATABASE}")
     wants_password()
@@ -72,7 +72,7 @@ def contents() -> list[tuple[str, int]]:
 
 @cache
 def wants_password() -> None:
-    """Have the server ask the user `bots` for a password."""
+    """Make the server ask the user `bots` for a password."""
     rules = server().data / "pg_hba.conf"
     rules.write_text(f"host all bots 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
     _run("postgres", "CREATE ROLE bots LOGIN PASSWORD 'right'")

@@ -91,7 +91,7 @@ def test_locked_file_without_a_lease_is_held_by_another_process(path: Path) -> N
 
 @pytest.mark.parametrize("setting", ["journal_mode = 'wal'", "synchronous = 2"])
 def test_each_commit_is_synced_to_the_disk(path: Path, setting: str) -> None:
-    """No test can make a loss of power, so that the settings that survive one are checked."""
+    """No test can cut the power, so this one checks the settings that survive it."""
     name, _, value = setting.partition(" = ")
     store = SQLiteStore(path)
     for _ in ("created", "opened again"):

@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The content of a store's file with rows in every table."""
+    """Return the content of a store's file with rows in every table."""
     path = tmp_path_factory.mktemp("sound") / "bot.db"
     store = SQLiteStore(path)
     feed = store.open(BINDING, lease=LEASE)
@@ -57,7 +57,7 @@ def wal(path: Path) -> Path:
 
 
 def refusal(path: Path) -> str:
-    """Return the error with which the store is refused, for writers and inspectors alike, and check its files."""
+    """Return the error that refuses the store to writers and inspectors, after checking its files."""
     before = [file.read_bytes() if file.is_file() else None for file in (path, wal(path))]
     store = SQLiteStore(path)
     with pytest.raises(StoreError) as caught:
@@ -68,7 +68,7 @@ def refusal(path: Path) -> str:
 
 
 def logged_store(path: Path, state: str = "in the log") -> tuple[bytes, bytes]:
-    """Write a state, and return the file and its log as a crash leaves them then."""
+    """Write a state, and return the file and its log as a crash at that time leaves them."""
     store = SQLiteStore(path)
     put(store.open(BINDING, lease=LEASE), [seen(1)], state=state)
     files = path.read_bytes(), wal(path).read_bytes()
@@ -278,7 +278,7 @@ class TestDamage:
     def test_is_mended_by_a_copy_if_the_files_of_the_message_are_moved_away(
         self, path: Path, sound: bytes, where: str
     ) -> None:
-        """SQLite would apply a log that is left to the copy."""
+        """SQLite would apply a log that is left next to the copy."""
         path.write_bytes(sound)
         content, log = logged_store(path)
         logged = {int.from_bytes(log[at : at + 4], "big") for at in range(32, len(log), 24 + PAGE)}
@@ -306,7 +306,7 @@ class TestDamage:
 class TestPermissions:
     @pytest.fixture
     def folder(self) -> Iterator[Path]:
-        """A directory of an ordinary user, as which the test runs: root may do everything."""
+        """Return a directory of an ordinary user, who runs the test, since root may do everything."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             is_root = os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""Tests of a feed in a file: it outlives the process, and a crash or failure leaves all of a write or nothing."""
+"""Tests of a feed in a file: it outlives the process, and a write is complete or absent after a crash or failure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def contents(path: Path) -> tuple[str | None, dict[str, object]]:
-    """Open the file, as the next process does, and read everything."""
+    """Open the file as the next process does, and read everything."""
     with closing(SQLiteStore(path)) as store:
         feed = store.open(BINDING, lease=LEASE)
         return feed.state, everything(feed, INDEXES)

@@ -1,4 +1,4 @@
-"""Tests of read-only access to a store's file beside its holder."""
+"""Tests of read-only access to a store's file while another process holds it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from freight_exchange.store.sqlite.inspect import feeds, last_holder, open_snaps
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a feed that is not held."""
+    """Return the file of a store with a feed, without a holder."""
     path = tmp_path / "bot #1?.db"
     with closing(SQLiteStore(path)) as store:
         put(store.open(BINDING, lease=LEASE), state="one")

@@ -22,7 +22,7 @@ Contents = list[tuple[str | None, dict[str, object]]]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A file of version 1, as that version wrote it."""
+    """Return a file of version 1, as that version wrote it."""
     path = tmp_path / "bot.db"
     with closing(sqlite3.connect(path)) as old:
         old.executescript(Path(__file__).with_name("version_1.sql").read_text())
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def fill(path: Path) -> None:
-    """Write the data that the file of version 1 has."""
+    """Write the data of the file of version 1."""
     with closing(SQLiteStore(path)) as store:
         feed = store.open(BINDING, lease=LEASE)
         old = [seen(index, last_seen=index * 10.0) for index in range(1, 4)]

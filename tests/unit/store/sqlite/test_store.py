@@ -66,7 +66,7 @@ def holding(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def set_holder(path: Path, holder: Holder, seconds: float) -> None:
-    """Write a holder whose lease has this long to go, as one that did not give it back leaves it."""
+    """Write a holder whose lease has this many seconds left, as a process that died leaves it."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("UPDATE feed SET holder = ?, lease_until = ?", (holder.to_json(), time.time() + seconds))
 

@@ -1,4 +1,4 @@
-"""Tests of logs that a crash left: what a loss of power can tear opens, and all other damage is reported."""
+"""Tests of logs after a crash: damage that a power loss can cause is accepted, and all other damage is reported."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ LAST = str(COMMITS - 1)
 
 @attrs.frozen
 class Files:
-    """A store's file and its log."""
+    """Store's file and its log."""
 
     file: bytes
     log: bytes
 
     @property
     def commit_ends(self) -> list[int]:
-        """The offsets at which the commits with the header's salts end."""
+        """Return the offsets at which the commits with the header's salts end."""
         starts = range(HEADER, len(self.log) - LENGTH + 1, LENGTH)
         frames = ((start, struct.unpack_from(">6I", self.log, start)) for start in starts)
         return [start + LENGTH for start, frame in frames if frame[1] and self.has_salts(start)]
@@ -65,7 +65,7 @@ class Files:
 
 
 def crashed(path: Path, *, restart_after: int | None = None) -> Files:
-    """Return the files after some commits that each write their number as state; the log restarts after one."""
+    """Return the files after some commits that write their number as state; the log restarts after one."""
     store = SQLiteStore(path)
     feed = store.open(BINDING, lease=LEASE)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -94,7 +94,7 @@ def opened(files: Files, path: Path) -> str | None:
 
 
 def is_refused(files: Files, path: Path) -> bool:
-    """Check that the damage is reported, to writers and inspectors, and that nothing is changed."""
+    """Check that the damage is reported to writers and inspectors, and that nothing is changed."""
     files.write(path)
     with pytest.raises(StoreError, match=r"is damaged .* move both away"):
         read_state(path)
@@ -171,14 +171,14 @@ def test_frames_of_an_earlier_log_are_ignored(tmp_path: Path, path: Path) -> Non
 
 
 def test_frames_of_failed_commits_are_ignored(files: Files, path: Path) -> None:
-    """The disk refused to sync them, and later commits, which were shorter, did not overwrite their ends."""
+    """The disk refused to sync them, and shorter later commits did not overwrite their ends."""
     frames = [files.log[start - LENGTH : start] for start in files.commit_ends]
     whole = files.log[: files.commit_ends[3]]
     assert opened(files.with_log(whole + frames[6] + frames[8]), path) == opened(files.with_log(whole), path)
 
 
 def in_byte_order(log: bytes, order: str) -> bytes:
-    """Rewrite the log as a machine of this byte order does, by SQLite's description."""
+    """Rewrite the log in this byte order, by SQLite's description."""
     changed = bytearray(log)
 
     def checksum(data: bytes | bytearray, one: int, two: int) -> tuple[int, int]:

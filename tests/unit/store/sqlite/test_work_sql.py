@@ -18,7 +18,7 @@ from freight_exchange.store.work import WorkStore
 
 
 class Counter:
-    """Counts the steps of SQLite's virtual machine."""
+    """Counter of the steps of SQLite's virtual machine."""
 
     def __init__(self, feed: SQLiteFeed) -> None:
         self.steps = 0
@@ -50,7 +50,7 @@ def feed(path: Path) -> Iterator[SQLiteFeed]:
 
 
 def finish(feed: WorkStore, first: int, count: int) -> None:
-    """Add events about so many requests, and enqueue, claim and finish their deliveries."""
+    """Add events about this many requests, and enqueue, claim and finish their deliveries."""
     put(feed, events=[event(str(index), index) for index in range(first, first + count)])
     feed.enqueue({one.id: ["log", "quote"] for one in feed.pending(limit=count)}, at=20.0)
     while claimed := feed.claim(now=20.0, limit=count):

@@ -146,7 +146,7 @@ def rejection(message: str) -> LoginRejectedError:
 
 
 class TestHold:
-    """An account that has logged in before."""
+    """The account has logged in before."""
 
     async def expired(self) -> Exchange:
         exchange = Exchange()

@@ -57,7 +57,7 @@ def nothing(_: CachedLogin) -> bool:
 
 
 def warned(caplog: pytest.LogCaptureFixture, file: LoginFile, words: str) -> None:
-    """One warning, with the path and those words, and without the token."""
+    """Check that there is one warning, with the path and these words, and without the token."""
     [record] = caplog.records
     assert (record.levelno, record.name) == (logging.WARNING, "freight_exchange.auth")
     assert str(file.path) in record.getMessage()
@@ -323,7 +323,7 @@ class TestTheTurn:
     def test_login_of_the_last_holder_is_read_under_the_lock(
         self, file: LoginFile, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It wrote and let go between this one's first look and its lock."""
+        """That holder writes and releases the lock between this process's first read and its own lock."""
         real = FileLock.acquire
 
         def late(where: Path, **options: Any) -> FileLock | None:

@@ -111,7 +111,7 @@ class TestWaiting:
 
 
 class TestThreads:
-    """On real threads, in real time."""
+    """These tests use real threads and real time."""
 
     @pytest.fixture
     def service(self) -> Service:

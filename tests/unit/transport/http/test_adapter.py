@@ -98,7 +98,7 @@ class TestRequests:
     async def test_a_callers_connection_is_closed_if_its_handshake_fails(
         self, library: ModuleType, kind: RequestKind, failed: bool
     ) -> None:
-        """The library does not, where it was cancelled. Of reads the trace is for this alone, and only over TLS."""
+        """The library does not close it after a cancellation. Reads are traced for this alone, and only over TLS."""
         trace = (await sent(library, request(kind))).extensions["trace"]
         streams = [Closable(), Closable(OSError("broken"))]
         for stream in streams:
@@ -136,7 +136,7 @@ class TestRequests:
 
 
 class Pieces:
-    """A reply's body in pieces, which may fail, and knows whether it was closed."""
+    """Body of a reply in pieces, which may fail, and which records whether it was closed."""
 
     def __init__(self, library: ModuleType, *pieces: bytes, failure: Exception | None = None) -> None:
         self.closed = False
@@ -156,7 +156,7 @@ class Pieces:
 
 
 class Closable:
-    """A connection that can be closed, and knows whether it was."""
+    """Connection that records whether it was closed."""
 
     def __init__(self, failure: Exception | None = None) -> None:
         self.closed = False
@@ -170,7 +170,7 @@ class Closable:
 
 
 async def given_back(close: Callable[[], Awaitable[None]], *, own: bool) -> Response:
-    """A reply over a connection that is given back so: one of the SDK's own, or of a caller's client."""
+    """Return a reply over a connection of the SDK or of a caller's client, with this way to release it."""
 
     class Stream(httpx.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:

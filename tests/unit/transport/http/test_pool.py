@@ -19,7 +19,7 @@ KEPT = 5.0
 
 
 class Stream:
-    """The network stream under a connection."""
+    """Network stream of a connection."""
 
     def __init__(self) -> None:
         self.received = True
@@ -62,7 +62,7 @@ class ReadError(Exception):
 
 
 class Connection:
-    """A connection of httpcore, which breaks at the given place."""
+    """Connection of httpcore, which breaks at the given place."""
 
     def __init__(self) -> None:
         self.busy = False
@@ -107,7 +107,7 @@ class Request:
 
 
 class Made:
-    """The connections that a pool has made."""
+    """Connections that a pool has made."""
 
     def __init__(self, keepalive: float = KEPT) -> None:
         self.transports: list[Connection] = []
@@ -127,7 +127,7 @@ class Made:
 
     @property
     def story(self) -> list[tuple[int, int]]:
-        """For each connection how many requests it sent, and how often it was closed."""
+        """Return for each connection the number of its requests, and how often it was closed."""
         return [(transport.sent, transport.closed) for transport in self.transports]
 
 

@@ -27,7 +27,7 @@ def request(kind: RequestKind = READ, **changes: Any) -> Request:
 
 
 class Sender:
-    """A network whose requests connect for a second and are answered after another."""
+    """Network on which a request connects for a second, and is answered after another."""
 
     def __init__(self) -> None:
         self.under_way = self.most = self.answered = 0

@@ -34,7 +34,7 @@ READ, LOGIN, WRITE = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 
 @dataclass(frozen=True)
 class Row:
-    """A failure, and for reads, logins and writes what follows: again, once, raise or unknown."""
+    """Failure, and its consequence for reads, logins and writes: again, once, raise or unknown."""
 
     name: str
     error: FreightExchangeError
@@ -112,7 +112,7 @@ def decide(
     remaining: float = 1000.0,
     chance: float = 0.5,
 ) -> Again | GiveUp | Unknown:
-    """Ask the strategies of the retry, in tenacity's order, what follows attempt number `attempt`."""
+    """Return the decision of the retry strategies, in tenacity's order, after attempt number `attempt`."""
     error = copy.copy(error)
     if isinstance(error, RateLimitedError | ServerError):
         error.retry_after = retry_after
@@ -151,7 +151,7 @@ TABLE = {
 
 @pytest.mark.parametrize("cause", list(Cause), ids=lambda cause: cause.name)
 def test_matrix_equals_its_document(cause: Cause) -> None:
-    """Also where the verdict has a second reason for the same: the table alone must say it."""
+    """The table alone must decide, even where another rule leads to the same decision."""
     assert {kind: rule.name for kind, rule in RULES[cause].items()} == dict(
         zip((READ, LOGIN, WRITE), TABLE[cause].split(), strict=True)
     )

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.virtual_time
 
 
 class Service:
-    """Answers the first read with 429 and `Retry-After`, and counts requests."""
+    """Service that answers the first read with 429 and `Retry-After`, and counts requests."""
 
     def __init__(self, retry_after: float) -> None:
         self.retry_after: float | None = retry_after

@@ -1,4 +1,4 @@
-"""Offers from both sides: submitting, listing, approving, declining, and who learns what (4.6 to 4.10)."""
+"""Tests of offers from both sides: submitting, listing, approving, declining, and visibility (4.6 to 4.10)."""
 
 from __future__ import annotations
 

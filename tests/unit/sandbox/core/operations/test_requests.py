@@ -1,4 +1,4 @@
-"""Publishing rate requests, and the two lists of them (service document, 4.2 to 4.4)."""
+"""Tests of publishing rate requests, and of their two lists (service document, 4.2 to 4.4)."""
 
 from __future__ import annotations
 
