@@ -1,4 +1,4 @@
-"""A shipper's bot that crashes while it approves and declines offers, as a table.
+"""Crash a shipper's bot while it approves and declines offers, and print the results as a table.
 
 `python tools/answer_crashes.py --crashes 200` crashes bots at the named points, in virtual time, on asyncio and trio in
 turn, until so many crashes have happened. `--without-ledger` does the same to a handler that answers by the client.

@@ -1,4 +1,4 @@
-"""A shipper's bot that is killed while it approves and declines offers: real processes and real HTTP, as a table.
+"""Kill a shipper's bot while it approves and declines offers, in real processes, and print the results as a table.
 
 `python tools/answer_kills.py --kills 200` kills bots at the named points and at any moment, on asyncio and trio in
 turn. `--without-ledger` does the same to a bot that answers by the client. Exits with 1 if a request got two approvals

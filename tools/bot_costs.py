@@ -42,7 +42,7 @@ from freight_exchange.store.sqlite.feed import SQLiteFeed
 __all__ = ["WAYS", "BiddingExchange", "Cost", "Way", "cost"]
 
 _WINDOW: Final = 400_000.0
-"""Seconds, of the five days that the service looks back, over which the requests were published."""
+"""Seconds within which the requests were published, of the five days that the service looks back."""
 
 _BID = (
     '{"index":%d,"cargoname":"Electronics","refId":"FX%07d","status":"%s","origin":"Hong Kong","destination":'
@@ -93,7 +93,7 @@ class BiddingExchange(EndlessExchange):
         return httpx.Response(200, content=body, headers={"content-type": "application/json"})
 
     def selected(self, at: float) -> range:
-        """The indexes of the bids that are listed as selected."""
+        """Return the indexes of the bids that are listed as selected."""
         return range(0)
 
     def _offer(self, index: int, amount: object) -> bytes:
@@ -116,7 +116,7 @@ Kept = Literal["file", "inline", "memory"]
 
 @attrs.frozen
 class Way:
-    """A way to get the work done.
+    """Way to do the work.
 
     Attributes:
         reader: A bot, or a bare loop over a feed's events or batches.
@@ -145,7 +145,7 @@ _PAIRS: Final[tuple[tuple[Reader, Kept], ...]] = (
     ("batches", "memory"),
 )
 WAYS: Final = tuple(Way(reader, store, offers) for offers in (False, True) for reader, store in _PAIRS)
-"""The first of those with offers, and of those without, is what the others are compared with."""
+"""Ways to compare. The first one with offers, and the first without, is the baseline of the others."""
 
 
 @attrs.frozen(kw_only=True)

@@ -31,7 +31,7 @@ IN_STYLES = re.compile(r"@import\s+['\"]?https?:|url\(\s*['\"]?(?:https?:)?//")
 
 
 class Page(HTMLParser):
-    """One page: its links, its anchors, and the files that a browser fetches for it."""
+    """Page with its links, its anchors, and the files that a browser fetches for it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 
 def problems(site: Path) -> list[str]:
-    """Return the problems of the site, one a line."""
+    """Return the problems of the site, one per line."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in site.rglob("*.html")}
     found: list[str] = [] if pages else [f"there is no page in {site}"]
     for path, page in pages.items():

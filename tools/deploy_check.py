@@ -109,7 +109,7 @@ def serve(folder: Path, programs: Path) -> int:
 
 
 def _offers(url: str) -> int:
-    """Publish a request every few seconds until the bot, which answers new ones alone, has offered."""
+    """Publish a request every few seconds until the bot, which answers only new ones, has offered."""
     browser = build_opener(ProxyHandler({}))
     with browser.open(f"{url}/board/catalogue") as reply:
         sample = json.dumps(json.load(reply)["samples"][0]).encode()

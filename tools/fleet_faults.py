@@ -42,22 +42,25 @@ PUBLISH_INTERVAL: Final = 1.0
 FIRST_FAULT: Final = 6.0
 BETWEEN_FAULTS: Final = (0.5, 2.0)
 OFFERS_BETWEEN_FAULTS: Final = 2
-"""A fleet that is down most of the time makes no offers, around which most faults are to fall."""
+"""Offers between two faults.
+
+A fleet that is down most of the time makes no offers.
+"""
 LONGEST_PAUSE: Final = 5.0
 ARMED: Final = 6.0
 AIMED_POINTS: Final = ("before send", "before intent", "within send", "before sending")
 """Moments at which a replica is frozen until another one has made its offer. Without the limit, the first one lets an
 offer through, and without the wait the third one does. The others, before the offer is recorded, are for the fences."""
 AIM_INTERVAL: Final = 12
-"""Faults from one of them to the next."""
+"""Faults between two aimed ones."""
 BURST: Final = 8
-"""Requests published with such a fault: several offers of a replica are near that moment."""
+"""Requests published with an aimed fault, so that several offers of a replica are near that moment."""
 LOSSES: Final = ("reset_after_processing", "reset_after_send", "stall", "bad_gateway")
 LONGEST_STANDSTILL: Final = 240.0
 
 
 class Trial:
-    """One run."""
+    """Run of the trial."""
 
     def __init__(self, server: PostgresServer, sandbox: Exchange, port: int, directory: Path, options: Any) -> None:
         self._server = server
@@ -83,7 +86,7 @@ class Trial:
         ]
 
     async def run(self) -> dict[str, Any]:
-        """Run it, and return the figures."""
+        """Run the trial, and return the figures."""
         try:
             await self._forks.start()
             for replica in self._replicas:
@@ -157,7 +160,7 @@ class Trial:
         replica.delay_offer(self._count_delayed, self._armed_until)
 
     def _aim(self) -> None:
-        """Freeze all replicas but one at a moment of their next offers, until that one has made all offers."""
+        """Freeze all replicas but one at a point of their next offers, until that one has made all offers."""
         self._armed_until, self._next_aim = time.monotonic() + ARMED, self._record.total() + AIM_INTERVAL
         point = next(self._aimed_points)
         for replica in self._random.sample(self._replicas, REPLICAS - 1):
@@ -180,7 +183,7 @@ class Trial:
         self._sandbox.faults.add(*FAULTS[self._random.choice(LOSSES)](path=SUBMIT))
 
     async def _settle(self) -> None:
-        """Heal everything, and wait until nothing is left to do."""
+        """End all faults, and wait until no work is left."""
         self._forks.is_latest = True
         self._sandbox.faults.clear()
         self._pause(is_paused=True)

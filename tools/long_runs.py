@@ -38,14 +38,16 @@ _MINUTE: Final = 60.0
 _MINUTES_A_DAY: Final = 1440
 _MB: Final = 1e6
 _STEPS_OF_WATCHER: Final = 10_000.0
-"""Bytes a day that a step or two of the allocator, anywhere in twenty days, look like."""
+"""Bytes a day that one or two steps of the allocator, anywhere in twenty days, may look like."""
 _STEPS_OF_BOT: Final = 50_000.0
-"""Bytes a day that one step of the allocator by half a megabyte, in the middle of twenty days, looks like: a hundred
-bytes kept of each delivery were three times as many."""
+"""Bytes a day that one step of the allocator by half a megabyte, in the middle of twenty days, may look like.
+
+A leak of a hundred bytes per delivery would be three times as much.
+"""
 
 
 def _alone(what: Callable[..., _T], *arguments: Any) -> _T:
-    """In a process of its own, whose memory is of this measurement only."""
+    """Measure in a separate process, whose memory only this measurement uses."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(what, arguments)
 

@@ -40,7 +40,7 @@ _STEP: Final = re.compile(
 
 
 class Step(NamedTuple):
-    """One step: its kind, its terminal and options, and its block."""
+    """Step with its kind, its terminal and options, and its block."""
 
     what: str
     words: tuple[str, ...]
@@ -104,7 +104,7 @@ class Terminal:
             assert may_fail or f"{ended}0]" in self.output, f"{command} failed"
 
     def has_shown(self, lines: list[str]) -> int:
-        """Return where these lines end, in this order and after the last match; 0 if they did not appear."""
+        """Return the end of these lines, in this order and after the last match; 0 if they did not appear."""
         at = self._looked_at
         for line in lines:
             pattern = ".*".join(map(re.escape, line.split("…")))

@@ -46,7 +46,7 @@ INTERVAL: Final = 15.0
 RATE: Final = 0.2
 LATENCY: Final = 0.2
 QUIET: Final = 600.0
-"""Seconds after the last update in which nothing fails. An update that is not seen by their end is missed."""
+"""Quiet seconds after the last update, without failures. An update that is not seen by then is missed."""
 
 _MINUTE: Final = 60.0
 _BURST: Final = 200
@@ -57,7 +57,7 @@ _WORTH: Final = ("unavailable", "reset_after_send", "truncated_length", "half_js
 
 @attrs.frozen
 class Setting:
-    """Parameters of a market, from which all of its events are drawn."""
+    """Parameters of a market, from which all its events are drawn."""
 
     column: str
     order: str
@@ -87,7 +87,7 @@ class Measurement:
 
 
 class _Market:
-    """An exchange in which shippers publish and change requests; each state has a quantity of its own."""
+    """Exchange in which shippers publish and change requests; each state has a different quantity."""
 
     def __init__(self, setting: Setting) -> None:
         self._random = Random(repr(setting))
@@ -162,7 +162,7 @@ class _Market:
             self._stands_since = None
 
     def _served(self) -> float:
-        """Return the time of a call. A replica that has stopped shows the state at its stop."""
+        """Return the time of the data for a call. A stopped replica shows the state at its stop."""
         now = self.clocks.now()
         late = 0.0 if self._stands_since is None or self._over else now - self._stands_since
         if late != self.exchange.profile.late_visibility:

@@ -1,4 +1,4 @@
-"""Requests an hour of a watcher, without and with failures of the service, measured in virtual time.
+"""Measure the requests of a watcher per hour, with and without failures of the service, in virtual time.
 
 `python tools/watcher_trouble.py` prints a table for a feed and one for a bot with a handler of selections: one row for
 each failure, one column for each interval. Exits with 1 if a failure causes more requests.
@@ -59,7 +59,7 @@ def _fail_every_other() -> Answer:
 
 
 def _refuse_every_other() -> Answer:
-    """Refuse a token at its second request, as a service with one session for each account does to two processes."""
+    """Refuse a token at its second request, as a service with one session per account does to two processes."""
     turns = cycle((httpx.Response(401, json={"Unauthorized": "denied"}), None))
     return lambda request: None if "login" in request.url.path else next(turns)
 
@@ -82,7 +82,7 @@ TROUBLES: Final[dict[str, Answer | None]] = {
     "token refused, every other request": _refuse_every_other(),
     "token refused, login rejected": lambda _: httpx.Response(401, json={"message": "invalid password"}),
 }
-"""Answers of the service, by name; `None` is its usual answer."""
+"""Answers of the service by name; `None` is its usual answer."""
 
 
 def _login(_: httpx.Request) -> httpx.Response:
@@ -91,7 +91,7 @@ def _login(_: httpx.Request) -> httpx.Response:
 
 @attrs.define
 class _Service:
-    """Ten standing requests, until trouble begins; every request that arrives is counted."""
+    """Service with ten requests, which works until the trouble begins, and counts all requests that arrive."""
 
     trouble: Answer | None = None
     began: float = math.inf
@@ -118,12 +118,12 @@ _DAY: Final = 86_400
 
 
 def usual(interval: float, *, bot: bool) -> int:
-    """Requests in an hour of health, on average: jitter may put one more or less into a single hour."""
+    """Return the mean requests of an hour of health. Jitter may add or remove one in a single hour."""
     return math.ceil(hourly("health", interval, bot=bot, hours=_HEALTHY_HOURS) / _HEALTHY_HOURS)
 
 
 def hourly(trouble: str, interval: float, *, bot: bool, hours: int = 1) -> int:
-    """Requests in the hours after the trouble began, or in as many hours of health."""
+    """Return the requests in the hours after the trouble began, or in as many hours of health."""
     service = _Service(TROUBLES[trouble])
 
     async def run() -> None:
@@ -156,17 +156,17 @@ async def _bot(exchange: FreightExchange, interval: timedelta) -> None:
 
     @bot.on_new
     async def new(event: Any, context: Any) -> None:
-        """A handler that does nothing."""
+        """Do nothing."""
 
     @bot.on_selected
     async def selected(event: Any, context: Any) -> None:
-        """A handler that does nothing."""
+        """Do nothing."""
 
     await bot.serve(exchange=exchange)
 
 
 def main(intervals: Sequence[float] = INTERVALS) -> int:
-    """Print the table; 1 if anything is more than in health."""
+    """Print the table; return 1 if any count exceeds the one of health."""
     louder = 0
     for who in (False, True):
         print(f"\n| {'A bot' if who else 'A feed'}: requests an hour |", *(f" {each:g} s |" for each in intervals))

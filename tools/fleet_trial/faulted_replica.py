@@ -1,4 +1,4 @@
-"""One replica of `fleet_faults.py`: its process, its ways to the database and to the exchange, and its faults."""
+"""Replica of `fleet_faults.py`: its process, its proxies to the database and to the exchange, and its faults."""
 
 from __future__ import annotations
 
@@ -21,22 +21,26 @@ _FREEZES: Final = (1, 3, 6, 9.5, 20, 40, 60)
 _FREEZE_WEIGHTS: Final = (3, 3, 3, 3, 1, 1, 1)
 _CUT_OFF_FREEZES: Final = (6, 9.5, 36)
 _DELAYED_FREEZES: Final = (6, 9.5, 20, 40)
-"""Longer than the lease. A sender that keeps it waits for the settle time only, and sends the offer again while the
-gateway still holds it."""
+"""Range of freezes, longer than the lease.
+
+A sender that keeps the lease would send the offer again after the settle time, while the gateway still holds it.
+"""
 _CUT_OFF: Final = 3.0
-"""Seconds for which a replica that wakes sees nothing of the database, so that it does not know of its take-over."""
+"""Seconds for which a replica that wakes cannot reach the database, so that it does not notice its take-over."""
 _DELAY: Final = (14.0, 18.0)
-"""Seconds for which an offer is on its way, in a frozen process or in a gateway: less than a take-over waits, and more
-than a replica that does not wait takes to send it again."""
+"""Seconds for which an offer is in flight, in a frozen process or a gateway.
+
+Less than a take-over waits, and more than a replica without that wait needs to send it again.
+"""
 _LONGEST_AIMED: Final = 60.0
 _AFTER_AIMED: Final = 5.0
-"""Seconds of peace after it wakes, in which it sends what nothing keeps it from sending."""
+"""Seconds without faults after it wakes, in which it sends all that no guard prevents."""
 _DISTURBANCE: Final = (1.0, 8.0)
-"""Seconds for which a connection stalls or drips. What it holds of an offer arrives before a take-over ends, too."""
+"""Seconds for which a connection stalls or drips. Its part of an offer also arrives before a take-over ends."""
 
 
 class FaultedReplica:
-    """One replica.
+    """Replica under faults.
 
     Args:
         number: Its number.
@@ -91,7 +95,7 @@ class FaultedReplica:
         return self._state not in ("", "Z", "T") and not self._database_flows_at and not self._service_flows_at
 
     async def attend(self, now: float, point_of: Callable[[int], str]) -> None:
-        """Start it again, wake it, or let its connections flow, once that is due.
+        """Restart or wake it, or resume its connections, when that is due.
 
         Args:
             now: The time.
@@ -144,7 +148,7 @@ class FaultedReplica:
         self._service_flows_at = now + self._random.uniform(*_DISTURBANCE)
 
     def delay_offer(self, on_caught: Callable[[], None], ends: float) -> None:
-        """Kill or freeze it as soon as its next offer has left, if it comes in time, and deliver that seconds later."""
+        """Kill or freeze it when its next offer has left in time, and deliver the offer this many seconds later."""
         end, delay = self._random.choice((self.kill, self._freeze_past_lease)), self._random.uniform(*_DELAY)
 
         def caught() -> None:
@@ -165,7 +169,7 @@ class FaultedReplica:
         self._aim_ends, self._may_wake = ends, may_wake
 
     def flow(self) -> None:
-        """Let its connections flow."""
+        """Resume its connections."""
         self._flow_database()
         self._flow_service()
 
@@ -213,7 +217,7 @@ class FaultedReplica:
 
     @property
     def _state(self) -> str:
-        """The letter of the process's state; empty once it has ended."""
+        """Return the letter of the process's state; empty once it has ended."""
         try:
             return Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A TCP proxy in threads that stalls, drips, resets, cuts off and delays what it forwards."""
+"""TCP proxy in threads that stalls, drips, resets, cuts off and delays what it forwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AFTER_DELAY: Final = 1.0
 
 
 class TcpProxy:
-    """A proxy to a port of this machine.
+    """Proxy to a port of this machine.
 
     Attributes:
         port: Its own port.
@@ -134,7 +134,7 @@ def _rest(source: socket.socket) -> bytes:
 
 
 def _has_left(client: socket.socket) -> bool:
-    """Return whether a client has closed its connection: a network without a gateway then discards what it held.
+    """Return whether a client has closed its connection; without a gateway, a network then discards its bytes.
 
     What the client sent before that may wait to be read.
     """

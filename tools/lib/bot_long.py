@@ -29,7 +29,7 @@ Backend = Literal["asyncio", "trio"]
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
 _UPDATED: Final = (10, 2 * _HOUR)
 _SELECTED: Final = (100, 6 * _HOUR)
-"""Every so many requests, and so long after they were published."""
+"""Interval of the requests that are selected, and seconds from publication to selection."""
 _RECORD: Final = (
     '{"index":%d,"commodityname":"Electronics","refId":"FX%07d","requesttype":"Shipping","status":"%s",'
     '"origin":"Hong Kong","destination":"Los Angeles","needdate":"2030-01-15 00:00:00","notes":"%s",'

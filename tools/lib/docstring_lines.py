@@ -18,7 +18,7 @@ SHARED = re.compile(
 
 
 def lines_of_their_own(docstring: str) -> str:
-    """Give each name a line of its own, with the text of the shared line."""
+    """Give each name a separate line with the text of the shared line."""
 
     def apart(shared: re.Match[str]) -> str:
         description = shared["description"] if shared["description"].endswith("\n") else f"{shared['description']}\n"

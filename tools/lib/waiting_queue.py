@@ -1,4 +1,4 @@
-"""Queues that are filled with deliveries, or with the jobs of a peer, and topped up while they are measured."""
+"""Queues of deliveries, or of the jobs of a peer, which are topped up while they are measured."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ADD_JOBS: Final = """
 
 
 class Queue(Protocol):
-    """A queue in a database of its own.
+    """Queue in a separate database.
 
     Attributes:
         program: Program that handles its deliveries.
@@ -54,7 +54,7 @@ class Queue(Protocol):
     program: Program
 
     def add(self, count: int) -> None:
-        """Add deliveries that are due, each about a request of its own."""
+        """Add due deliveries, each about a separate request."""
         ...
 
     def settle(self) -> None:
@@ -66,12 +66,12 @@ class Queue(Protocol):
         ...
 
     def close(self) -> None:
-        """Release what the queue holds."""
+        """Release the resources of the queue."""
         ...
 
 
 class _Table:
-    """Statements on a queue, on a connection of its own."""
+    """Statements on a queue through a separate connection."""
 
     _insert: str
     _count: str
@@ -103,7 +103,7 @@ class _Table:
 
 
 class BotQueue(_Table):
-    """Deliveries of a bot. This process has the term, so that no replica scans.
+    """Deliveries of a bot. This process holds the term, so that no replica scans.
 
     Args:
         database: Address of an empty database.

@@ -84,7 +84,7 @@ class Idle:
 
     @property
     def extra(self) -> float:
-        """Requests beyond one per scan."""
+        """Return the requests beyond one per scan."""
         return self.calls / self.scans.total() - 1
 
 
@@ -139,7 +139,7 @@ class Month:
     seconds: float
 
     def slope(self, series: Sequence[int], since: int) -> tuple[float, float]:
-        """Bytes a day from that day on, by least squares, and their standard error."""
+        """Return the bytes a day from that day, by least squares, and their standard error."""
         points = [(float(day), value) for day, value in enumerate(series, 1) if day >= since]
         middle = sum(day for day, _ in points) / len(points)
         spread = sum((day - middle) ** 2 for day, _ in points)
@@ -192,7 +192,7 @@ async def _month(days: int, period: float, path: Path, interval: timedelta) -> M
 
 @attrs.frozen(kw_only=True)
 class Start:
-    """Cost of a start, until every open request was delivered.
+    """Cost of a start until every open request was delivered.
 
     Attributes:
         events: By kind.
@@ -220,7 +220,7 @@ class Start:
 
 
 def start(path: Path, day: float, requests: int, latency: float, backend: Backend = "asyncio") -> Start:
-    """Start among many requests of the last five days, and stop after all of them were delivered."""
+    """Start among many requests of the last five days, and stop when all of them were delivered."""
     done: Start = in_virtual_time(backend, _start, path, day, requests, latency)
     return done
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def log_in_and_list(library: ModuleType) -> int:
-    """One login and one listing against the sandbox in process."""
+    """Log in to the sandbox in process, and list once."""
     async with (
         library.AsyncClient(transport=transport(Exchange(), library=library)) as http_client,
         freight_exchange.FreightExchange(
@@ -83,7 +83,7 @@ def try_every_help() -> int:
 
 
 async def list_and_offer() -> None:
-    """The program against a sandbox over HTTP: it lists a request and offers on it."""
+    """Check that the program lists a request and offers on it, against a sandbox over HTTP."""
     exchange = Exchange()
     exchange.publish(exchange.shipper, 0.0)
     async with serve_tcp(exchange, clock=lambda: 0.0) as face:
@@ -105,7 +105,7 @@ async def list_and_offer() -> None:
 
 
 def try_the_program() -> str:
-    """The command line as it is installed."""
+    """Check the command line as it is installed."""
     done = program("--help")
     if done.returncode or done.stderr or not done.stdout.startswith("Usage: freight-exchange"):
         sys.exit(f"freight-exchange --help: {done.stdout}{done.stderr}")

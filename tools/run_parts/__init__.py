@@ -19,7 +19,7 @@ class Part(ABC, Generic[TotalT]):
     """
 
     chunk = 250
-    """Runs that a process makes at a time."""
+    """Runs that a process makes in one chunk."""
     choices: Sequence[str] = ()
     """Values of `only`."""
 

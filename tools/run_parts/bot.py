@@ -1,4 +1,4 @@
-"""Bots against an adversary: hostile servers, operators and deployments; `only` is a scenario."""
+"""Bots against an adversary: hostile servers, operators and deploys; `only` is a scenario."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run(name: str, seed: int) -> CheckResult:
 
 
 def _table(names: Iterable[str], results: list[CheckResult]) -> str:
-    """Markdown table of the results."""
+    """Return the results as a Markdown table."""
     lines = [" | ".join(("scenario", *_COLUMNS)), " | ".join("-" * len(each) for each in ("scenario", *_COLUMNS))]
     for name in (*names, "all"):
         mine = [each for each in results if name in (each.scenario, "all")]

@@ -1,4 +1,4 @@
-"""The watcher and common polling loops under random schedules of trouble."""
+"""Watcher and common polling loops under random schedules of failures."""
 
 from __future__ import annotations
 

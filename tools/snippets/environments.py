@@ -1,4 +1,4 @@
-"""Environments that hold only what a page installs, and processes in them."""
+"""Environments that contain only the packages of a page, and processes in them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGE: Final = "freight-exchange"
 
 
 def link_environment(folder: Path, requirements: Iterable[str]) -> Path:
-    """Make a virtual environment of links to what this one has installed, and return its interpreter."""
+    """Make a virtual environment of links to installed packages, and return its interpreter."""
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
     site = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
@@ -77,10 +77,10 @@ def install(folder: Path, requirements: Iterable[str], wheel: Path) -> Path:
 
 
 class Process(Protocol):
-    """A running snippet."""
+    """Running snippet."""
 
     def stop(self, number: signal.Signals) -> None:
-        """Send a signal."""
+        """Send a signal to it."""
 
     def wait(self) -> int:
         """Wait for the end, and return the exit status."""
@@ -90,11 +90,11 @@ class Interpreter(Protocol):
     """Interpreter that starts snippets."""
 
     def start(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], output: Path) -> Process:
-        """Start `python ARGUMENTS` in the folder; what it prints goes to the output."""
+        """Start `python ARGUMENTS` in the folder; its output goes to `output`."""
 
 
 class Subprocesses:
-    """Snippets as ordinary processes.
+    """Snippets as separate processes.
 
     Args:
         python: The interpreter of the environment.
@@ -128,7 +128,7 @@ class _Child:
 
 
 class ForkServer:
-    """Snippets as forks of one process, one at a time; modules (`-m`) as ordinary processes.
+    """Snippets as forks of one process, one at a time; modules (`-m`) as separate processes.
 
     Args:
         python: The interpreter of the environment.
@@ -184,6 +184,6 @@ class _Fork:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Return the environment without what would add packages or options to a reader's."""
+    """Return the environment without variables that would add packages or options."""
     dropped = ("PYTHON", "PYTEST", "VIRTUAL_ENV", "FREIGHT_EXCHANGE")
     return {name: value for name, value in os.environ.items() if not name.startswith(dropped)}

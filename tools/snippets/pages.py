@@ -35,7 +35,7 @@ _CLONE: Final = re.compile(r"^\.{0,2}/?freight-exchange(?P<extras>\[.*\])?$")
 
 @dataclass(frozen=True)
 class Snippet:
-    """One block that is saved under a name.
+    """Block that is saved under a name.
 
     Attributes:
         page: The page that shows it.
@@ -71,7 +71,7 @@ def snippets_of(page: Path) -> list[Snippet]:
 
 
 def requirements_of(page: Path) -> frozenset[str]:
-    """Return what the page installs; the package alone if it names nothing."""
+    """Return the page's packages; only this package if it names none."""
     words = [word for match in _INSTALL.finditer(page.read_text()) for word in shlex.split(match[1])]
     return frozenset({"freight-exchange", *(_CLONE.sub(r"freight-exchange\g<extras>", word) for word in words)})
 

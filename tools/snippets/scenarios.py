@@ -50,7 +50,7 @@ def environment_of(url: str, account: Account) -> dict[str, str]:
 
 
 async def run_page(page: Path, interpreter: Interpreter, folder: Path) -> list[Outcome]:
-    """Save and run each snippet of a page, each program in a folder of its own; `pytest` runs the tests together."""
+    """Save and run each snippet of a page, each program in a separate folder; `pytest` runs the tests together."""
     snippets = snippets_of(page)
     outcomes = [
         await _run_program(snippet, _saved(snippets, folder / str(number), snippet), interpreter)
@@ -173,7 +173,7 @@ def _prepare(exchange: Exchange, snippet: Snippet) -> None:
 
 
 def _publish_samples(exchange: Exchange) -> None:
-    """Publish what `freight-exchange sandbox --requests 5` publishes."""
+    """Publish the same requests as `freight-exchange sandbox --requests 5`."""
     for cargo in samples(5, now := time.time()):
         exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
 
