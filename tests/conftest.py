@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect tests without garbage collection, and exclude them from it afterwards: they stay to the end.
 
-    Each visit of them would take a quarter of a second. The thresholds of the interpreter collect after each 700
+    Each collection would visit them for a quarter of a second. By default the interpreter collects after 700 new
     objects, and a test makes tens of thousands.
     """
     gc.disable()

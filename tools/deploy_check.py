@@ -1,7 +1,7 @@
 """Run the files of `deploy/` without a container engine: the image's steps, the services of `compose.yaml`, the unit.
 
-`make deploy-check` does it. The steps run in a folder and a virtual environment of their own, with the files that
-`.dockerignore` lets into the image. Needs the network, as building the image does.
+`make deploy-check` runs it. The steps run in a separate folder and virtual environment, with the files that
+`.dockerignore` lets into the image. They need the network, as a build of the image does.
 """
 
 from __future__ import annotations

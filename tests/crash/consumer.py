@@ -1,7 +1,7 @@
 """Program of the watcher that is killed: it writes each event durably, and acknowledges it by pulling the next one.
 
-A program of its own, `python consumer.py OPTIONS`, with options in JSON. At the breakpoint that they name, it writes to
-standard output and waits there to be killed.
+`python consumer.py OPTIONS` takes options in JSON. At their breakpoint it writes to standard output, and waits for its
+kill.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fork server of crash tests: a program that has loaded the package once, and forks a process for each bot.
 
-Each bot thus is a process of its own, with its own sockets and its own lease, and starts within milliseconds. The
-server reads orders from its standard input, one JSON line each; a reply names the new process, and its end.
+Each bot is a separate process with its own sockets and lease, and starts within milliseconds. The server reads orders
+from standard input, one JSON line each. Its replies name the new process, and later its exit status.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Process that shares its login: `python sharer.py ORDERS`, where the orders are JSON.
 
-For each line on its standard input it logs in and reads once, and prints on its standard output how that ended. What it
-logs, down to the least, goes to its standard error.
+For each line on standard input it logs in and reads once, and prints the result on standard output. Its log goes to
+standard error, from level DEBUG.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ BEHIND = "https://exchange.example/api"
 class Staller:
     """Listener that reads a TLS hello and never answers it. `open` counts the callers that stay connected.
 
-    As a proxy it connects first, and the hello is for the server behind it.
+    A listener that acts as a proxy connects first, and the hello is for the server behind it.
     """
 
     def __init__(self, *, proxy: bool = False) -> None:

@@ -88,7 +88,7 @@ def test_update_is_repeated_unless_that_field_and_nothing_else_turned() -> None:
 def turned_back(*between: float, newer: bool = True, index: int = 1, found: float = 300.0, **changes: Any) -> list[str]:
     """Return the excuses for an update of request 1 with the fields of its last event, and listings between them.
 
-    That event is handed out at 600; with `found`, it was found before.
+    That event is delivered at 600; with `found`, it was found before.
     """
     run = HandMadeRun(RELEASES, **changes)
     run.market.publish(100.0, FIRST)
@@ -300,8 +300,8 @@ CUT = "fewer rows in a page than there were"
 def claimed(*clamps: tuple[float, int], lists: tuple[int, ...] = (1,), at: float = 900.0, first: int = 2) -> list[str]:
     """Return the excuses for a claim on request 3, which is published at second 600 and never reported.
 
-    Its pages have these lengths from these times on. One at 350 lists the `first` requests; one later, just before the
-    claim, those that it `lists`.
+    Pages have these lengths from these times on. A page at 350 lists the `first` requests, and a page just before the
+    claim lists the `lists` requests.
     """
     run = listed(Quirks(clamps=clamps))
     run.market.publish(310.0, SECOND)

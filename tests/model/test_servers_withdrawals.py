@@ -39,7 +39,7 @@ def after_scans(
 ) -> list[str]:
     """Return the excuses for the withdrawal of request 1 after scans (time, window), and a look-up.
 
-    Of the others that stand beside it, these scans list as many as `listed`.
+    These scans list `listed` of the other requests.
     """
     run = standing(quirks, others=others, **changes)
     for at, window in scans:

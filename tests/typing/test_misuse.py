@@ -1,6 +1,6 @@
 """Misuse that a user's type checker must reject. Each ignore covers an error, and an unused ignore is an error.
 
-mypy and pyright judge this file; pytest only imports it.
+mypy and pyright check this file; pytest only imports it.
 """
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true

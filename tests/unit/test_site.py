@@ -1,6 +1,6 @@
 """Tests of the documentation: every page is in the menu, every link works, every public name is found.
 
-Read from the sources alone: no network, and nothing of what builds the site.
+They read only the sources, without a network or the site generator.
 """
 
 from __future__ import annotations

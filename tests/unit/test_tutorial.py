@@ -1,6 +1,6 @@
 """Test of the tutorial: its commands are typed, and its output appears.
 
-Here everything but the installation; `tools/tutorial.py` does that too, and measures it.
+It runs all steps except the installation; `tools/tutorial.py` runs that too, and measures it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Parts of `tools/fleet_faults.py`.
 
-What a replica runs is `tools/lib/fleet_replica.py`, where earlier revisions have it.
+A replica runs `tools/lib/fleet_replica.py`, which stays in the place where earlier revisions have it.
 """

@@ -30,7 +30,7 @@ _CUT_OFF: Final = 3.0
 _DELAY: Final = (14.0, 18.0)
 """Seconds for which an offer is in flight, in a frozen process or a gateway.
 
-Less than a take-over waits, and more than a replica without that wait needs to send it again.
+It is less than a take-over waits, and more than a replica without that wait needs to send the offer again.
 """
 _LONGEST_AIMED: Final = 60.0
 _AFTER_AIMED: Final = 5.0

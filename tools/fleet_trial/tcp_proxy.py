@@ -136,7 +136,7 @@ def _rest(source: socket.socket) -> bytes:
 def _has_left(client: socket.socket) -> bool:
     """Return whether a client has closed its connection; without a gateway, a network then discards its bytes.
 
-    What the client sent before that may wait to be read.
+    Bytes that the client sent before may still wait to be read.
     """
     if client.fileno() < 0:
         return True

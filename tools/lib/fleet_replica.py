@@ -1,7 +1,7 @@
 """Replicas that `fleet_faults.py` kills and freezes, forked from one process that has imported the package.
 
-It reads orders, one JSON line each, and prints the process of each replica. A replica kills or freezes itself at
-moments around an offer that its seed decides, or that a file names, and notes that before.
+It reads orders, one JSON line each, and prints the process id of each replica. A replica kills or freezes itself at
+moments around an offer that its seed or a file selects, and records that beforehand.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 def try_every_help() -> int:
     """Check the help of each command, and return the number of commands.
 
-    The commands run in this process: to start one for each would take longer than all other checks.
+    The commands run in this process, since separate processes would take longer than all other checks.
     """
     from click import Context, Group
     from click.testing import CliRunner

@@ -1,6 +1,6 @@
 """Witness of a store's file: triggers record each step of each offer and each delivery.
 
-They write in the same transaction as what they note, so a kill takes both or neither, and they know nothing of the bot.
+They write in the transaction that they record, so a kill takes both or neither, and they share no code with the bot.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Protocol by which replicas make at most one offer on a request, as a state machine that is searched completely.
 
-Time is counted in ticks. A replica pauses, or loses its connections, by not taking its next step; it may be killed and
-taken over at any time. So every schedule of leases and clocks is among these. The model leaves out what no client can
-exclude: a pause between the last check of the limit and the system call that writes, and a network that delivers later
-than `USER_TIMEOUT`.
+Time is counted in ticks. A replica that pauses, or loses its connections, does not take its next step. It may be killed
+and taken over at any time. The schedules thus include every behaviour of leases and clocks. The model leaves out two
+events that no client can exclude: a pause between the last check of the limit and the system call that writes, and a
+network that delivers later than `USER_TIMEOUT`.
 """
 
 from __future__ import annotations

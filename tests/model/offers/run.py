@@ -63,7 +63,7 @@ async def _account() -> str:
 async def follow(schedule: Schedule) -> tuple[list[Reported], Market]:
     """Follow a schedule; return what the feed's reader received, and the market.
 
-    What is delivered again because it was not acknowledged counts once: its reader knows it by its number.
+    An event that is delivered again because it was not acknowledged counts once: its number identifies it.
     """
     scope = anyio.CancelScope()
     market = Market(schedule, lambda: scope.cancel())

@@ -1,6 +1,6 @@
 """Watchers against servers that only the service's document describes, in virtual time, each run with a check.
 
-Written without knowledge of the feed's own code: a second opinion beside `tests/model/watcher`.
+It is written without knowledge of the feed's code, as a second model next to `tests/model/watcher`.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class Absence(History):
     def is_true_withdrawal(self, index: int, at: float) -> bool:
         """Return whether a look-up or the last scan lacked a withdrawn request, and no newer reply had shown it.
 
-        Of what is gone still, any scan since a reply last showed it proves as much: older replies may come later.
+        If the request is still gone, any scan since a reply last showed it proves the same, since older replies may
+        come later.
         """
         # A reader who pauses comes to an event later than to the look-ups after it.
         lookups, scans = self.lookups(index, at), self._lacking(index, at)
@@ -93,8 +94,8 @@ class Absence(History):
     def is_provable(self, index: int, gone: float) -> bool:
         """Return whether six hours of scans, or two other complete ones, contain the last update of one that is gone.
 
-        Their windows do so up to the last page. Replies prove when that was, at the earliest. One that a cache keeps
-        for all windows of a page proves nothing by the window of its request.
+        Their windows must contain it up to the last page. Replies prove the earliest possible time of the update. A
+        page that a cache keeps for all windows proves nothing by the window of its request.
         """
         is_kept = self.schedule.quirks.has_cache_of_pages
         proven = proven_updates(s for s in self.listings(gone) if not (is_kept and s.as_of < s.at))
@@ -125,8 +126,8 @@ class Absence(History):
     def is_gone_by_replies(self, index: int, at: float) -> bool:
         """Return whether all replies of an interval or longer lack a request, and a look-up as well.
 
-        Two scans at least have windows that contain its last update, one of them as far as replies prove, or as far as
-        the service looks back.
+        At least two scans have windows that contain its last update. One of these windows reaches back as far as
+        replies prove, or as far as the service looks back.
         """
         scans = self._lacking(index, at)
         if not are_apart(scans, APART * self.interval):
@@ -142,7 +143,8 @@ class Absence(History):
     def _lacking(self, index: int, at: float) -> list[Served]:
         """Return the scans since a reply last showed a request whose windows contain its last update.
 
-        They do so by proof, by inference from scans that lacked it before it was listed, or in truth.
+        A window contains the update by proof, by inference from scans that lacked the request before it was listed, or
+        in truth.
         """
         last_shown = max((s.at for s in self._showing(index, at)), default=-math.inf)
         known = max(self._proven(index, at), inferred_update(index, self.listings(at)))
@@ -159,7 +161,7 @@ class Absence(History):
     def _hides_many(self, scan: Served) -> bool:
         """Return whether a scan hides three requests and a third of all known ones, which a feed calls a failure.
 
-        What may be older than the window, by a clock that was set forward since, is not to be expected.
+        Requests that may be older than the window because a clock was set forward are not expected.
         """
         if self._is_cut_off(scan):
             return False

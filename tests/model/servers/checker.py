@@ -84,7 +84,8 @@ class _Checker(History):
     def _is_growth(self, event: Reported) -> bool:
         """Return whether a gap continues the previous one: no scan was complete since, and more time was lost.
 
-        The time is lost by the wall clock as well. The scan that finds a gap may be complete before it is delivered.
+        Time lost by the wall clock counts as well. The scan that finds a gap may be complete before the gap is
+        delivered.
         """
         before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
         if before == -math.inf:
@@ -136,11 +137,11 @@ class _Checker(History):
         return self.turns[index, run] <= _TURNS and (before is None or self._has_turned(event, before))
 
     def _has_turned(self, event: Reported, before: Reported) -> bool:
-        """Return whether a field came or went in a request between two events: in the events, or in a reply between them.
+        """Return whether a field came or went in a request between two events.
 
-        A turn with a change of the schema, or of a field that has turned often enough, is no event of the request: the
-        turn back may be the first one that is. Events that are handed out together were found one by one, by the wall
-        clock.
+        The events or a reply between them show it. A change that is part of a schema change, or of an unsteady field,
+        is no event of the request, but the change back may be one. Events that are delivered together were found one
+        after another, by the wall clock.
         """
         found = math.inf if before.observed is None else before.observed[1].timestamp() - EPOCH
         replies = (s for s in self.server.served if s.at < event.at and not s.failed)

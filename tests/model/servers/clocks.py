@@ -26,7 +26,7 @@ class Clocks(History):
     def _passed(self, earlier: float, later: float) -> float:
         """Return the most seconds between two times by the wall clock, or by monotonic clocks since a restart.
 
-        A run on another machine begins by the wall clock, which may be put right soon after.
+        A run on another machine begins by the wall clock, which may be corrected soon afterwards.
         """
         wall = self.schedule.wall
         starts = [s.start for s in self.schedule.sessions if not s.same_machine and earlier < s.start < later]
@@ -35,7 +35,8 @@ class Clocks(History):
     def unreported_times(self) -> list[tuple[float, float]]:
         """Return starts on another machine with a slower wall clock: no clock shows the time since the last run.
 
-        It is compared with the last complete scan as well, since which the last one may have been set back.
+        The wall clock is compared with the last complete scan as well, since the last clock may have been set back
+        after it.
         """
         wall = self.schedule.wall
         found: list[tuple[float, float]] = []
@@ -56,7 +57,7 @@ class Clocks(History):
     def may_have_slept(self, index: int, at: float) -> bool:
         """Return whether the window that first lists a request began after the entry only by the wall clock.
 
-        One that no page before the entry listed may be later than that: all windows up to its event decide.
+        If no page before the entry listed the request, all windows up to its event decide.
         """
         listings = [s for s in self.listings(at + SLACK) if index in s.rows]
         deciding = listings if listings and listings[0].at > self.began else listings[:1]
@@ -70,7 +71,7 @@ class Clocks(History):
     def brought_back(self, index: int, at: float) -> bool:
         """Return whether the service's clock was set back, so that its windows list an older request.
 
-        No listing showed the request until then: its last update was older than the widest window.
+        No listing showed the request before, because its last update was older than the widest window.
         """
         row = self.market.rows(at).get(index)
         return row is not None and any(
@@ -84,8 +85,8 @@ class Clocks(History):
     def may_be_older(self, index: int, found: float, gone: float) -> bool:
         """Return whether the wall clock was set forward, and too few scans look back that much further for a request.
 
-        Two complete ones, an interval apart, have to lack it: a stale listing may show it. To their last page they have
-        to look back to the earliest time at which it may have been updated.
+        Two complete scans, an interval apart, must lack it, since a stale listing may show it. Up to their last page
+        they must look back to the earliest possible time of its update.
 
         Args:
             index: The request.

@@ -68,8 +68,8 @@ class Covers(History):
     def _is_kept_in_another_order(self, index: int, version: Version, claim: Claim) -> bool:
         """Return whether no listing up to a claim shows a state because its pages were cached in different orders.
 
-        Each round through such pages reads the same replies. They may hold a row twice and another one never, as those
-        of a service that lists a row twice do.
+        Each round through such pages reads the same replies. They may contain a row twice and lack another one, as on a
+        service that lists a row twice.
         """
         if not self.schedule.quirks.shuffled:
             return False
@@ -86,7 +86,8 @@ class Covers(History):
     def _is_cut(self, index: int, since: float, claim: Claim) -> bool:
         """Return whether a listing ended without a request at a page as long as the recent pages of the server.
 
-        Pages of more rows came before, so this one looks like the last, until the hourly scan that relies on no size.
+        Earlier pages had more rows, so this one looks like the last one, until the hourly scan, which relies on no
+        size.
         """
         quirks = self.schedule.quirks
         lowered = [at for (_, before), (at, after) in pairwise(quirks.clamps) if after < before]

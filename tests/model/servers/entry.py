@@ -32,8 +32,8 @@ class Entry(History):
     def row(self, index: int) -> Row | None:
         """Return a request as it was when the feed was entered.
 
-        A reply that is older than a request can neither show it nor prove when it was published: the oldest one up to
-        the entry decides. The service's clock does not, which may have been set back.
+        A reply that is older than a request neither shows it nor proves when it was published, so the oldest reply
+        before the entry decides. The service's clock may have been set back, and does not decide.
         """
         data_times = [s.as_of for s in self.listings(self.began)]
         return self.market.rows(min(data_times)).get(index) if data_times else None
@@ -51,7 +51,7 @@ class Entry(History):
     def stood_before(self, index: int, at: float) -> bool:
         """Return whether a request was listed when the feed was entered, and was not updated since.
 
-        One that was gone by the last reply before the entry came back after it.
+        A request that was gone by the last reply before the entry has returned after it.
         """
         stood = self.row(index)
         latest = max((s.as_of for s in self.listings(self.began)), default=self.began)
@@ -89,7 +89,7 @@ class Entry(History):
     def was_kept_from_a_later_window(self, index: int) -> bool:
         """Return whether the first scan lacked a request because of a cached page for a window without the request.
 
-        Such a page may be empty, or short, and so end the scan before the pages that list the request.
+        The page may be empty or short, and so end the scan before the pages that list the request.
         """
         row = self.row(index)
         pages = self.listings(self.began if self.log.listed is None else self.log.listed)
@@ -128,8 +128,8 @@ class Entry(History):
     def _was_all_hidden_when_decided(self, index: int, updated: float) -> bool:
         """Return whether a failure emptied the second scan, and a request was published during the first one.
 
-        A documented limit: the next windows look back less far, and a later one that does may show an update that
-        changed nothing.
+        This is a documented limit: the next windows are narrower, and a later wide one may show an update that changed
+        nothing.
         """
         listed, first = self.log.listed, self._deciding_scan()
         if listed is None or not self.began < updated <= listed or not first:
@@ -148,9 +148,9 @@ class Entry(History):
     def _is_in_no_window_since(self, index: int, updated: float) -> bool:
         """Return whether no reply distinguishes an update during the first scan from one before the feed was entered.
 
-        No earlier state was listed, and at no scan since was a window that begins after the entry counted as so wide.
-        Of what was updated and updated back unseen, the scans until then decide: a window that lists it later proves
-        an update that changed nothing.
+        No earlier state was listed, and no later scan had a window that contains the update and begins after the entry.
+        If an update was undone unseen, the scans before the undoing decide: a later window proves an update that
+        changed nothing.
         """
         listings, quirks = self.listings(), self.schedule.quirks
         if self.log.listed is None or updated <= self.began:
@@ -173,7 +173,7 @@ class Entry(History):
     def _was_gone_when_decided(self, index: int) -> bool:
         """Return whether a request that the first scan listed was missing from the second one.
 
-        That one looks back to the entry: as it lacks the request, the request may have stood before.
+        The second scan looks back to the entry. Since it lacks the request, the request may be older.
         """
         first = self._deciding_scan()
         return bool(first) and all(self.is_true(index, None, s.as_of) and index not in s.rows for s in first)
@@ -187,7 +187,7 @@ class Entry(History):
     def was_hidden_when_decided(self, index: int, updated: float) -> bool:
         """Return whether a failure hid an update during the first scan from the second scan.
 
-        That one looks back to the entry: without it, nothing distinguishes the update from what was there before.
+        The second scan looks back to the entry. Without it, nothing distinguishes the update from older states.
         """
         listed = self.log.listed
         if listed is None or not self.began < updated <= listed:

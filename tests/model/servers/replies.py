@@ -43,7 +43,7 @@ def are_apart(scans: Sequence[Served], seconds: float) -> bool:
 def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
     """Return the earliest possible time of each request's last update that listings prove.
 
-    An update that changes nothing is proven by no more than the window that shows the request.
+    Only the window that shows the request proves an update that changes nothing.
     """
     proven: dict[int, float] = {}
     last: dict[int, Served] = {}
@@ -60,9 +60,10 @@ def proven_updates(listings: Iterable[Served]) -> dict[int, float]:
 def inferred_update(index: int, listings: Sequence[Served]) -> float:
     """Return the earliest possible time of a request's last update, inferred from listings that lack or show it.
 
-    A listing that showed other content is older than the update, unless that reply was stale: content that was listed
-    before it as well may be the newer. Before the last content was first listed, scans without a gap between their
-    windows lacked it, from such a listing or from the beginning of that first listing's window on.
+    A listing with other content is older than the update, unless the reply was stale: content that was also listed
+    earlier may be newer. Before the last content was first listed, scans without a gap between their windows must have
+    lacked it. They begin at a listing with other content, or at the start of the window that first listed the last
+    content.
     """
     showing = [s for s in listings if index in s.rows]
     if not showing:

@@ -76,7 +76,7 @@ class Unseen(History):
     def is_lacked_by_kept_pages_alone(self, index: int, since: float) -> bool:
         """Return whether each complete scan since a time contains a page cached for a window without a request.
 
-        Pages from before that time prove nothing either, nor do those that a query made which hid the request.
+        Older pages prove nothing either, nor do pages of a failing query that hid the request.
         """
         row = self.market.rows(since).get(index)
         if row is None or not self.schedule.quirks.has_cache_of_pages:
@@ -105,7 +105,7 @@ class Unseen(History):
     def left_while_hidden(self, index: int, since: float) -> bool:
         """Return whether a failure hid a request until neither hourly nor half-hourly scans could list it any more.
 
-        Requests may fail honestly before and after: no reply.
+        Before and after, requests may fail without a reply.
         """
         quirks = self.schedule.quirks
         hidden, ended = since, -math.inf
@@ -120,7 +120,7 @@ class Unseen(History):
     def left_before_the_hourly_scan(self, index: int, at: float) -> bool:
         """Return whether a request leaves the widest window before the next hourly and half-hourly scans.
 
-        Those are made every five minutes, or every interval.
+        Half-hourly windows are scanned every five minutes, or every interval.
         """
         row = self.market.rows(at).get(index)
         if row is None:
@@ -132,7 +132,8 @@ class Unseen(History):
     def left_while_the_reader_paused(self, index: int, since: float) -> bool:
         """Return whether a request left the widest window while the reader paused, and the feed read no listing.
 
-        Between pauses the reader comes to what was found before. Within an interval of that, the feed reads a listing.
+        Between pauses the reader receives the earlier findings. Within an interval after that, the feed reads a
+        listing.
         """
         visible = self._visible(since)
         row = self.market.rows(visible).get(index)
@@ -151,7 +152,7 @@ class Unseen(History):
     def left(self, index: int, since: float) -> float | None:
         """Return the first request after a time whose widest window no longer reaches back to a request's update.
 
-        A service that is restored from a backup goes on with an older update.
+        A service that is restored from a backup continues with an older update.
         """
         later = (s.at for s in self.server.served if s.at >= since)
         return next((at for at in later if not self.is_within_reach(self.market.rows(at).get(index), at)), None)

@@ -1,6 +1,6 @@
 """Checker of a run: what was missed, repeated, reported in the wrong order or claimed without proof.
 
-It knows the service's own record and the events that the consumer received, and does not depend on how a feed works.
+It compares the service's audit log with the events that the consumer received, and does not depend on the feed.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ __all__ = ["Lateness"]
 class Lateness:
     """Delay until a change becomes visible, which varies over a run. Times are the server's.
 
-    Where the delay grows, what is shown stands still until it has: a server does not take back what it has shown.
+    While the delay grows, the shown state stands still: a server does not take back a state that it has shown.
     """
 
     def __init__(self, late: float) -> None:

@@ -1,6 +1,6 @@
 """Common polling loops, which use the same client under the same plans, and lose requests.
 
-None of them is ever killed, and none has its clock set: what they lose, they lose by themselves.
+None is ever killed, and none has its clock set, so all losses are their own.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def offering_bot(store: Store | None, called: list[int] | None = None, **options
 def bidding_bot(store: Store | None, *, settle: timedelta = SETTLE, **options: Any) -> tuple[Bot, list[Bid]]:
     """Make a bot that offers `AMOUNT` on each new request, and return it with the list of its bids.
 
-    `options` are the handler's.
+    `options` are options of the handler.
     """
     bot, bids = new_bot(store, settle=settle), list[Bid]()
 

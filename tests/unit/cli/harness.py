@@ -77,7 +77,7 @@ SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD")
 def locate_program() -> tuple[str, ...]:
     """Return the program, in an environment with only what its extras install.
 
-    Libraries import what else the tests have installed, such as trio, which takes a fifth of the program's start.
+    Libraries would import other installed packages, such as trio, which takes a fifth of the program's start.
     """
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)

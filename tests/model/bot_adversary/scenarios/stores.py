@@ -31,7 +31,7 @@ class StoreFromYesterday(Scenario, name="a store restored from yesterday"):
 class StoreLost(Scenario, name="the store is lost"):
     """With a new file, an account that has offered before makes no second offer.
 
-    A bid of the account is listed by then: the documentation asks to wait for the very first ones.
+    A bid of the account is already listed, since the documentation asks operators to wait for the first ones.
     """
 
     async def play(self) -> None:

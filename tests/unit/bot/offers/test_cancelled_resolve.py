@@ -1,6 +1,6 @@
 """Tests of a cancelled `resolve`, which completes nevertheless.
 
-In real time, with a file: a thread continues the write.
+The tests use real time and a file, since a thread continues the write.
 """
 
 from __future__ import annotations
