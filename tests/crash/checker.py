@@ -41,7 +41,7 @@ class CheckResult:
         missed: Requests whose last state, or withdrawal, was not delivered.
         repeated: Events delivered again after they were acknowledged, or could have been.
         invented: Events without a cause, or out of order.
-        redelivered: How often the one event that was not acknowledged before a kill was delivered again, as it must be.
+        redelivered: Repeated deliveries of events that were unacknowledged at a kill, which are right.
     """
 
     published: int

@@ -46,7 +46,7 @@ class FaultedReplica:
         number: Its number.
         database, service: Ports of the database and of the exchange.
         fork: Starts its process from an order, and returns the process id.
-        order: What all its processes receive.
+        order: Order that all its processes receive.
         random: Decides how long faults take.
 
     Attributes:

@@ -22,7 +22,7 @@ class Forks:
 
     Args:
         trees: The trees, the latest last.
-        earliest: How many of the first forks have the code of the first tree.
+        earliest: Number of the first forks that have the code of the first tree.
         random: Chooses the tree of each later fork.
 
     Attributes:

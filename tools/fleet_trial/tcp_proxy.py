@@ -63,7 +63,7 @@ class TcpProxy:
         """Delay the next bytes of a client that have a pattern, as a slow gateway does, even if the client dies.
 
         Args:
-            pattern: What the bytes have.
+            pattern: Pattern of the bytes.
             seconds: The delay.
             on_caught: Called when they came.
             until: Time until which they may come: later ones may have been held elsewhere already.

@@ -58,8 +58,8 @@ class MeasuredProcesses:
     """Several processes of one program.
 
     Args:
-        program: What each of them runs.
-        count: How many there are.
+        program: Program of each process.
+        count: Number of processes.
     """
 
     def __init__(self, program: Program, count: int) -> None:

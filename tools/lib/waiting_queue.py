@@ -107,7 +107,7 @@ class BotQueue(_Table):
 
     Args:
         database: Address of an empty database.
-        concurrency, latency: As in `Program`.
+        concurrency, latency: Those of `Program`.
 
     Attributes:
         term: The term.
@@ -147,7 +147,7 @@ class PeerQueue(_Table):
 
     Args:
         database: Address of an empty database.
-        concurrency: As in `Program`.
+        concurrency: That of `Program`.
         locks: Whether each job has a lock, as a request has for its deliveries.
     """
 

@@ -40,7 +40,7 @@ class Snippet:
     Attributes:
         page: The page that shows it.
         name: The name of its file: the block's title, or one made of the page and a number.
-        marks: How it runs: one of `WAYS`, then the account and what happens.
+        marks: One of `WAYS`, then the account and what happens.
         code: Its text.
     """
 

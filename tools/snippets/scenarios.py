@@ -31,8 +31,8 @@ class Outcome:
 
     Attributes:
         snippet: The snippet.
-        output: What it printed.
-        problem: What went wrong, or an empty text.
+        output: Output of the snippet.
+        problem: Problem, or an empty text.
     """
 
     snippet: Snippet

@@ -33,7 +33,7 @@ def check(log: AuditLog, expected: Iterable[int], changes: Sequence[PriceChange]
     approve, and is counted apart.
 
     Args:
-        log: What the exchange saw.
+        log: Audit log of the exchange.
         expected: The requests that must be awarded.
         changes: Prices that were changed.
     """

@@ -76,15 +76,15 @@ class KillTrial:
     """An exchange with faults, forwarders who offer and raise prices, a person who approves too, and the bot.
 
     Args:
-        directory: Where the store lies.
-        backend: What the bot runs on.
-        seed: What it is drawn from.
+        directory: Directory of the store.
+        backend: Event loop of the bot.
+        seed: Seed of all choices.
         ledger: Whether the bot answers through `ctx`; else by the client, as people write it.
 
     Attributes:
-        counts: What happened, and what is wrong.
+        counts: Counts of events, and of errors.
         points: Number of kills at each point.
-        forgotten: What the bot's store has of each request that was not approved.
+        forgotten: Records of the bot's store about each request that was not approved.
     """
 
     def __init__(self, directory: Path, backend: str, seed: int, *, ledger: bool = True) -> None:

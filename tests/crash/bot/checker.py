@@ -50,14 +50,14 @@ class CheckResult:
         missed: Requests on which no offer was made.
         duplicated: Requests on which more than one was made.
         wrong: Offers with an amount that the request never cost before they were made, or on no request.
-        unended: What is not at its end: offers in doubt, parked or on their way, deliveries that wait.
+        unended: Unfinished records: offers in doubt, parked or in flight, and waiting deliveries.
         dead: Dead letters.
         astray: Steps of the ledger that no offer may take, and differences between it and the exchange.
         unreported: Selections that no handler received, received twice in one run, without a contact, or in vain.
         published, offered, duplicates: Requests; offers; offers beyond the first on their request.
         retries: Claims of deliveries beyond the first.
         doubted: Times that it was not known whether an offer was taken.
-        taken, not_taken: How often a doubt ended so.
+        taken, not_taken: Doubts that were resolved as taken, and as not taken.
         reported_again: Selections reported again by a later run, as they must be when the first was cut off.
     """
 

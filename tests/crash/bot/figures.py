@@ -20,12 +20,12 @@ class Outcome:
     """End of a run.
 
     Attributes:
-        planned: How often each point was to be hit.
+        planned: Planned number of kills at each point.
         kills: By the point that was hit; `at random`, and `too late` where the point was not reached.
-        on_the_way: How many of them found an offer between `sending` and what came of it.
-        in_doubt: How many found one that was being looked for.
-        faults: How often each fault struck.
-        errors: What the bots wrote to standard error, and how those ended that were not killed.
+        on_the_way: Kills with an offer between `sending` and its result.
+        in_doubt: Kills with an offer that the bot was looking for.
+        faults: Number of strikes of each fault.
+        errors: Output of the bots on standard error, and exit statuses of those that were not killed.
     """
 
     result: CheckResult

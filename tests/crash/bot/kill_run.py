@@ -53,9 +53,9 @@ class KillRun:
     """Run whose choices are drawn from a seed. Only the timing depends on the machine.
 
     Args:
-        directory: Where the store lies.
-        backend: What the bot runs on.
-        seed: What it is drawn from.
+        directory: Directory of the store.
+        backend: Event loop of the bot.
+        seed: Seed of all choices.
         ledger: Whether the bot's handler offers through the ledger, or directly.
         short_pages: Whether the bot takes a short page for the end of a listing.
     """

@@ -92,9 +92,9 @@ class Disk:
         """Refuse writes from the given one on.
 
         Args:
-            write: Which one, counted from now.
+            write: Number of the first refused write, counted from now.
             kind: `full` or `failing`.
-            times: How many are refused; all of them by default.
+            times: Number of refused writes (default: all).
             after_commit: Refuse a COMMIT after it has taken effect, as a failed fsync does.
         """
         begin = self.writes + write

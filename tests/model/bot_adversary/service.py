@@ -52,7 +52,7 @@ class Quirks:
         shuffled: List in a new order with each reply.
         clamp: The most rows in a page.
         refuses_closed: Refuse an offer on a request that is off the market.
-        password: What a login has to give.
+        password: Password that a login must give.
         lifetime: Seconds for which a token is good.
     """
 
@@ -72,7 +72,7 @@ class Quirks:
 
 @attrs.define
 class Service:
-    """Answers calls from the state of a market.
+    """Service that answers calls from the state of a market.
 
     Attributes:
         offers_sent: Each offer that has reached the exchange, taken or refused.

@@ -50,9 +50,9 @@ class Plan:
     """Plan of one run.
 
     Attributes:
-        seed: All the rest follows from it.
+        seed: Seed of all other values.
         backend: The event loop.
-        kind: Which write.
+        kind: Kind of write.
         profile: The server's quirks.
         strikes: The faults that are armed.
         amount: The amount of an offer, and what distinguishes one run's records from another's.
@@ -60,7 +60,7 @@ class Plan:
         known: Whether the client has read the record that it answers or updates.
         twin: Whether an equal record stands before.
         earlier: Whether an own bid with another amount or currency stands before.
-        intervention: When somebody else's offer is selected, or somebody else changes the route.
+        intervention: Time at which another account selects the other offer, or changes the route.
         deadline, settle: Of the call, in seconds, and of the reconciliation.
         cancelled_after: Number of turns of the event loop before the caller cancels the call.
         pickled: Whether the error is pickled and unpickled before it is reconciled.

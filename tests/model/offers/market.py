@@ -48,7 +48,7 @@ class Market:
     """True offers, and the service that lists them.
 
     Args:
-        schedule: What happens.
+        schedule: Schedule to follow.
         on_stop: Called when the program has to stop.
 
     Attributes:

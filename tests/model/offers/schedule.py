@@ -44,7 +44,7 @@ class Schedule(NamedTuple):
         clamp: The most rows in a page.
         requests: Requests at the start, each with an offer.
         scans: Number of scans, the quiet ones included.
-        ops: What happens, in order.
+        ops: Operations in order.
     """
 
     clamp: int

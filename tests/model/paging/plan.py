@@ -33,10 +33,10 @@ class Plan:
     Attributes:
         seed: Source of everything else.
         backend: Event loop.
-        reading: What the client does: a plain listing, a sweep, or a write whose answer is lost.
-        noun: What is listed.
+        reading: Kind of read: a plain listing, a sweep, or a write whose answer is lost.
+        noun: Noun of the listing.
         rows: Rows in the listing at the start, hidden ones included.
-        hiding: Which rows the rights of the caller hide after the page is cut; "long" hides many pages in a row.
+        hiding: Rows that the caller may not see, hidden after the page is cut; "long" hides many pages in a row.
         warm: Whether the client reads the listing before, under the first clamp.
         clamps: First page request of the run at which a clamp holds, and the clamp; `None` for none.
         stride: Whether `offset` counts pages of the rows given or of the rows asked for.
@@ -51,10 +51,10 @@ class Plan:
         strict: Whether the client is strict.
         twins: Share of rows that are equal to another one.
         committed: Whether the write takes effect before its answer is lost.
-        place: Where a new row stands.
+        place: Place of a new row.
         baseline: Whether the client passes what was listed before the write.
         twin: Whether a bid equal to the one submitted stands before.
-        types: What the service makes of the bid listing's `type`.
+        types: Interpretation of the bid listing's `type`.
         late: Seconds until a committed write is listed.
     """
 

@@ -81,7 +81,7 @@ class Absence(History):
         Args:
             event: The last report of it.
             index: The request.
-            gone: When it went.
+            gone: Time of its withdrawal.
         """
         if not self.is_provable(index, gone):
             return "listed before the feed began, and never seen updated"

@@ -90,8 +90,8 @@ class Clocks(History):
 
         Args:
             index: The request.
-            found: When its last state was listed.
-            gone: When it went.
+            found: Time at which its last state was listed.
+            gone: Time of its withdrawal.
         """
         whole = self.whole_scans()
         updated = min(found, proven_updates(self.listings(gone)).get(index, found))

@@ -12,7 +12,7 @@ class Finding:
     """Missing or wrong report of a watcher.
 
     Attributes:
-        excuse: Why it could not be known from outside, or which note goes with it; empty for a broken promise.
+        excuse: Reason why no client could know it, or the note that accompanies it; empty for a broken promise.
     """
 
     kind: str

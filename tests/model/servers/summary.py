@@ -54,7 +54,7 @@ def confirmed(findings: Iterable[Finding], longer: Iterable[Finding], log: Log, 
         findings: Findings of a run.
         longer: Findings of a longer one. What it reports, it may miss later for another reason.
         log: Log of the longer run.
-        end: When the first one ended.
+        end: End of the first run.
     """
     reported = {event.index for event in log.reported if event.at > end and event.kind != "withdrawn"}
     still = {finding.index for finding in longer if finding.kind == "missed"} - reported

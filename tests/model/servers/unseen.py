@@ -35,7 +35,7 @@ class Unseen(History):
 
         Args:
             index: The request.
-            since: When it was updated, or reported as withdrawn.
+            since: Time of its update, or of the report of its withdrawal.
             content: Its state.
         """
         if self.is_listed(index, content, since):

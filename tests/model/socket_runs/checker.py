@@ -37,13 +37,13 @@ class Ended:
     """Completed call.
 
     Attributes:
-        step: What it was to do.
+        step: Step of the plan.
         key: The write's name in the service's ledger; empty for a read.
         outcome: `success`, `doubt`, `error`, `cancelled`, `foreign` or `hang`.
         error: The error's class.
         verdict: The class of what `reconcile()` found, or of its error.
         faithful: Whether the reading agrees with what the service had then.
-        shows: Where a secret was found.
+        shows: Place in which a secret was found.
         late: Seconds by which it outlived its deadline.
     """
 

@@ -21,10 +21,10 @@ __all__ = ["Host"]
 
 @attrs.define
 class Host:
-    """Answers calls by the service, and applies the armed faults to their calls.
+    """Server that answers calls by the service, and applies the armed faults to their calls.
 
     Attributes:
-        fired: How often each fault struck, by its name and whether a write was committed first.
+        fired: Number of strikes of each fault, by its name and whether a write was committed first.
     """
 
     service: Service

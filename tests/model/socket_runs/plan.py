@@ -40,7 +40,7 @@ class Step:
     """Call of the SDK.
 
     Attributes:
-        kind: Which.
+        kind: Kind of call.
         strikes: The faults that it meets.
         expired: Whether the service has forgotten the client's token.
         deadline: Of the call, in seconds.
@@ -62,7 +62,7 @@ class Plan:
     """Calls of one client.
 
     Attributes:
-        seed: All the rest follows from it and the transport.
+        seed: Seed of all other values, together with the transport.
         tls: Whether the service is reached by HTTPS.
         clamp: The most rows in the service's pages.
         together: Whether the calls are made at the same time.

@@ -72,7 +72,7 @@ class Service:
         bids: Its offers on the others' requests.
         routes: Routes by index.
         clamp: The most rows in a page.
-        commits: How often each write was committed.
+        commits: Number of commits of each write.
     """
 
     clamp: int = 100

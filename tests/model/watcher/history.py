@@ -71,7 +71,7 @@ class History:
         deliveries: Delivered events, in order.
         notes: Committed events and watermarks, in order.
         gaps: Reported times without a watcher.
-        lies: When a sound record was shown in an unreadable form, by request.
+        lies: Times at which a readable record was shown in an unreadable form, by request.
         holes: Requests that listings left out for a while.
         steady: Whether the boot clock went on through restarts, and none was set forward: a needless gap is
             an error then.

@@ -41,7 +41,7 @@ class Tap:
 
     Args:
         sqlite: Whether the real one is SQLite's.
-        clocks: What time it is.
+        clocks: Clocks of the machine.
         written: Called with every event that is written down.
         covered: Called with every advance of the watermark, as true time.
         acknowledged: Called when events were acknowledged.

@@ -61,8 +61,8 @@ class World:
     """Service of one run.
 
     Args:
-        plan: What happens.
-        clocks: What time it is.
+        plan: Plan to follow.
+        clocks: Clocks of the machine and of the service.
         lowered: Whether the service may cut pages to fewer rows than it has been seen to give.
     """
 

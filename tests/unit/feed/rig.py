@@ -69,7 +69,7 @@ class Service:
         latency: Seconds that a page takes.
         late: Seconds until a change shows.
         broken: Rows that cannot be read, in every page 0.
-        faults: What the next pages are answered with; `None` is a good page.
+        faults: Faults of the next pages; `None` is a good page.
         on_page: Called when a page was answered, with its number.
         pages: The pages asked for: number, rows, window.
         lookups: The indexes looked up.

@@ -49,7 +49,7 @@ class OfferService:
 
     Attributes:
         clamp: The most rows in a page.
-        faults: What the next pages are answered with; `None` is a good page.
+        faults: Faults of the next pages; `None` is a good page.
         lookup_faults: The same for look-ups.
         unfindable: Requests whose look-ups fail.
         view: Makes the reply to a look-up from a request, or none.

@@ -29,7 +29,7 @@ class TakenOver(MemoryStore):
     """Store in which another replica takes an offer over as soon as it was sent.
 
     Args:
-        change: Makes of the offer as it was being sent what is stored then.
+        change: Derives the stored offer from the one being sent.
         error: Raised by the writes of the first replica from then on, twice.
     """
 
@@ -222,7 +222,7 @@ class Unacknowledged(TakenOver):
 
     Args:
         method: Method of the work that commits the reply.
-        change: Makes of the offer as it was being sent what is stored before the reply comes.
+        change: Derives the offer that is stored before the reply from the one being sent.
     """
 
     def __init__(self, method: str, change: Callable[[OfferRecord], OfferRecord]) -> None:

@@ -95,7 +95,7 @@ async def test_recent_updates_that_come_slowly_date_the_requests_that_they_list(
 
 
 async def test_page_that_cannot_be_checked_shows_what_is_listed(store: Store) -> None:
-    """A request that a scan lacked before this page counts as missing for the first time after it."""
+    """The page restarts the count: a request that an earlier scan lacked is missing for the first time after it."""
     service = Service()
     service.publish(*range(1, 9))
     rig = await live(service, store)

@@ -173,7 +173,7 @@ def test_server_ends_a_statement_soon_after_it_was_given_up(reply_timeout: float
 
 
 def test_limits_of_a_role_do_not_end_the_statements_that_replace_them() -> None:
-    """A list of all settings would need a temporary file."""
+    """The role may write no temporary file, which a list of all settings would need."""
     options = "-c temp_file_limit=0 -c work_mem=64kB -c statement_timeout=1h -c array_nulls=off"
     database = DatabaseConnection(make_conninfo(server().url(), options=options))
     assert database.row("SHOW array_nulls") == ("on",)
