@@ -113,7 +113,7 @@ def test_field_turned_back_if_a_listing_between_two_events_showed_the_request_th
 @pytest.mark.parametrize(("finds", "newer", "excuse"), [(True, True, FIELD), (True, False, ""), (False, True, "")])
 def test_field_turned_back_if_a_look_up_between_two_events_showed_it(*, finds: bool, newer: bool, excuse: str) -> None:
     run = listed(RELEASES)
-    run.look_up(500.0, 1, finds=finds, newer=newer)
+    run.look_up(500.0, 1, is_found=finds, newer=newer)
     run.listing(900.0, 345, 1)
     run.report(900.0, "updated", 1, changed=TURN)
     assert excuses(run, "repeated") == [excuse]
