@@ -133,7 +133,7 @@ class TestStandby:
             assert read(await reply_to(number, GET)).body.startswith("running, ")
         (line,) = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
         assert line.startswith(f"cannot listen on the operator's port {number} of '127.0.0.1': ")
-        assert line.endswith("; waiting for it")
+        assert line.endswith("; waiting for the port")
 
     @pytest.mark.parametrize("held", [True, False])
     async def test_port_of_other_program_raises(self, held: bool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -232,7 +232,7 @@ class TestStandby:
         with process(handler="hangs", drain=0.1, **options) as first:
             until(first, "at the handlers")
             with process(handler="heeds", **options) as second:
-                assert any("waiting for it" in line for line in second.stderr)
+                assert any("waiting for the port" in line for line in second.stderr)
                 assert second.poll() is None
                 first.send_signal(signal.SIGTERM)
                 assert end_of(first)[0] == 0
