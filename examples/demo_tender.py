@@ -1,7 +1,7 @@
 """Demonstration of a tender with both sides as bots, over real HTTP, against the sandbox.
 
 A shipper publishes requests. The forwarder's bot (`bot.py`) and a rival offer on them; the shipper's bot (`tender.py`)
-compares the offers in one currency and approves one of each request: the rival asks for euros. Both bots are killed
+compares the offers in one currency and approves one on each request: the rival asks for euros. Both bots are killed
 (`kill -9`) in the middle, and the answer to an approval is lost. At the end the log of the exchange is counted. The
 exit status is 1 unless each request has exactly one approval, of the right offer, and each winner was notified exactly
 once.
@@ -31,8 +31,8 @@ from examples.stage import Program, client, say, sea
 from examples.tender import RATES
 
 APPROVE = "quote/approveoffer"
-# The forwarder's tariff comes to 1,392.84, 3,116.52, 1,014.41 and 2,471.11 dollars. These are the rival's euros: on the
-# tiles and the umbrellas the lower number is the dearer offer.
+# The forwarder's tariff comes to 1,392.84, 3,116.52, 1,014.41 and 2,471.11 dollars. These are the rival's, in euros: on
+# the tiles and the umbrellas, the dearer offer has the lower number.
 TENDER = {
     sea("Ceramic tiles", "Hong Kong", "Long Beach", 20): 1300,
     sea("Bicycles", "Hong Kong", "Rotterdam", 40): 2500,

@@ -1,4 +1,4 @@
-"""Demonstration of a fleet: three replicas of a bot on one PostgreSQL, which are killed and frozen at work.
+"""Demonstration of a fleet: three replicas of a bot on one PostgreSQL database, two killed and one frozen.
 
 The replica that scans is killed, another one is killed while its offer is in flight, and a third is frozen (SIGSTOP)
 for longer than its lease and woken. At the end everything is counted, from the log of the exchange and from the
@@ -147,7 +147,7 @@ async def play(stage: Stage) -> None:
     frozen.signals(signal.SIGCONT)
     await stage.publish(6)
     await stage.all_offered()
-    # A delivery whose offer was in doubt is made once more after the doubt has ended.
+    # A handler is called once more after its offer is no longer in doubt.
     await until(lambda: not stage.ask(IN_DOUBT) and not stage.ask(OPEN))
 
 

@@ -24,7 +24,7 @@ def price(request: RateRequest) -> Decimal:
 
 
 async def quote(request: RateRequest, ctx: Context) -> None:
-    # As long as a request to a price list over a network.
+    # Takes as long as a request to a price list on the network.
     await asyncio.sleep(0.05)
     await ctx.offer(amount=price(request), currency="USD")
 

@@ -75,7 +75,7 @@ async def follow(feed: Feed, lanes: Lanes) -> None:
 async def report(feed: Feed, lanes: Lanes, every: timedelta) -> None:
     """Print the table after the first complete scan, and then regularly."""
     print("reading the listed requests", flush=True)
-    while (status := feed.status()).cover_age is None or status.unacknowledged:  # noqa: ASYNC110  # it has no event
+    while (status := feed.status()).cover_age is None or status.unacknowledged:  # noqa: ASYNC110  # no event to await
         await anyio.sleep(0.5)
     while True:
         age = feed.status().cover_age or timedelta()
@@ -88,7 +88,7 @@ async def report(feed: Feed, lanes: Lanes, every: timedelta) -> None:
 
 
 async def run(exchange: FreightExchange, lanes: Lanes, interval: timedelta, every: timedelta) -> None:
-    """Follow and report at once, until a cancellation or an error that ends the feed."""
+    """Follow the feed and print the table, both at a time, until a cancellation or an error that ends the feed."""
     async with exchange.watch(start="backfill", interval=interval) as feed, anyio.create_task_group() as tasks:
         tasks.start_soon(report, feed, lanes, every)
         await follow(feed, lanes)

@@ -4,8 +4,8 @@ The bot runs in the event loop of the service: it starts with the service and dr
 change the tariff over HTTP, and `GET /bot` shows the offers. The bot begins with the requests that are listed already.
 
 The exchange and the account come from the environment: FREIGHT_EXCHANGE_URL, FREIGHT_EXCHANGE_EMAIL,
-FREIGHT_EXCHANGE_PASSWORD. BOT_STORE names the bot's file; the default is `bot.db`. Run one worker: one process holds a
-file.
+FREIGHT_EXCHANGE_PASSWORD. BOT_STORE names the bot's file; the default is `bot.db`. Run one worker: only one
+process can hold the file.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ router = Router()
 @router.on_offer_changed(id="award")
 async def award(offer: Offer, ctx: Context) -> None:
     assert isinstance(ctx.event, OfferEvent)
-    # As it is listed now: more offers may have come since the event.
+    # The request as listed now: more offers may have come since the event.
     listing = await ctx.exchange.offers.get(ctx.event.request)
     if listing.selected is not None:
         return

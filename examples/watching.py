@@ -53,7 +53,7 @@ async def night(sandbox: Exchange, shipper: FreightExchange, watcher: Program) -
     await watcher.until(lambda: watcher.count_lines("watching") > 0)
     await publish(shipper, AT_NIGHT[:3])
     await watcher.until(lambda: watcher.count_lines("new") >= 3)
-    # The next scan acknowledges the printed events. Killed before it, the watcher would repeat the last one.
+    # The next scan acknowledges the printed events. If killed before it, the watcher would repeat the last one.
     await watcher.until(looked_again(sandbox))
     await watcher.dies()
     await publish(shipper, AT_NIGHT[3:6])
