@@ -79,6 +79,13 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_term.py::test_replica_that_asks_for_a_taken_term_writes_nothing",
     ),
     one(
+        "term: a lock of another program costs each replica its seat",
+        "store/postgres/replica.py",
+        "        except ConflictError:\n",
+        "        except ():\n",
+        "tests/unit/store/postgres/test_term.py::test_replica_keeps_its_seat_while_another_program_locks_the_terms",
+    ),
+    one(
         "term: a replica that was taken over does not find that out from the term",
         "store/postgres/replica_sql.py",
         "SELECT EXISTS ({CHECK}) AND EXISTS (",

@@ -141,10 +141,10 @@ class Replica:
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
         """Take the term if no other living replica has it, and return its epoch and the feed's state."""
-        if connection.row(replica_sql.IS_TERM_TAKEN, self._values)[0]:
-            # Each replica asks at each notification, and a transaction would cost the server a write.
-            return None
         try:
+            if connection.row(replica_sql.IS_TERM_TAKEN, self._values)[0]:
+                # Each replica asks at each notification, and a transaction would cost the server a write.
+                return None
             with connection.transaction():
                 self.fence(connection)
                 has_dropped = connection.execute(replica_sql.DROP_TERM, self._values).rowcount == 1
@@ -153,7 +153,7 @@ class Replica:
                     self.notify(connection)
         except ConflictError:
             # The lease of the replica with the term has lapsed, but it is inside a transaction. That ends soon, unless
-            # its process is frozen.
+            # its process is frozen. Or another program has locked the table, which is no reason to lose the seat.
             end_frozen(connection)
             return None
         return None if row is None else (row[0], row[1])

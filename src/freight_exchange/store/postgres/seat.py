@@ -14,6 +14,7 @@ from freight_exchange.store.postgres.history import trust
 from freight_exchange.store.postgres.replica import CHANNEL, Replica
 from freight_exchange.store.postgres.term import PostgresTerm
 from freight_exchange.store.postgres.work import PostgresWork
+from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.work import SEND_WINDOW
@@ -74,8 +75,9 @@ class PostgresSeat:
         connection = self._term_connection
         taken = self.replica.take_term(connection)
         if taken is None:
-            self.holder, _ = self.replica.holder(connection)
-            self.left_out = self.replica.left_out(connection)
+            with suppress(ConflictError):
+                self.holder, _ = self.replica.holder(connection)
+                self.left_out = self.replica.left_out(connection)
             return None
         return PostgresTerm(connection, self.replica, *taken, on_release=lambda: None)
 

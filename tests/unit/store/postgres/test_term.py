@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
+import psycopg
 import pytest
 from tests.unit.store.postgres.cutter import Cutter
-from tests.unit.store.postgres.databases import execute
+from tests.unit.store.postgres.databases import database_url, execute
 from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import event, put, seen
 
@@ -51,6 +52,18 @@ def test_replica_whose_work_was_taken_over_finds_that_out_though_the_term_is_tak
     holder.adopt()
     with pytest.raises(FencedError):
         other.take_term()
+
+
+def test_replica_keeps_its_seat_while_another_program_locks_the_terms(store: PostgresStore) -> None:
+    """The lock of a long migration or of `VACUUM FULL` must cancel no handlers."""
+    holder, other = join(store), join(store)
+    take_term(holder)
+    other._term_connection.execute("SET lock_timeout = '10ms'")
+    with psycopg.connect(database_url()) as program:
+        program.execute("LOCK TABLE freight_exchange.binding")
+        assert other.take_term() is None
+    other.heartbeat()
+    assert other.take_term() is None
 
 
 def test_long_page_is_sent_in_parts(store: PostgresStore, sizes: list[int]) -> None:
