@@ -74,9 +74,23 @@ MUTATIONS: Final = (
     one(
         "term: each replica writes at each notification, though another one has it",
         "store/postgres/replica.py",
-        "if connection.row(replica_sql.IS_TERM_TAKEN, self._values)[0]:",
-        "if False:",
+        "if (other := connection.row(replica_sql.OTHER_HOLDER, self._values)) is not None:",
+        "if (other := None) is not None:",
         "tests/unit/store/postgres/test_term.py::test_replica_that_asks_for_a_taken_term_writes_nothing",
+    ),
+    one(
+        "term: each question for it reads the handlers of the newest version",
+        "bot/runtime/fleet/membership.py",
+        "        self._left_out_due = now + _VERSION_INTERVAL\n",
+        "",
+        "tests/unit/bot/runtime/fleet/test_membership.py::test_replica_compares_its_handlers_at_intervals_only",
+    ),
+    one(
+        "lease: that of an ended twin or newer version goes on after the clock was set back",
+        "store/postgres/replica_sql.py",
+        'return f"NOT {replica}.has_left AND {replica}.{_IN_TIME}"',
+        'return f"NOT {replica}.has_left AND {replica}.lease_until >= clock_timestamp() AND %(lease)s >= 0"',
+        f"{_REPLICA}::test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere",
     ),
     one(
         "term: a lock of another program costs each replica its seat",
@@ -88,8 +102,8 @@ MUTATIONS: Final = (
     one(
         "term: a replica that was taken over does not find that out from the term",
         "store/postgres/replica_sql.py",
-        "SELECT EXISTS ({CHECK}) AND EXISTS (",
-        "SELECT EXISTS (",
+        "replica.id <> %(replica)s AND EXISTS ({CHECK})",
+        "replica.id <> %(replica)s",
         "tests/unit/store/postgres/test_term.py",
     ),
     one(
@@ -103,14 +117,14 @@ MUTATIONS: Final = (
     one(
         "term: a replica whose handlers miss what the newest version finds does not say so",
         "bot/runtime/fleet/membership.py",
-        "            self._warn_left_out(self._seat.left_out)\n",
+        "            self._check_left_out(self._seat)\n",
         "",
         "tests/unit/bot/runtime/fleet/test_fleet.py::test_handlers_that_the_newest_version_lacks_are_logged_once",
     ),
     one(
         "term: the handlers of an ended version count as those of the newest one",
         "store/postgres/replica_sql.py",
-        "            AND NOT other.has_left AND other.lease_until >= clock_timestamp()\n        ORDER BY",
+        '            AND {is_alive("other")}\n        ORDER BY',
         "        ORDER BY",
         f"{_FLEET}::TestNewerVersion::test_leaves_out_handlers_that_it_lacks",
     ),

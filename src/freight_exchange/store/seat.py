@@ -52,12 +52,7 @@ class Seat(Protocol):
 
     @property
     def holder(self) -> str:
-        """Description of the replica that last had the term."""
-        ...
-
-    @property
-    def left_out(self) -> Sequence[str]:
-        """Handlers of this replica that the newest version lacked when the term was last not taken."""
+        """Description of the replica that had the term when it was last not taken."""
         ...
 
     @property
@@ -78,6 +73,10 @@ class Seat(Protocol):
 
         `release` of the result gives the term back, and keeps the seat.
         """
+        ...
+
+    def left_out(self) -> Sequence[str]:
+        """Return the handlers of this replica that the newest version of the bot lacks."""
         ...
 
     def has_newer(self) -> bool:

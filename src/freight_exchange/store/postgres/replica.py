@@ -23,6 +23,8 @@ __all__ = ["CHANNEL", "Replica"]
 CHANNEL: Final = "freight_exchange"
 """Channel of notifications. Their payload is the binding."""
 
+_UNKNOWN: Final = "another process"
+
 
 class Replica:
     """A replica. Each join makes a new row with a new id. Its epoch is 0; a higher epoch means that it has ended.
@@ -35,6 +37,8 @@ class Replica:
         relation: The file of its row's table. A restored dump gives the table another one.
         started: The start of the server's process at which it joined, in seconds since the epoch.
         renewed: The end of the lease after its last heartbeat.
+        holder: The replica that had the term when `take_term` last found it taken, in words.
+        holder_id: The id of that replica's row.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Replica:
         self.relation = relation
         self.started = started
         self.renewed = 0.0
+        self.holder, self.holder_id = _UNKNOWN, 0
         self._history = history or History()
 
     @property
@@ -141,9 +146,11 @@ class Replica:
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
         """Take the term if no other living replica has it, and return its epoch and the feed's state."""
+        self.holder, self.holder_id = _UNKNOWN, 0
         try:
-            if connection.row(replica_sql.IS_TERM_TAKEN, self._values)[0]:
-                # Each replica asks at each notification, and a transaction would cost the server a write.
+            # Each replica asks at each notification, and a transaction would cost the server a write.
+            if (other := connection.row(replica_sql.OTHER_HOLDER, self._values)) is not None:
+                self.holder, self.holder_id = other
                 return None
             with connection.transaction():
                 self.fence(connection)
@@ -178,8 +185,9 @@ class Replica:
             FencedError: Another replica has it.
         """
         if connection.row(replica_sql.FENCE_TERM, {**self._values, "epoch": epoch}) is None:
+            holder = self._last_holder(connection)
             raise FencedError(
-                f"{self.holder(connection)[0]} has taken over the feed {self.binding.feed!r} in {connection.address}:"
+                f"{holder} has taken over the feed {self.binding.feed!r} in {connection.address}:"
                 " this process writes nothing more into it"
             )
 
@@ -193,10 +201,6 @@ class Replica:
         """Delete the rows of replicas that have ended long ago, in the open transaction."""
         connection.execute(replica_sql.FORGET, self._values)
 
-    def holder(self, connection: DatabaseConnection) -> tuple[str, int]:
-        """Return the replica with the term, in words, and its id."""
-        return connection.row(replica_sql.HOLDER, self._values) or ("another process", 0)
-
     def state(self, connection: DatabaseConnection) -> str | None:
         """Return the feed's state, as last committed."""
         (state,) = connection.row("SELECT state FROM freight_exchange.binding WHERE id = %(binding)s", self._values)
@@ -205,6 +209,11 @@ class Replica:
     @property
     def _values(self) -> dict[str, object]:
         return {**self.own, "binding": self.binding_id, "lease": self.lease}
+
+    def _last_holder(self, connection: DatabaseConnection) -> str:
+        """Return the replica that last took the term, in words."""
+        row = connection.row(replica_sql.LAST_HOLDER, self._values)
+        return _UNKNOWN if row is None else str(row[0])
 
     def _fenced(self, connection: DatabaseConnection) -> FencedError:
         return FencedError(

@@ -8,7 +8,8 @@ from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE, STARTE
 
 __all__ = [
     "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS", "HAS_NEWER",
-    "HAS_TWIN", "HEARTBEAT", "HOLDER", "IS_TERM_TAKEN", "JOIN", "LEAVE", "LEFT_OUT", "RESIGN", "TAKE_TERM", "WITHDRAW",
+    "HAS_TWIN", "HEARTBEAT", "JOIN", "LAST_HOLDER", "LEAVE", "LEFT_OUT", "OTHER_HOLDER", "RESIGN", "TAKE_TERM",
+    "WITHDRAW", "is_alive",
 ]  # fmt: skip
 
 # The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id. An earlier state
@@ -45,12 +46,23 @@ FENCE: Final = f"{CHECK} {FENCE_LOCK}"
 _IN_TIME: Final = (
     "lease_until BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => greatest(%(lease)s, 3600))"
 )
+
+
+def is_alive(replica: str = "replica") -> str:
+    """Return the condition that a replica, given by the name of its row, has not ended. It needs the value `lease`."""
+    return f"NOT {replica}.has_left AND {replica}.{_IN_TIME}"
+
+
+# A replica whose lease is over, and whose work no other one has taken over.
+_IS_LAPSED: Final = f"binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND NOT {_IN_TIME}"
+# The living replica that has the term of a row of `binding`.
+_HOLDS_TERM: Final = f"replica.id = term_replica AND {is_alive()}"
 # Skips a replica that is inside a transaction until the next time: its lock ends with the transaction.
 END_LAPSED: Final = f"""
     UPDATE freight_exchange.replica SET epoch = epoch + 1, has_left = true
     WHERE id IN (
         SELECT id FROM freight_exchange.replica
-        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND NOT {_IN_TIME}
+        WHERE {_IS_LAPSED}
         FOR UPDATE SKIP LOCKED
     )
 """
@@ -59,7 +71,7 @@ WITHDRAW: Final = f"DELETE FROM freight_exchange.replica WHERE {_OWN}"
 HAS_LEFTOVERS: Final = f"""
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica
-        WHERE binding = %(binding)s AND id <> %(replica)s AND NOT has_left AND NOT {_IN_TIME}
+        WHERE {_IS_LAPSED}
     ) OR EXISTS (
         SELECT FROM freight_exchange.delivery JOIN freight_exchange.replica ON replica.id = delivery.owner
         WHERE delivery.binding = %(binding)s AND delivery.state = 'claimed' AND replica.has_left
@@ -70,12 +82,12 @@ HAS_LEFTOVERS: Final = f"""
 """
 # Whether a replica of a newer version lives. A version here is the pair of version and handlers, and is newer if its
 # first replica joined later: an old version stays old even if one of its replicas is restarted during a deploy.
-HAS_NEWER: Final = """
+HAS_NEWER: Final = f"""
     EXISTS (
         SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
             ON other.binding = own.binding AND (other.version, other.handlers) <> (own.version, own.handlers)
         WHERE own.id = %(replica)s AND own.version <> '' AND other.version <> ''
-            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+            AND {is_alive("other")}
             AND (
                 SELECT min(id) FROM freight_exchange.replica AS first
                 WHERE first.binding = own.binding AND (first.version, first.handlers) = (other.version, other.handlers)
@@ -85,21 +97,21 @@ HAS_NEWER: Final = """
             )
     )
 """
-HAS_TWIN: Final = """
+HAS_TWIN: Final = f"""
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
             ON other.binding = own.binding AND (other.version, other.handlers) = (own.version, own.handlers)
         WHERE own.id = %(replica)s AND other.id <> own.id
-            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+            AND {is_alive("other")}
     )
 """
 # The newest version is that of the living replica whose kind joined last.
-LEFT_OUT: Final = """
+LEFT_OUT: Final = f"""
     SELECT ARRAY(SELECT unnest(own.handlers) EXCEPT SELECT unnest(newest.handlers) ORDER BY 1)
     FROM freight_exchange.replica AS own CROSS JOIN LATERAL (
         SELECT other.handlers FROM freight_exchange.replica AS other
         WHERE other.binding = own.binding AND other.version <> ''
-            AND NOT other.has_left AND other.lease_until >= clock_timestamp()
+            AND {is_alive("other")}
         ORDER BY (
             SELECT min(id) FROM freight_exchange.replica AS first
             WHERE first.binding = other.binding AND (first.version, first.handlers) = (other.version, other.handlers)
@@ -108,19 +120,17 @@ LEFT_OUT: Final = """
     ) AS newest
     WHERE own.id = %(replica)s
 """
-# Not true for a replica whose work was taken over: it has to find that out.
-IS_TERM_TAKEN: Final = f"""
-    SELECT EXISTS ({CHECK}) AND EXISTS (
-        SELECT FROM freight_exchange.binding JOIN freight_exchange.replica ON replica.id = term_replica
-        WHERE binding.id = %(binding)s AND replica.id <> %(replica)s AND NOT has_left AND {_IN_TIME}
-    )
+# Finds nothing for a replica whose work was taken over: it has to find that out.
+OTHER_HOLDER: Final = f"""
+    SELECT replica.holder, replica.id
+    FROM freight_exchange.binding JOIN freight_exchange.replica ON {_HOLDS_TERM}
+    WHERE binding.id = %(binding)s AND replica.id <> %(replica)s AND EXISTS ({CHECK})
 """
+"""Query for the other living replica that has the term. It finds none if the term is free."""
 TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
-    WHERE id = %(binding)s AND NOT EXISTS (
-        SELECT FROM freight_exchange.replica
-        WHERE replica.id = term_replica AND NOT has_left AND {_IN_TIME}
-    ) AND NOT {HAS_NEWER}
+    WHERE id = %(binding)s
+        AND NOT EXISTS (SELECT FROM freight_exchange.replica WHERE {_HOLDS_TERM}) AND NOT {HAS_NEWER}
     RETURNING term_epoch, state
 """
 _FREE_TERM: Final = "UPDATE freight_exchange.binding SET term_replica = NULL WHERE id = %(binding)s"
@@ -148,7 +158,7 @@ FORGET: Final = """
             WHERE effect.binding = gone.binding AND state IN ('sending', 'unknown') AND owner = gone.id
         )
 """
-HOLDER: Final = """
-    SELECT replica.holder, replica.id FROM freight_exchange.binding
+LAST_HOLDER: Final = """
+    SELECT replica.holder FROM freight_exchange.binding
     JOIN freight_exchange.replica ON replica.id = term_replica WHERE binding.id = %(binding)s
 """

@@ -14,7 +14,6 @@ from freight_exchange.store.postgres.history import trust
 from freight_exchange.store.postgres.replica import CHANNEL, Replica
 from freight_exchange.store.postgres.term import PostgresTerm
 from freight_exchange.store.postgres.work import PostgresWork
-from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.work import SEND_WINDOW
@@ -48,8 +47,6 @@ class PostgresSeat:
         on_leave: Callable[[PostgresSeat], None],
     ) -> None:
         self.replica: Final = replica
-        self.holder = "another process"
-        self.left_out: tuple[str, ...] = ()
         self._term_connection = term_connection
         self._work_connection = connect()
         self._heartbeat_connection = connect()
@@ -60,6 +57,10 @@ class PostgresSeat:
     @property
     def lease(self) -> float:
         return self.replica.lease
+
+    @property
+    def holder(self) -> str:
+        return self.replica.holder
 
     @property
     def is_restored(self) -> bool:
@@ -75,11 +76,11 @@ class PostgresSeat:
         connection = self._term_connection
         taken = self.replica.take_term(connection)
         if taken is None:
-            with suppress(ConflictError):
-                self.holder, _ = self.replica.holder(connection)
-                self.left_out = self.replica.left_out(connection)
             return None
         return PostgresTerm(connection, self.replica, *taken, on_release=lambda: None)
+
+    def left_out(self) -> tuple[str, ...]:
+        return self.replica.left_out(self._term_connection)
 
     def has_newer(self) -> bool:
         return self.replica.has_newer(self._work_connection)

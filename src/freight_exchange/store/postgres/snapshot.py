@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import schema, work_sql
+from freight_exchange.store.postgres import replica_sql, schema, work_sql
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.replica import Replica
 from freight_exchange.store.postgres.term import PostgresTerm
@@ -19,16 +19,19 @@ __all__ = ["PostgresSnapshot", "snapshots"]
 _REPLY_TIMEOUT: Final = 60.0
 """Seconds for a statement: it may count a million offers while a person waits."""
 
-_BINDINGS: Final = """
+_LONGEST_LEASE: Final = 3 * 86_400.0
+"""The longest lease in seconds: that of a watch is three intervals, each at most a day."""
+
+_BINDINGS: Final = f"""
     SELECT binding.id, base_url, account, name, state, is_restored, (
         SELECT holder FROM freight_exchange.replica
-        WHERE replica.id = term_replica AND NOT has_left AND lease_until > clock_timestamp()
+        WHERE replica.id = term_replica AND {replica_sql.is_alive()}
     )
     FROM freight_exchange.binding ORDER BY binding.id
 """
-_REPLICAS: Final = """
+_REPLICAS: Final = f"""
     SELECT holder FROM freight_exchange.replica
-    WHERE binding = %(binding)s AND NOT has_left AND lease_until > clock_timestamp() ORDER BY id
+    WHERE binding = %(binding)s AND {replica_sql.is_alive()} ORDER BY id
 """
 _DELIVERIES_OF: Final = """
     SELECT event.kind, delivery.handler, delivery.state, delivery.error
@@ -58,7 +61,7 @@ def snapshots(address: str) -> Iterator[Sequence[PostgresSnapshot]]:
                 raise StoreError(
                     f"{connection.address} was last used by an older version: run freight-exchange store migrate"
                 )
-            yield [PostgresSnapshot(connection, row) for row in connection.rows(_BINDINGS)]
+            yield [PostgresSnapshot(connection, row) for row in connection.rows(_BINDINGS, {"lease": _LONGEST_LEASE})]
     finally:
         connection.close()
 
@@ -73,7 +76,7 @@ class PostgresSnapshot(PostgresTerm):
 
     @property
     def replicas(self) -> Sequence[str]:
-        return [holder for (holder,) in self._connection.rows(_REPLICAS, self._values())]
+        return [holder for (holder,) in self._connection.rows(_REPLICAS, self._values(lease=_LONGEST_LEASE))]
 
     def count_unacknowledged(self) -> int:
         return int(self.unacknowledged)

@@ -91,11 +91,11 @@ class PostgresStore:
         epoch_and_state = replica.take_term(connection)
         if epoch_and_state is not None:
             return LeasedTerm(connection, replica, *epoch_and_state, on_release=on_release)
-        holder, holder_id = replica.holder(connection)
-        if holder_id in self._seats:
+        if replica.holder_id in self._seats:
             raise HeldHereError.for_feed(binding.feed)
         raise HeldError(
-            f"the feed {binding.feed!r} in {self.address} is held by {holder}: stop that one, or wait", holder=holder
+            f"the feed {binding.feed!r} in {self.address} is held by {replica.holder}: stop that one, or wait",
+            holder=replica.holder,
         )
 
     def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> PostgresSeat:

@@ -25,7 +25,6 @@ class SQLiteSeat:
 
     lease: Final = None
     holder: Final = "this process"
-    left_out: Final = ()
     is_restored: Final = False
 
     def __init__(self, database: SQLiteConnection, work: SQLiteFeed) -> None:
@@ -39,6 +38,9 @@ class SQLiteSeat:
     def take_term(self) -> SQLiteFeed:
         # A separate object, because the term and the work of a bot are used by two threads.
         return _Term(self._database, self.work.lease, self.work.read_state(), self.work.unacknowledged)
+
+    def left_out(self) -> tuple[str, ...]:
+        return ()
 
     def has_newer(self) -> bool:
         return False

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from tests.unit.store.postgres.databases import execute
+from tests.unit.store.postgres.databases import database_url, execute
 from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import BINDING
 
 from freight_exchange.errors import HeldError
+from freight_exchange.store.postgres.snapshot import snapshots
 from freight_exchange.store.postgres.store import PostgresStore
 
 
@@ -48,6 +49,17 @@ def test_lease_of_a_replica_that_ended_before_the_clock_was_set_back_is_over(sto
     assert second.take_term() is not None
     second.adopt()
     assert not second.heartbeat()
+
+
+def test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere(store: PostgresStore) -> None:
+    old, _twin, newer = join(store, "quote", "log"), join(store, "quote", "log"), join(store, "quote")
+    take_term(newer)
+    assert (old.has_newer(), old.has_twin(), old.left_out()) == (True, True, ("log",))
+    set_back(24.0 * 4)
+    old.heartbeat()
+    assert (old.has_newer(), old.has_twin(), old.left_out()) == (False, False, ())
+    with snapshots(database_url()) as (snapshot,):
+        assert (snapshot.holder, len(snapshot.replicas)) == (None, 1)
 
 
 def test_lease_is_not_over_because_it_is_long(store: PostgresStore) -> None:

@@ -14,6 +14,7 @@ from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import event, put, seen
 
 from freight_exchange.errors import FencedError
+from freight_exchange.store.holder import Holder
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.store import PostgresStore
 
@@ -43,6 +44,15 @@ def test_replica_that_asks_for_a_taken_term_writes_nothing(store: PostgresStore)
     row = "SELECT xmax::text FROM freight_exchange.replica WHERE id = %s"
     # It has not even locked its row.
     assert execute(row, other.replica.id) == [("0",)]
+
+
+def test_replica_asks_for_a_taken_term_by_one_statement(store: PostgresStore, sizes: list[int]) -> None:
+    """Each replica asks once a second, and at each notification."""
+    holder, other = join(store), join(store)
+    take_term(holder)
+    sizes.clear()
+    assert other.take_term() is None
+    assert (len(sizes), other.holder) == (1, str(Holder.current()))
 
 
 def test_replica_whose_work_was_taken_over_finds_that_out_though_the_term_is_taken(store: PostgresStore) -> None:

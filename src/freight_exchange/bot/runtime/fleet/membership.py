@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -65,6 +67,7 @@ class Membership:
         self._closes_store = closes_store
         self._seat: Seat | None = None
         self._left_out: Sequence[str] = ()
+        self._left_out_due = -math.inf
         self.has_joined = False
         self._lapsed = anyio.Event()
         self.notified = anyio.Event()
@@ -106,7 +109,7 @@ class Membership:
             self.has_joined = True
         term = self._seat.take_term()
         if term is None:
-            self._warn_left_out(self._seat.left_out)
+            self._check_left_out(self._seat)
             raise TermHeldError(f"{self._seat.holder} scans for the bot {binding.feed!r}")
         return term
 
@@ -225,7 +228,12 @@ class Membership:
             raise ConfigurationError("this bot has no seat in its store: call this method while the bot runs")
         return self._seat
 
-    def _warn_left_out(self, handlers: Sequence[str]) -> None:
+    def _check_left_out(self, seat: Seat) -> None:
+        """Log the handlers that the newest version lacks, once. Look for them at each `_VERSION_INTERVAL`."""
+        if (now := time.monotonic()) < self._left_out_due:
+            return
+        self._left_out_due = now + _VERSION_INTERVAL
+        handlers = seat.left_out()
         if handlers and handlers != self._left_out:
             _logger.warning(
                 "the newest version of the bot lacks handlers of this replica, and what it finds does not reach them:"

@@ -31,7 +31,9 @@ __all__ = ["Term", "join"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _POLL_INTERVAL: Final = 1.0
-_CLAIM_TIME: Final = 0.1
+_CLAIM_PAUSE: Final = 0.1
+"""Seconds from a notification until a replica asks for the term, in favour of claims: most notifications are of
+deliveries, and a claim must not wait for that question."""
 _TRIAL_INTERVALS: Final = 3
 """Intervals that a replica has for its scans after it took the term, before failures count."""
 _HAND_OVER_PAUSE: Final = 5.0
@@ -230,8 +232,7 @@ class Term:
                 # A replica that gives the term back notifies the others; one that dies does not.
                 with anyio.move_on_after(_POLL_INTERVAL):
                     await notified.wait()
-                    # Most notifications are of deliveries, and the claims of those come first.
-                    await anyio.sleep(_CLAIM_TIME)
+                    await anyio.sleep(_CLAIM_PAUSE)
             else:
                 _logger.info("scanning from now on")
                 return
