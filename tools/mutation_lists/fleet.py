@@ -93,6 +93,20 @@ MUTATIONS: Final = (
         f"{_REPLICA}::test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere",
     ),
     one(
+        "clock: a replica does not follow the scan to a machine whose clock is ahead",
+        "bot/runtime/fleet/term.py",
+        "                    self._feed.follow(error.feed_state)\n",
+        "                    pass\n",
+        "tests/unit/bot/runtime/fleet/test_term.py::test_replica_without_the_term_follows_the_clock_of_the_scan",
+    ),
+    one(
+        "clock: it goes back to that of an earlier scan",
+        "feed/feed.py",
+        "        elif watermark.time > self.time():\n",
+        "        else:\n",
+        "tests/unit/bot/runtime/fleet/test_term.py::test_replica_without_the_term_follows_the_clock_of_the_scan",
+    ),
+    one(
         "term: a lock of another program costs each replica its seat",
         "store/postgres/replica.py",
         "        except ConflictError:\n",
@@ -117,7 +131,7 @@ MUTATIONS: Final = (
     one(
         "term: a replica whose handlers miss what the newest version finds does not say so",
         "bot/runtime/fleet/membership.py",
-        "            self._check_left_out(self._seat)\n",
+        "            self._check_left_out(seat)\n",
         "",
         "tests/unit/bot/runtime/fleet/test_fleet.py::test_handlers_that_the_newest_version_lacks_are_logged_once",
     ),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import attrs
+
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
@@ -42,7 +44,7 @@ class Feed(EventStream[Event]):
         self._source = source
         self._watch_options = options
         self._journal: Journal
-        self._followed: Watermark
+        self._followed: Watermark | None = None
         self._poller: Poller
 
     async def _begin(self, pacer: Pacer) -> None:
@@ -55,6 +57,7 @@ class Feed(EventStream[Event]):
             now=client.clock.read(),
             retention=options.retention.total_seconds(),
         )
+        self._followed = None
         self._poller = Poller(self._source, self._journal, client, pacer, name=options.name, start=options.start)
         await (self._journal.record_clock() if options.is_idle else self._poller.prime())
         await self._queue.load(with_gaps=True)
@@ -80,8 +83,16 @@ class Feed(EventStream[Event]):
         return self._watch_options.is_idle
 
     def follow(self, state: str) -> None:
-        """Until this feed is entered, take its time from a state that another process has committed."""
-        self._followed = State.load(state).watermark.followed(self._client.clock.read())
+        """Until this feed is entered again, take its time from a state that another process has committed.
+
+        The first call counts by the wall clocks of both machines. Later ones only set the time forward to that of the
+        last scan, by no wall clock: the scan may have gone to a machine whose clock is ahead.
+        """
+        now, watermark = self._client.clock.read(), State.load(state).watermark
+        if self._followed is None and not hasattr(self, "_journal"):
+            self._followed = watermark.followed(now)
+        elif watermark.time > self.time():
+            self._followed = attrs.evolve(watermark, reading=now)
 
     def time(self) -> float:
         """Return the time on the feed's own clock, in seconds. It never goes back, even over restarts."""
@@ -93,7 +104,7 @@ class Feed(EventStream[Event]):
         return datetime.fromtimestamp(now.wall - (self._watermark().time_at(now) - time), UTC)
 
     def _watermark(self) -> Watermark:
-        return self._journal.state.watermark if hasattr(self, "_journal") else self._followed
+        return self._journal.state.watermark if self._followed is None else self._followed
 
     def status(self) -> FeedStatus:
         """Return the status of the feed."""

@@ -56,16 +56,17 @@ class Seat(Protocol):
         ...
 
     @property
+    def feed_state(self) -> str | None:
+        """State of the feed that this replica had committed by then; `None` if there is none, or it is unknown."""
+        ...
+
+    @property
     def is_restored(self) -> bool:
         """`True` if the database may have lost commits, for example by a restored backup, until `trust` is called."""
         ...
 
     def trust(self) -> None:
         """Record that the bot has looked for the offers that the database may have lost."""
-        ...
-
-    def state(self) -> str | None:
-        """Return the state of the feed that any replica has committed last."""
         ...
 
     def take_term(self) -> WorkStore | None:

@@ -193,12 +193,11 @@ class BotFile:
     @contextlib.contextmanager
     def _open_for_change(self) -> Iterator[tuple[Seat, float]]:
         with self._open_snapshot() as (feed, _):
-            binding = feed.binding
+            binding, state = feed.binding, feed.state
         store, _ = make_store(self._path)
         try:
             seat = cast("BotStore", store).join(binding, handlers=(), version="", lease=_LEASE_SECONDS)
             try:
-                state = seat.state()
                 # The time of the last scan, which is past for each replica. The clocks of this machine may be wrong.
                 yield seat, 0.0 if state is None else feed_state.State.load(state).watermark.time
             finally:

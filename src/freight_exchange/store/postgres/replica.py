@@ -39,6 +39,7 @@ class Replica:
         renewed: The end of the lease after its last heartbeat.
         holder: The replica that had the term when `take_term` last found it taken, in words.
         holder_id: The id of that replica's row.
+        feed_state: The feed's state at that time, as last committed.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Replica:
         self.started = started
         self.renewed = 0.0
         self.holder, self.holder_id = _UNKNOWN, 0
+        self.feed_state: str | None = None
         self._history = history or History()
 
     @property
@@ -146,11 +148,11 @@ class Replica:
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
         """Take the term if no other living replica has it, and return its epoch and the feed's state."""
-        self.holder, self.holder_id = _UNKNOWN, 0
+        self.holder, self.holder_id, self.feed_state = _UNKNOWN, 0, None
         try:
             # Each replica asks at each notification, and a transaction would cost the server a write.
             if (other := connection.row(replica_sql.OTHER_HOLDER, self._values)) is not None:
-                self.holder, self.holder_id = other
+                self.holder, self.holder_id, self.feed_state = other
                 return None
             with connection.transaction():
                 self.fence(connection)
@@ -200,11 +202,6 @@ class Replica:
     def forget_ended(self, connection: DatabaseConnection) -> None:
         """Delete the rows of replicas that have ended long ago, in the open transaction."""
         connection.execute(replica_sql.FORGET, self._values)
-
-    def state(self, connection: DatabaseConnection) -> str | None:
-        """Return the feed's state, as last committed."""
-        (state,) = connection.row("SELECT state FROM freight_exchange.binding WHERE id = %(binding)s", self._values)
-        return None if state is None else str(state)
 
     @property
     def _values(self) -> dict[str, object]:

@@ -122,11 +122,11 @@ LEFT_OUT: Final = f"""
 """
 # Finds nothing for a replica whose work was taken over: it has to find that out.
 OTHER_HOLDER: Final = f"""
-    SELECT replica.holder, replica.id
+    SELECT replica.holder, replica.id, state
     FROM freight_exchange.binding JOIN freight_exchange.replica ON {_HOLDS_TERM}
     WHERE binding.id = %(binding)s AND replica.id <> %(replica)s AND EXISTS ({CHECK})
 """
-"""Query for the other living replica that has the term. It finds none if the term is free."""
+"""Query for the other living replica that has the term, and the feed's state. It finds none if the term is free."""
 TAKE_TERM: Final = f"""
     UPDATE freight_exchange.binding SET term_epoch = term_epoch + 1, term_replica = %(replica)s
     WHERE id = %(binding)s

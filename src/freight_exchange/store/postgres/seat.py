@@ -63,14 +63,15 @@ class PostgresSeat:
         return self.replica.holder
 
     @property
+    def feed_state(self) -> str | None:
+        return self.replica.feed_state
+
+    @property
     def is_restored(self) -> bool:
         return self.replica.is_restored
 
     def trust(self) -> None:
         trust(self._work_connection, self.replica.binding_id)
-
-    def state(self) -> str | None:
-        return self.replica.state(self._work_connection)
 
     def take_term(self) -> PostgresTerm | None:
         connection = self._term_connection

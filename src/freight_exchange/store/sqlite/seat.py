@@ -25,15 +25,13 @@ class SQLiteSeat:
 
     lease: Final = None
     holder: Final = "this process"
+    feed_state: Final = None
     is_restored: Final = False
 
     def __init__(self, database: SQLiteConnection, work: SQLiteFeed) -> None:
         self.work: Final = work
         self._database: Final = database
         self._has_adopted = False
-
-    def state(self) -> str | None:
-        return self.work.read_state()
 
     def take_term(self) -> SQLiteFeed:
         # A separate object, because the term and the work of a bot are used by two threads.

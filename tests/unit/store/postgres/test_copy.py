@@ -40,12 +40,12 @@ def test_everything_is_copied_and_unfinished_work_is_adopted(path: Path) -> None
     assert min(counts.values()) > 0
     with closing(PostgresStore(database_url())) as store:
         seat = store.join(BINDING, handlers=["a"], version="1", lease=LEASE)
-        assert seat.state() == "old"
         adoption = seat.adopt()
         assert [one.key for one in adoption.effects] == ["offer:7:0"]
         assert len(adoption.deliveries) == len(before["deliveries"]["claimed"])  # type: ignore[index]
         term = seat.take_term()
         assert term is not None
+        assert term.state == "old"
         assert everything(term, INDEXES) == before
         assert put(term, events=[event("new", 9)]) == 1
 

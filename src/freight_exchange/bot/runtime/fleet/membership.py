@@ -38,7 +38,16 @@ _LISTEN_INTERVAL: Final = 0.5
 
 
 class TermHeldError(StoreError):
-    """Another replica has the term, and scans."""
+    """Another replica has the term, and scans.
+
+    Args:
+        message: Which one.
+        feed_state: State of the feed that it has committed last; `None` if there is none, or it is unknown.
+    """
+
+    def __init__(self, message: str, feed_state: str | None) -> None:
+        super().__init__(message)
+        self.feed_state = feed_state
 
 
 class Membership:
@@ -109,8 +118,9 @@ class Membership:
             self.has_joined = True
         term = self._seat.take_term()
         if term is None:
-            self._check_left_out(self._seat)
-            raise TermHeldError(f"{self._seat.holder} scans for the bot {binding.feed!r}")
+            seat = self._seat
+            self._check_left_out(seat)
+            raise TermHeldError(f"{seat.holder} scans for the bot {binding.feed!r}", seat.feed_state)
         return term
 
     def close(self) -> None:
@@ -143,10 +153,6 @@ class Membership:
     async def trust(self) -> None:
         """Record that the bot has looked for the offers that the store may have lost."""
         await self.run(self._joined().trust)
-
-    async def feed_state(self) -> str | None:
-        """Return the feed's state, as the replica with the term last committed it."""
-        return await self.run(self._joined().state)
 
     async def acknowledge(self, kind: str, *, at: float) -> int:
         """Acknowledge all events of a kind, and return their number."""

@@ -60,8 +60,8 @@ async def _enter_or_follow(feed: Feed, membership: Membership, interval: float) 
             if await _try_to_enter(feed, membership, interval):
                 return True
         except TermHeldError as error:
-            if (state := await membership.feed_state()) is not None:
-                feed.follow(state)
+            if error.feed_state is not None:
+                feed.follow(error.feed_state)
                 _logger.info("working without scanning: %s", error)
                 return False
             # Before the other replica's first page there is no work, and no clock.
@@ -228,7 +228,9 @@ class Term:
             notified = self._membership.notified
             try:
                 await self._feed.__aenter__()
-            except TermHeldError:
+            except TermHeldError as error:
+                if error.feed_state is not None:
+                    self._feed.follow(error.feed_state)
                 # A replica that gives the term back notifies the others; one that dies does not.
                 with anyio.move_on_after(_POLL_INTERVAL):
                     await notified.wait()

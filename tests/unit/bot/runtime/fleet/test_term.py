@@ -14,6 +14,7 @@ from tests.unit.bot.rig import INTERVAL, amounts_on, blind, eventually, messages
 
 from freight_exchange import RetryLater
 from freight_exchange.errors import StoreAwayError, StoreError
+from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.protocol import Commit, ConflictError, NewEvent
@@ -36,6 +37,9 @@ class OneOfTwo(MemoryStore):
         self.trouble: StoreError = StoreAwayError("the database is away")
         self.is_restored = self.has_twin = False
         self.wait = 0.0
+        self.feed_state: str | None = None
+        """The state that another replica has committed; `None` for that of the file."""
+        self.state: State | None = None
         self.on_attempt: Callable[[], object] = lambda: None
         """Called when the replica tries to take the term."""
 
@@ -63,9 +67,12 @@ class _Seat:
     def is_restored(self) -> bool:
         return self._store.is_restored
 
-    def state(self) -> str | None:
+    @property
+    def feed_state(self) -> str | None:
         self._store.check()
-        return self._seat.state()
+        state = self._seat.work.read_state()
+        self._store.state = None if state is None else State.load(state)
+        return self._store.feed_state or state
 
     def trust(self) -> None:
         self._store.is_restored = False
@@ -114,6 +121,34 @@ async def test_replica_without_the_term_works_and_scans_once_it_is_free(sandbox:
         store.is_free = True
         await eventually(lambda: second in called, within=timedelta(seconds=INTERVAL))
         assert trial.status.feed is not None
+
+
+async def test_replica_without_the_term_follows_the_clock_of_the_scan(sandbox: Sandbox) -> None:
+    """The scan may go to a machine whose clock is ahead: each delivery would look early for as long as that."""
+    store = OneOfTwo()
+    async with sandbox.running(offering_bot(store)) as trial:
+        await trial.idle()
+    store.is_free = False
+    bot = offering_bot(store)
+    async with sandbox.running(bot):
+        await eventually(lambda: bot.status().state == "running")
+        unit_of_work = bot._components().unit_of_work
+        scanned_at = unit_of_work.time()
+
+        def scan(*, ahead: float) -> None:
+            assert store.state is not None
+            watermark = attrs.evolve(store.state.watermark, time=scanned_at + ahead)
+            store.feed_state = attrs.evolve(store.state, watermark=watermark).dump()
+
+        scan(ahead=300.0)
+        await eventually(lambda: unit_of_work.time() >= scanned_at + 300.0, within=timedelta(seconds=2))
+        scan(ahead=100.0)
+        await anyio.sleep(3)
+        assert unit_of_work.time() >= scanned_at + 300.0 + 3.0
+        store.is_free = True
+        await eventually(lambda: bot.status().scans)
+        index = sandbox.publish()
+        await eventually(lambda: amounts_on(sandbox, index))
 
 
 async def test_replica_that_is_stopped_while_it_joins_ends_without_an_error(sandbox: Sandbox) -> None:
