@@ -93,6 +93,20 @@ MUTATIONS: Final = (
         f"{_REPLICA}::test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere",
     ),
     one(
+        "stop: it takes ten seconds for each call of a database that does not answer",
+        "store/postgres/seat.py",
+        "            if any(one.has_stalled for one in connections):\n",
+        "            if False:\n",
+        "tests/unit/store/postgres/test_leave.py",
+    ),
+    one(
+        "stop: a seat is not given back if its connection was cut",
+        "store/postgres/seat.py",
+        "(self._work_connection, self._work_connection, self._term_connection)",
+        "(self._work_connection,)",
+        "tests/unit/store/postgres/test_leave.py",
+    ),
+    one(
         "clock: a replica does not follow the scan to a machine whose clock is ahead",
         "bot/runtime/fleet/term.py",
         "                    self._feed.follow(error.feed_state)\n",

@@ -217,7 +217,8 @@ class Supervisor:
         except (*LOST_SEAT, BaseExceptionGroup) as error:
             if not self._has_joined or not all(isinstance(leaf, LOST_SEAT) for leaf in flatten(error)):
                 raise
-            self._losses.add(next(flatten(error)), has_worked=session.components is not None)
+            has_worked, is_stopping = session.components is not None, self.stopping.is_set()
+            self._losses.add(next(flatten(error)), has_worked=has_worked, is_stopping=is_stopping)
             self._waits_for_store = self._had_seat = True
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()

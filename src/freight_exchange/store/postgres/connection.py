@@ -57,6 +57,7 @@ class DatabaseConnection:
         self.address: Final = describe_address(address)
         self._keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in (_parts(address) or ())}
         self._connection: _Connection | None = None
+        self._last: _Connection | None = None
         self._depth = 0
         self._started: str | None = None
         self._used_at = 0.0
@@ -131,6 +132,11 @@ class DatabaseConnection:
         """`True` if there is a connection that is not known to be lost."""
         return self._connection is not None and not self._connection.closed
 
+    @property
+    def has_stalled(self) -> bool:
+        """`True` if the last connection was given up because no reply came, or none could be made in time."""
+        return self._last is not None and self._last.has_stalled
+
     def _open(self, *, may_replace: bool = True) -> _Connection:
         is_cut = may_replace and not self._depth and time.monotonic() - self._used_at > _IDLE and self._was_cut()
         if is_cut:
@@ -149,7 +155,7 @@ class DatabaseConnection:
             except StoreError:
                 opened.close()
                 raise
-            self._connection = opened
+            self._connection = self._last = opened
             self.count += 1
         self._used_at = time.monotonic()
         return self._connection
@@ -191,6 +197,8 @@ class DatabaseConnection:
                 **self._keepalive,
             )
         except psycopg.Error as error:
+            if self._last is not None and isinstance(error, psycopg.errors.ConnectionTimeout):
+                self._last.has_stalled = True
             return connect_error(error, self.address)
         opened.reply_timeout = self._reply_timeout
         return opened
@@ -213,12 +221,20 @@ class _Connection(psycopg.Connection[Any]):
 
     Attributes:
         reply_timeout: Seconds for a part. A whole reply may take six times as long.
+        has_stalled: Whether it was given up because no reply came.
     """
 
     reply_timeout = _REPLY_TIMEOUT
+    has_stalled = False
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         return super().wait(_limited(gen, self), *args, **options)
+
+    def give_up(self, reason: str) -> psycopg.OperationalError:
+        """Close the connection, as no reply came in time, and return the error."""
+        self.has_stalled = True
+        self.pgconn.finish()
+        return psycopg.OperationalError(reason)
 
 
 def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generator[Any, Any, Any]:
@@ -231,13 +247,11 @@ def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generato
             ready = yield wanted
             now = time.monotonic()
             if now > began + longest:
-                connection.pgconn.finish()
-                raise psycopg.OperationalError(f"no complete reply within {longest:g} s")
+                raise connection.give_up(f"no complete reply within {longest:g} s")
             if ready:
                 until = now + connection.reply_timeout
             elif now > until:
-                connection.pgconn.finish()
-                raise psycopg.OperationalError(f"no reply for {connection.reply_timeout:g} s")
+                raise connection.give_up(f"no reply for {connection.reply_timeout:g} s")
             wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value

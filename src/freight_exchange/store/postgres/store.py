@@ -71,8 +71,9 @@ class PostgresStore:
         def leave() -> None:
             with self._access:
                 self._seats.pop(replica.id, None)
-            with suppress(StoreError):
-                replica.leave(connection)
+            if not connection.has_stalled:
+                with suppress(StoreError):
+                    replica.leave(connection)
             connection.close()
 
         try:

@@ -127,8 +127,10 @@ class PostgresTerm(PostgresWork):
         if self._is_released:
             return
         self._is_released = True
-        with suppress(StoreError):
-            self._replica.resign(self._connection, self._epoch)
+        # A database that does not answer would take ten seconds for it. The term ends with the lease.
+        if not self._connection.has_stalled:
+            with suppress(StoreError):
+                self._replica.resign(self._connection, self._epoch)
         self._on_release()
 
     @contextmanager

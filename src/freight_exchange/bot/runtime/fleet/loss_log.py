@@ -21,14 +21,16 @@ class LossLog:
     def __init__(self) -> None:
         self._is_quiet_until = -math.inf
 
-    def add(self, error: BaseException, *, has_worked: bool) -> None:
+    def add(self, error: BaseException, *, has_worked: bool, is_stopping: bool) -> None:
         """Log a loss, at level debug if the last warning was a short time ago.
 
         Args:
             error: Why the seat was lost.
             has_worked: Whether the bot had begun to work with this seat. Such a loss always gives a warning.
+            is_stopping: Whether the bot ends now, and does not join again.
         """
         now, level = anyio.current_time(), logging.DEBUG
         if has_worked or now >= self._is_quiet_until:
             self._is_quiet_until, level = now + _INTERVAL, logging.WARNING
-        _logger.log(level, "the bot has lost its seat in the store: %s; it joins again", error)
+        next_step = "it was stopped, and ends" if is_stopping else "it joins again"
+        _logger.log(level, "the bot has lost its seat in the store: %s; %s", error, next_step)

@@ -314,6 +314,26 @@ async def test_store_that_is_away_after_each_join_is_logged_once_a_minute(
     assert amounts_on(sandbox, index) == []
 
 
+async def test_store_that_is_away_while_the_bot_stops_is_no_reason_to_join_again(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, handled = OneOfTwo(), anyio.Event()
+    bot = new_bot(store)
+
+    @bot.on_new(id="quote")
+    async def wait(request: Any, ctx: Any) -> None:
+        await handled.wait()
+
+    sandbox.publish()
+    async with sandbox.running(bot) as trial:
+        await eventually(lambda: trial.status.in_flight)
+        bot.stop()
+        store.is_away = True
+        handled.set()
+    losses = [text for text in messages(caplog) if "lost its seat" in text]
+    assert losses == ["the bot has lost its seat in the store: the database is away; it was stopped, and ends"]
+
+
 async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) -> None:
     store = OneOfTwo()
     store.is_away = True
