@@ -107,6 +107,20 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_leave.py",
     ),
     one(
+        "join: a server with too few connections gets a new row each second",
+        "store/postgres/store.py",
+        "                one.open()\n",
+        "                pass\n",
+        "tests/unit/store/postgres/test_join.py",
+    ),
+    one(
+        "join: the loss of a seat that never ran is a warning each second",
+        "bot/runtime/supervisor.py",
+        "has_worked=session.has_run",
+        "has_worked=session.components is not None",
+        "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
+    ),
+    one(
         "clock: a replica does not follow the scan to a machine whose clock is ahead",
         "bot/runtime/fleet/term.py",
         "                    self._feed.follow(error.feed_state)\n",

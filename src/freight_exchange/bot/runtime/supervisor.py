@@ -217,8 +217,7 @@ class Supervisor:
         except (*LOST_SEAT, BaseExceptionGroup) as error:
             if not self._has_joined or not all(isinstance(leaf, LOST_SEAT) for leaf in flatten(error)):
                 raise
-            has_worked, is_stopping = session.components is not None, self.stopping.is_set()
-            self._losses.add(next(flatten(error)), has_worked=has_worked, is_stopping=is_stopping)
+            self._losses.add(next(flatten(error)), has_worked=session.has_run, is_stopping=self.stopping.is_set())
             self._waits_for_store = self._had_seat = True
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()

@@ -121,6 +121,10 @@ class DatabaseConnection:
         with translate_errors(self.address):
             return [*connection.notifies(timeout=seconds, stop_after=1)]
 
+    def open(self) -> None:
+        """Open the connection, unless that is done."""
+        self._open()
+
     def close(self) -> None:
         """Close the connection. A later call opens another one."""
         connection, self._connection = self._connection, None

@@ -33,23 +33,23 @@ class PostgresSeat:
     waits for a claim.
 
     Args:
-        connect: Makes a connection.
-        term_connection: The connection on which the replica joined.
+        term_connection, work_connection, heartbeat_connection: Its connections.
         replica: The replica.
         on_leave: Called when it has left.
     """
 
     def __init__(
         self,
-        connect: Callable[[], DatabaseConnection],
         term_connection: DatabaseConnection,
+        work_connection: DatabaseConnection,
+        heartbeat_connection: DatabaseConnection,
         replica: Replica,
         on_leave: Callable[[PostgresSeat], None],
     ) -> None:
         self.replica: Final = replica
         self._term_connection = term_connection
-        self._work_connection = connect()
-        self._heartbeat_connection = connect()
+        self._work_connection = work_connection
+        self._heartbeat_connection = heartbeat_connection
         self._on_leave = on_leave
         self._listens_on = 0
         self.work: Final = PostgresWork(self._work_connection, replica)

@@ -100,8 +100,17 @@ class PostgresStore:
         )
 
     def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> PostgresSeat:
-        connection, replica = self._join(binding, handlers=handlers, version=version, lease=self._lease)
-        seat = PostgresSeat(self._connect, connection, replica, self._forget)
+        others = self._connect(), self._connect()
+        try:
+            # Before the row is inserted: a server with too few connections gets no new row and term at each try.
+            for one in others:
+                one.open()
+            connection, replica = self._join(binding, handlers=handlers, version=version, lease=self._lease)
+        except BaseException:
+            for one in others:
+                one.close()
+            raise
+        seat = PostgresSeat(connection, *others, replica, self._forget)
         self._seats[replica.id] = seat
         return seat
 

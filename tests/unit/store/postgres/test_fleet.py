@@ -201,6 +201,7 @@ class TestTerm:
     def test_is_free_after_a_replica_that_got_no_second_connection(self, store: PostgresStore) -> None:
         first, second = join(store), join(store)
         take_term(first)
+        first._work_connection.close()
         first._work_connection = connection.DatabaseConnection("postgresql://127.0.0.1:1/nothing")
         first.leave()
         assert second.take_term() is not None

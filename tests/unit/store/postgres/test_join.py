@@ -11,6 +11,7 @@ from tests.unit.store.rows import BINDING
 
 from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.postgres import session
+from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.replica import Replica
 
 
@@ -35,6 +36,25 @@ def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytes
     assert seat.take_term() is not None
     assert len(tries) == 2
     store.close()
+
+
+@pytest.mark.parametrize("room", [1, 2])
+def test_server_with_too_few_connections_gets_no_row(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that tries again each second added a row each time, and took the term from the others."""
+    store, connect = empty_store(), DatabaseConnection._connect
+    opened = list[Any]()
+
+    def connect_if_there_is_room(self: DatabaseConnection) -> Any:
+        if len(opened) == room:
+            return StoreAwayError("too many connections")
+        opened.append(connect(self))
+        return opened[-1]
+
+    monkeypatch.setattr(DatabaseConnection, "_connect", connect_if_there_is_room)
+    with pytest.raises(StoreAwayError, match="too many"):
+        store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
+    assert execute("SELECT count(*) FROM freight_exchange.replica") == [(0,)]
+    assert [one.closed for one in opened] == [True] * room
 
 
 def test_logical_copy_is_away_until_its_sequences_are_set() -> None:

@@ -26,7 +26,7 @@ class LossLog:
 
         Args:
             error: Why the seat was lost.
-            has_worked: Whether the bot had begun to work with this seat. Such a loss always gives a warning.
+            has_worked: Whether the bot was running with this seat. Such a loss always gives a warning.
             is_stopping: Whether the bot ends now, and does not join again.
         """
         now, level = anyio.current_time(), logging.DEBUG

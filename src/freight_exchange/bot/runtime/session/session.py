@@ -82,6 +82,7 @@ class BotSession:
 
     Attributes:
         phase: Present phase.
+        has_run: Whether it has reached the phase `running`.
         health: Age of the watermark.
         stopping: Whether it drains.
         login_rejection: Error of the login that ended it, if one did.
@@ -117,6 +118,7 @@ class BotSession:
         self.membership = Membership(store, handlers=handlers.keys(), closes_store=made_here)
         self.feed, self.offer_feed = make_feeds(exchange, options, handlers.values(), self.membership)
         self.phase: Phase = "starting"
+        self.has_run = False
         self.health = Health(self.feed, options.interval, self.offer_feed, started_at=started_at)
         self.stopping = Stopping()
         self.login_rejection: LoginRejectedError | None = None
@@ -261,7 +263,7 @@ class BotSession:
                 reporting_tasks.start_soon(adopt_lapsed, self.membership, dispatcher, ledger, answers)
                 reporting_tasks.start_soon(dispatcher.run)
                 if not self.stopping:
-                    self.phase = "running"
+                    self.phase, self.has_run = "running", True
                     _logger.info("running: %s", ", ".join(self._handlers))
                 self._on_ready()
                 await self.stopping.wait()

@@ -286,19 +286,21 @@ async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
     assert f"has lost its seat in the store: {trouble}" in caplog.text
 
 
+@pytest.mark.parametrize("is_free", [True, False])
 async def test_store_that_is_away_after_each_join_is_logged_once_a_minute(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, is_free: bool
 ) -> None:
     class Crowded(OneOfTwo):
         """Store with a connection for the seat, and none for the work."""
 
         def join(self, binding: Any, **options: Any) -> Any:
+            self.is_away = False
             seat = super().join(binding, **options)
             self.is_away = True
             return seat
 
     store = Crowded()
-    store.is_free = False
+    store.is_free = is_free
     index, bot = sandbox.publish(), offering_bot(store)
 
     def losses() -> list[str]:
