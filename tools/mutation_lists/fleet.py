@@ -121,6 +121,13 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
     ),
     one(
+        "term: nothing says that another program keeps all replicas from scanning",
+        "store/postgres/replica.py",
+        "            self._lock_log.add(connection, self.binding.feed, error, is_free=is_free)\n",
+        "",
+        "tests/unit/store/postgres/test_lock_log.py",
+    ),
+    one(
         "clock: a replica does not follow the scan to a machine whose clock is ahead",
         "bot/runtime/fleet/term.py",
         "                    self._feed.follow(error.feed_state)\n",
@@ -137,8 +144,8 @@ MUTATIONS: Final = (
     one(
         "term: a lock of another program costs each replica its seat",
         "store/postgres/replica.py",
-        "        except ConflictError:\n",
-        "        except ():\n",
+        "        except ConflictError as error:\n",
+        "        except () as error:\n",
         "tests/unit/store/postgres/test_term.py::test_replica_keeps_its_seat_while_another_program_locks_the_terms",
     ),
     one(

@@ -185,7 +185,7 @@ def status(store: str, name: str | None, as_json: bool) -> None:
     covered = "nothing yet" if report.covered_until is None else f"{report.covered_until:%Y-%m-%d %H:%M:%S} UTC"
     unheld = "no process: the bot is not running"
     if report.replicas:
-        unheld = "no replica: none of them scans at the moment, and one takes over soon"
+        unheld = "no replica: none of them scans now; if this lasts, their logs have the reason"
     offers, answers = report.offers, report.answers
     in_doubt = offers["sending"] + offers["unknown"]
     unanswered = answers["sending"] + answers["unknown"]

@@ -12,6 +12,7 @@ from freight_exchange.store.holder import Holder
 from freight_exchange.store.postgres import replica_sql
 from freight_exchange.store.postgres.frozen import end_frozen
 from freight_exchange.store.postgres.history import History
+from freight_exchange.store.postgres.lock_log import LockLog
 from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Replica:
         self.holder, self.holder_id = _UNKNOWN, 0
         self.feed_state: str | None = None
         self._history = history or History()
+        self._lock_log = LockLog()
 
     @property
     def own(self) -> dict[str, object]:
@@ -149,20 +151,23 @@ class Replica:
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
         """Take the term if no other living replica has it, and return its epoch and the feed's state."""
         self.holder, self.holder_id, self.feed_state = _UNKNOWN, 0, None
+        is_free = False
         try:
             # Each replica asks at each notification, and a transaction would cost the server a write.
             if (other := connection.row(replica_sql.OTHER_HOLDER, self._values)) is not None:
                 self.holder, self.holder_id, self.feed_state = other
                 return None
+            is_free = True
             with connection.transaction():
                 self.fence(connection)
                 has_dropped = connection.execute(replica_sql.DROP_TERM, self._values).rowcount == 1
                 row = connection.row(replica_sql.TAKE_TERM, self._values)
                 if has_dropped and row is None:
                     self.notify(connection)
-        except ConflictError:
+        except ConflictError as error:
             # The lease of the replica with the term has lapsed, but it is inside a transaction. That ends soon, unless
             # its process is frozen. Or another program has locked the table, which is no reason to lose the seat.
+            self._lock_log.add(connection, self.binding.feed, error, is_free=is_free)
             end_frozen(connection)
             return None
         return None if row is None else (row[0], row[1])

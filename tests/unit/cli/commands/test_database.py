@@ -78,7 +78,7 @@ def test_records_are_read_and_changed_beside_the_replica(fleet: Shell) -> None:
     execute("UPDATE freight_exchange.binding SET term_replica = NULL")
     text = fleet("bot", "status").out
     assert "restored       the database has lost commits" in text
-    assert "held by        no replica: none of them scans at the moment" in text
+    assert "held by        no replica: none of them scans now" in text
     (letter,) = fleet("bot", "dead", "list", "--json").objects
     assert fleet("bot", "dead", "replay", str(letter["event"]), "tell", "--yes").out.startswith(
         "The bot delivers 1 dead letter again"

@@ -48,6 +48,7 @@ class IsLeftOut(LosesNotifications):
     """Store and seat of a replica with a handler that the newest version lacks."""
 
     holder = "another replica"
+    feed_state = None
 
     def __init__(self) -> None:
         self.checks = 0
