@@ -128,6 +128,27 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_lock_log.py",
     ),
     one(
+        "refused: a bot that runs ends while its password is changed",
+        "bot/runtime/fleet/membership.py",
+        "(has_run or not isinstance(leaf, StoreRefusedError))",
+        "not isinstance(leaf, StoreRefusedError)",
+        "tests/unit/bot/runtime/fleet/test_term.py",
+    ),
+    one(
+        "refused: a bot without the rights to work tries for ever",
+        "bot/runtime/fleet/membership.py",
+        "(has_run or not isinstance(leaf, StoreRefusedError))",
+        "True",
+        "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_refuses_a_bot_before_it_runs_ends_it",
+    ),
+    one(
+        "refused: a bot whose database is not up yet is not started again",
+        "bot/runtime/process/process.py",
+        "    (StoreAwayError, 75),\n",
+        "",
+        "tests/unit/bot/runtime/process/test_lost_seat.py",
+    ),
+    one(
         "clock: a replica does not follow the scan to a machine whose clock is ahead",
         "bot/runtime/fleet/term.py",
         "                    self._feed.follow(error.feed_state)\n",

@@ -142,7 +142,7 @@ class Bot(Router):
 
         - 1: a bug, with its traceback, or a handler that called `sys.exit()`;
         - 70: a handler or the lifespan did not end with the drain, and was ended with the process;
-        - 73: the store cannot be used; 75: another process holds it;
+        - 73: the store cannot be used; 75: another process holds it, or its database cannot be reached;
         - 76: the service is not as expected: wrong URL, wrong certificate;
         - 77: the service rejected the email or password; 78: the configuration is invalid;
         - 128 and the signal's number: a second signal ended it.

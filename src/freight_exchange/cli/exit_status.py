@@ -32,6 +32,7 @@ from freight_exchange.errors import (
     OutcomeUnknownError,
     RateLimitedError,
     ServerError,
+    StoreAwayError,
     StoreError,
     TransportError,
     ValidationError,
@@ -132,6 +133,7 @@ EXIT_RULES: Final = (
     ExitRule(ValidationError, Status.USAGE),
     ExitRule(ConfigurationError, Status.CONFIGURATION),
     ExitRule(HeldError, Status.TRY_LATER),
+    ExitRule(StoreAwayError, Status.TRY_LATER),
     ExitRule(StoreError, Status.STORE),
     ExitRule(
         LoginRejectedError,

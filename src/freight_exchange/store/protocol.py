@@ -16,12 +16,19 @@ from freight_exchange.errors import HeldError, StoreError
 
 __all__ = [
     "AbsenceQuery", "Binding", "Commit", "ConflictError", "FeedStore", "HeldHereError", "NewEvent", "ReadSet", "Store",
-    "StoredEvent", "TrackedRequest",
+    "StoreRefusedError", "StoredEvent", "TrackedRequest",
 ]  # fmt: skip
 
 
 class ConflictError(StoreError):
     """A write conflicted with a write of another replica. Nothing was written; the call may be repeated at once."""
+
+
+class StoreRefusedError(StoreError):
+    """The database refuses the login of this user or lacks a right of it. Nothing was written.
+
+    This may pass, for example while a password is changed everywhere.
+    """
 
 
 class HeldHereError(HeldError):

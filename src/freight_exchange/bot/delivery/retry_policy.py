@@ -26,7 +26,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.errors.transient import is_from_login
 from freight_exchange.platform.tasks import flatten
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Handler
@@ -115,7 +115,7 @@ def decide(
             return Decision(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund_attempt=True)
         case OfferRejectedError():
             return Decision(ending="dead", state="dead", error=_describe(error))
-        case StoreAwayError() | FencedError() | ConflictError():
+        case StoreAwayError() | FencedError() | ConflictError() | StoreRefusedError():
             # The replica lost its seat during the attempt, which is no failure of the handler.
             return Decision(ending="released", state="ready", delay=_MIN_DELAY, refund_attempt=True)
         case LoginRejectedError():

@@ -27,6 +27,7 @@ from freight_exchange.models import RequestStatus
 from freight_exchange.options import RetryPolicy
 from freight_exchange.platform import clock
 from freight_exchange.platform.clock import SendLimit
+from freight_exchange.store.protocol import StoreRefusedError
 from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class OfferSender:
         for _ in range(_RECORD_TRIES):
             try:
                 return await self._try_to_record(record, answered)
-            except StoreAwayError as error:
+            except (StoreAwayError, StoreRefusedError) as error:
                 fields = {"request": record.request}
                 _logger.warning("the reply to %s is not recorded yet: %s; retrying", record, error, extra=fields)
                 await anyio.sleep(_RECORD_PAUSE)

@@ -15,7 +15,7 @@ import attrs
 from freight_exchange.bot.handlers.injection import resolve_arguments
 from freight_exchange.bot.metrics.call_times import CallTimes
 from freight_exchange.bot.runtime.fleet.loss_log import LossLog
-from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT
+from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, is_loss_of_seat
 from freight_exchange.bot.runtime.lifespan import entered_client, run_with_lifespan
 from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session.health import LIVE_INTERVALS
@@ -140,11 +140,6 @@ class Supervisor:
     # Status
 
     @property
-    def _has_joined(self) -> bool:
-        """`True` if the bot has a seat, or had one in an earlier session."""
-        return self._had_seat or (self.session is not None and self.session.membership.has_joined)
-
-    @property
     def state(self) -> Phase | Literal["login-rejected"]:
         """State, as in `BotStatus`."""
         if self.has_ended:
@@ -215,7 +210,7 @@ class Supervisor:
         try:
             await session()
         except (*LOST_SEAT, BaseExceptionGroup) as error:
-            if not self._has_joined or not all(isinstance(leaf, LOST_SEAT) for leaf in flatten(error)):
+            if not self._joins_again(error):
                 raise
             self._losses.add(next(flatten(error)), has_worked=session.has_run, is_stopping=self.stopping.is_set())
             self._waits_for_store = self._had_seat = True
@@ -226,6 +221,11 @@ class Supervisor:
         return False
 
     # Failures
+
+    def _joins_again(self, error: BaseException) -> bool:
+        """Return whether another session follows an error: the bot had a seat, which it lost."""
+        has_joined = self._had_seat or (self.session is not None and self.session.membership.has_joined)
+        return has_joined and is_loss_of_seat(error, has_run=self.ready.is_set())
 
     def _report_failure(self, error: BaseException) -> None:
         """Report the first error that ends the bot; later ones may follow from it, or be the same."""
@@ -244,7 +244,7 @@ class Supervisor:
             tasks.start_soon(self._report_cancellation, anyio.current_effective_deadline() == -math.inf)
             return
         session = self.session
-        if isinstance(error, LOST_SEAT) and self._has_joined:
+        if self._joins_again(error):
             self._on_failure(error, lambda: session is None or session.phase == "stopped")
             return
         if session is None or client.user is None or not isinstance(error, LoginRejectedError):

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from freight_exchange.errors import StoreAwayError, StoreError
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 __all__ = ["NotPermittedError", "connect_error", "translate_errors"]
 
@@ -35,6 +35,8 @@ _REFUSED: Final = (
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
     (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
     (re.compile('role ".*" does not exist|no pg_hba.conf entry'), "refused the login: give this user access"),
+)  # fmt: skip
+_INVALID: Final = (
     # The values are not shown: one may be a part of a password with a character that is not encoded.
     (re.compile(r'invalid integer value ".*" for connection option "(\w+)"'),
      r"has an invalid \1: correct its address"),
@@ -44,16 +46,17 @@ _REFUSED: Final = (
 )  # fmt: skip
 
 
-class NotPermittedError(StoreError):
+class NotPermittedError(StoreRefusedError):
     """The user has no right to what a statement needs."""
 
 
 def connect_error(error: psycopg.Error, address: str) -> StoreError:
     """Describe why no connection could be made."""
     text = " ".join(str(error).split())
-    for pattern, advice in _REFUSED:
-        if (found := pattern.search(text)) is not None:
-            return StoreError(f"{address} {found.expand(advice)}")
+    for kind, reasons in ((StoreRefusedError, _REFUSED), (StoreError, _INVALID)):
+        for pattern, advice in reasons:
+            if (found := pattern.search(text)) is not None:
+                return kind(f"{address} {found.expand(advice)}")
     # libpq adds a question on a separate line.
     reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
     # Most other refusals are temporary: no connection is free, or a pooler has no server.

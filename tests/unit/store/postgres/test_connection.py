@@ -23,7 +23,7 @@ from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import connection, schema, session
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.errors import connect_error
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_wrong_password_is_reported_as_refused_login() -> None:
     assert str(error) == (
         "the database d refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"
     )
-    assert not isinstance(error, StoreAwayError)
+    assert isinstance(error, StoreRefusedError)
 
 
 def test_schema_that_a_newer_replica_has_migrated_is_used() -> None:

@@ -33,11 +33,13 @@ class Unusable:
         address: Its address, with a password.
         reason: A part of the sentence that says why.
         status: The same where a command only reads; `None` if it may.
+        is_away: Whether it may be usable later.
     """
 
     address: str = attrs.field(repr=False)
     reason: str
     status: str | None = attrs.field(default=attrs.Factory(lambda self: self.reason, takes_self=True))
+    is_away: bool = False
 
 
 @pytest.fixture(
@@ -93,7 +95,9 @@ def _fill() -> None:
 
 @contextlib.contextmanager
 def _no_server() -> Iterator[Unusable]:
-    yield Unusable(f"postgresql://bots:{quote(PASSWORD, safe='')}@127.0.0.1:1/freight", "cannot be reached")
+    yield Unusable(
+        f"postgresql://bots:{quote(PASSWORD, safe='')}@127.0.0.1:1/freight", "cannot be reached", is_away=True
+    )
 
 
 @contextlib.contextmanager
@@ -135,7 +139,7 @@ def _foreign_schema() -> Iterator[Unusable]:
 def _read_only() -> Iterator[Unusable]:
     _fill()
     _run("postgres", f"ALTER DATABASE {_DATABASE} SET default_transaction_read_only = on")
-    yield Unusable(address(), "is read-only: give the address of the primary", status=None)
+    yield Unusable(address(), "is read-only: give the address of the primary", status=None, is_away=True)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,8 @@ from typing import Final
 
 import anyio
 
+from freight_exchange.store.protocol import StoreRefusedError
+
 __all__ = ["LossLog"]
 
 _logger = logging.getLogger("freight_exchange.bot")
@@ -16,7 +18,7 @@ _INTERVAL: Final = 60.0
 
 
 class LossLog:
-    """Log of the losses of a bot's seat. While each new seat is lost at once, it warns once a minute."""
+    """Log of the losses of a bot's seat. While each new seat is lost at once, it logs one a minute."""
 
     def __init__(self) -> None:
         self._is_quiet_until = -math.inf
@@ -31,6 +33,8 @@ class LossLog:
         """
         now, level = anyio.current_time(), logging.DEBUG
         if has_worked or now >= self._is_quiet_until:
-            self._is_quiet_until, level = now + _INTERVAL, logging.WARNING
+            # A refusal may need a person, who has to correct the password or a right.
+            level = logging.ERROR if isinstance(error, StoreRefusedError) else logging.WARNING
+            self._is_quiet_until = now + _INTERVAL
         next_step = "it was stopped, and ends" if is_stopping else "it joins again"
         _logger.log(level, "the bot has lost its seat in the store: %s; %s", error, next_step)

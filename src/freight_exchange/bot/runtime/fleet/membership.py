@@ -14,22 +14,31 @@ import anyio
 import anyio.to_thread
 
 from freight_exchange.errors import ConfigurationError, FencedError, StoreAwayError, StoreError
+from freight_exchange.platform.tasks import flatten
 from freight_exchange.platform.version import __version__
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import Binding, FeedStore, Store
     from freight_exchange.store.seat import Adoption, BotStore, Seat
     from freight_exchange.store.work import Work, WorkStore
 
-__all__ = ["LOST_SEAT", "Membership", "TermHeldError"]
+__all__ = ["LOST_SEAT", "Membership", "TermHeldError", "is_loss_of_seat"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
-LOST_SEAT: Final = (FencedError, StoreAwayError, ConflictError)
-"""Errors after which a bot joins again."""
+LOST_SEAT: Final = (FencedError, StoreAwayError, ConflictError, StoreRefusedError)
+"""Errors after which a bot joins again; after the last one only if it has been running before."""
 
 T = TypeVar("T")
+
+
+def is_loss_of_seat(error: BaseException, *, has_run: bool) -> bool:
+    """Return whether a bot may join again after an error. One that has not run yet ends if the database refuses it."""
+    return all(
+        isinstance(leaf, LOST_SEAT) and (has_run or not isinstance(leaf, StoreRefusedError)) for leaf in flatten(error)
+    )
+
 
 _HEARTBEATS_PER_LEASE: Final = 3
 _VERSION_INTERVAL: Final = 2.0

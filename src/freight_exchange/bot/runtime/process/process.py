@@ -27,12 +27,14 @@ from freight_exchange.errors import (
     HeldError,
     LoginRejectedError,
     NotFoundError,
+    StoreAwayError,
     StoreError,
     TransportError,
     ValidationError,
 )
 from freight_exchange.platform.tasks import flatten, unwrap_errors
 from freight_exchange.platform.text import CleanFormatter
+from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import InFlight
@@ -56,6 +58,8 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
     (HeldError, 75),
+    (StoreAwayError, 75),
+    (ConflictError, 75),
     (StoreError, 73),
     (LoginRejectedError, 77),
     (ConfigurationError, 78),

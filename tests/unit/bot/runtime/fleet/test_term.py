@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -17,7 +18,7 @@ from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap
 from freight_exchange.store import MemoryStore
-from freight_exchange.store.protocol import Commit, ConflictError, NewEvent
+from freight_exchange.store.protocol import Commit, ConflictError, NewEvent, StoreRefusedError
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.sqlite.seat import SQLiteSeat
 from freight_exchange.testing import Sandbox
@@ -264,7 +265,9 @@ async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -
         bot.stop()
 
 
-@pytest.mark.parametrize("trouble", [StoreAwayError("it is away"), ConflictError("a write met another one")])
+@pytest.mark.parametrize(
+    "trouble", [StoreAwayError("it is away"), ConflictError("a write met another one"), StoreRefusedError("no login")]
+)
 async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture, trouble: StoreError
 ) -> None:
@@ -283,7 +286,8 @@ async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
         store.is_away = False
         await eventually(lambda: amounts_on(sandbox, index))
         assert (trial.status.state, trial.status.live) == ("running", True)
-    assert f"has lost its seat in the store: {trouble}" in caplog.text
+    (lost, *_) = [one for one in caplog.records if f"has lost its seat in the store: {trouble}" in one.getMessage()]
+    assert lost.levelno == (logging.ERROR if isinstance(trouble, StoreRefusedError) else logging.WARNING)
 
 
 @pytest.mark.parametrize("is_free", [True, False])
@@ -336,10 +340,26 @@ async def test_store_that_is_away_while_the_bot_stops_is_no_reason_to_join_again
     assert losses == ["the bot has lost its seat in the store: the database is away; it was stopped, and ends"]
 
 
-async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("trouble", [StoreAwayError("it is away"), StoreRefusedError("no login")])
+async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox, trouble: StoreError) -> None:
     store = OneOfTwo()
-    store.is_away = True
-    with pytest.raises(StoreAwayError):
+    store.is_away, store.trouble = True, trouble
+    with pytest.raises(type(trouble)):
+        await offering_bot(store).serve(exchange=sandbox.client())
+
+
+async def test_store_that_refuses_a_bot_before_it_runs_ends_it(sandbox: Sandbox) -> None:
+    """A user may have the rights to take a seat, and lack those to the tables of the work."""
+
+    class LacksRights(OneOfTwo):
+        def join(self, binding: Any, **options: Any) -> Any:
+            seat = super().join(binding, **options)
+            self.is_away = True
+            return seat
+
+    store = LacksRights()
+    store.trouble = StoreRefusedError("grant this user all rights")
+    with pytest.raises(StoreRefusedError), anyio.fail_after(60):
         await offering_bot(store).serve(exchange=sandbox.client())
 
 

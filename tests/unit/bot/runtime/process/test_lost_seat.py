@@ -14,7 +14,7 @@ from freight_exchange.bot.runtime.process import process
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
 from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.store.postgres import connection
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 
 class Deadlines:
@@ -47,7 +47,9 @@ class Failing:
         pass
 
 
-@pytest.mark.parametrize("error", [StoreAwayError("away"), FencedError("over"), ConflictError("met another")])
+@pytest.mark.parametrize(
+    "error", [StoreAwayError("away"), FencedError("over"), ConflictError("met another"), StoreRefusedError("no login")]
+)
 def test_database_that_does_not_answer_ends_no_process(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that ended because its database is away would not join again."""
     assert limit(error, monkeypatch) > 8 * connection._REPLY_TIMEOUT
@@ -55,6 +57,25 @@ def test_database_that_does_not_answer_ends_no_process(error: Exception, monkeyp
 
 def test_other_trouble_of_a_store_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limit(StoreError("full"), monkeypatch) == 1.0 + CLOSE_TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(StoreAwayError("away"), 75), (ConflictError("a lock"), 75), (StoreRefusedError("no login"), 73)],
+)
+def test_supervisor_starts_a_bot_again_whose_database_is_not_up_yet(error: StoreError, status: int) -> None:
+    """The database may start later after a power cut. A person must correct a refused login."""
+
+    class EndsSo(Failing):
+        def begin(self, on_failure: Any, log_failure: Any) -> anyio.Event:
+            return anyio.Event()
+
+        async def serve(self) -> None:
+            raise error
+
+    with pytest.raises(SystemExit) as ended:
+        process.run(EndsSo(error), Metrics().in_flight, 1.0, "asyncio")
+    assert ended.value.code == status
 
 
 def limit(error: Exception, monkeypatch: pytest.MonkeyPatch) -> float:
