@@ -118,7 +118,7 @@ MUTATIONS: Final = (
         "bot/runtime/supervisor.py",
         "has_worked=session.has_run",
         "has_worked=session.components is not None",
-        "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
+        "tests/unit/bot/runtime/fleet/test_away.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
     ),
     one(
         "term: nothing says that another program keeps all replicas from scanning",
@@ -132,14 +132,14 @@ MUTATIONS: Final = (
         "bot/runtime/fleet/membership.py",
         "(has_run or not isinstance(leaf, StoreRefusedError))",
         "not isinstance(leaf, StoreRefusedError)",
-        "tests/unit/bot/runtime/fleet/test_term.py",
+        "tests/unit/bot/runtime/fleet/test_away.py",
     ),
     one(
         "refused: a bot without the rights to work tries for ever",
         "bot/runtime/fleet/membership.py",
         "(has_run or not isinstance(leaf, StoreRefusedError))",
         "True",
-        "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_refuses_a_bot_before_it_runs_ends_it",
+        "tests/unit/bot/runtime/fleet/test_away.py::test_store_that_refuses_a_bot_before_it_runs_ends_it",
     ),
     one(
         "refused: a bot whose database is not up yet is not started again",
@@ -147,6 +147,20 @@ MUTATIONS: Final = (
         "    (StoreAwayError, 75),\n",
         "",
         "tests/unit/bot/runtime/process/test_lost_seat.py",
+    ),
+    one(
+        "live: a replica is restarted while its database hangs",
+        "bot/runtime/session/session.py",
+        '        if self.phase != "stopped" and isinstance(self._failure, LOST_SEAT):\n            return True\n',
+        "",
+        "tests/unit/bot/runtime/fleet/test_away.py::test_bot_stays_live_while_the_database_hangs",
+    ),
+    one(
+        "live: a replica is restarted while its database is away",
+        "bot/runtime/supervisor.py",
+        "is_young = self._waits_for_store or",
+        "is_young =",
+        "tests/unit/bot/runtime/fleet/test_away.py::test_bot_stays_live_while_the_database_hangs",
     ),
     one(
         "clock: a replica does not follow the scan to a machine whose clock is ahead",
@@ -471,7 +485,7 @@ MUTATIONS: Final = (
         "bot/runtime/fleet/loss_log.py",
         "if has_worked or now >= self._is_quiet_until:",
         "if has_worked or self._is_quiet_until < 0:",
-        "tests/unit/bot/runtime/fleet/test_term.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
+        "tests/unit/bot/runtime/fleet/test_away.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
     ),
     one(
         "database: a new connection of the heartbeat does not listen",

@@ -90,7 +90,7 @@ class Supervisor:
         self._started_at = anyio.current_time()
         self.loop = BotLoop()
         self._has_reported = False
-        self._waits_for_login = self._waits_for_store = self._had_seat = False
+        self._waits_for_login = self._had_seat = False
         self._losses = LossLog()
         self.stopping = anyio.Event()
         self.ready = anyio.Event()
@@ -140,21 +140,25 @@ class Supervisor:
     # Status
 
     @property
+    def _waits_for_store(self) -> bool:
+        """`True` from the loss of a seat until the next session has one, or the bot is stopped."""
+        return self._had_seat and not (self._has_store() or self.stopping.is_set() or self._waits_for_login)
+
+    @property
     def state(self) -> Phase | Literal["login-rejected"]:
         """State, as in `BotStatus`."""
         if self.has_ended:
             return "stopped"
         if self._waits_for_login:
             return "login-rejected"
-        if self._waits_for_store:
-            return "starting"
-        return "starting" if self.session is None else self.session.phase
+        return "starting" if self.session is None or self._waits_for_store else self.session.phase
 
     def is_live(self) -> bool:
         """Return whether the watermark is young, the bot has just begun, or it waits for its store."""
         if self.session is not None and not self._waits_for_store:
             return self.session.is_live()
-        return not self.has_ended and self.age() <= LIVE_INTERVALS * self._options.interval
+        is_young = self._waits_for_store or self.age() <= LIVE_INTERVALS * self._options.interval
+        return is_young and not self.has_ended
 
     def age(self) -> timedelta:
         """Return the age of the watermark, or the time since the start if that is less."""
@@ -213,19 +217,18 @@ class Supervisor:
             if not self._joins_again(error):
                 raise
             self._losses.add(next(flatten(error)), has_worked=session.has_run, is_stopping=self.stopping.is_set())
-            self._waits_for_store = self._had_seat = True
             with anyio.move_on_after(_REJOIN_PAUSE):
                 await self.stopping.wait()
-            self._waits_for_store, self._started_at = False, anyio.current_time()
+            self._started_at = anyio.current_time()
             return True
         return False
 
     # Failures
 
     def _joins_again(self, error: BaseException) -> bool:
-        """Return whether another session follows an error: the bot had a seat, which it lost."""
-        has_joined = self._had_seat or (self.session is not None and self.session.membership.has_joined)
-        return has_joined and is_loss_of_seat(error, has_run=self.ready.is_set())
+        """Return whether the bot had a seat, which this error has cost it, so that another session follows."""
+        self._had_seat |= self.session is not None and self.session.membership.has_joined
+        return self._had_seat and is_loss_of_seat(error, has_run=self.ready.is_set())
 
     def _report_failure(self, error: BaseException) -> None:
         """Report the first error that ends the bot; later ones may follow from it, or be the same."""
@@ -280,7 +283,7 @@ class Supervisor:
             self._operator_port.serve,
             self._options,
             has_store=self._has_store,
-            on_open=self._set_address,
+            on_open=partial(setattr, self, "address"),
             on_failure=self._report_failure,
         )
         if self._options.standby:
@@ -290,9 +293,6 @@ class Supervisor:
 
     def _has_store(self) -> bool:
         return self.session is not None and self.session.membership.is_joined
-
-    def _set_address(self, address: tuple[str, int]) -> None:
-        self.address = address
 
 
 def _has_not_ended() -> bool:

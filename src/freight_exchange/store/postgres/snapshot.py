@@ -19,7 +19,7 @@ __all__ = ["PostgresSnapshot", "snapshots"]
 _REPLY_TIMEOUT: Final = 60.0
 """Seconds for a statement: it may count a million offers while a person waits."""
 
-_LONGEST_LEASE: Final = 3 * 86_400.0
+_MAX_LEASE: Final = 3 * 86_400.0
 """The longest lease in seconds: that of a watch is three intervals, each at most a day."""
 
 _BINDINGS: Final = f"""
@@ -61,7 +61,7 @@ def snapshots(address: str) -> Iterator[Sequence[PostgresSnapshot]]:
                 raise StoreError(
                     f"{connection.address} was last used by an older version: run freight-exchange store migrate"
                 )
-            yield [PostgresSnapshot(connection, row) for row in connection.rows(_BINDINGS, {"lease": _LONGEST_LEASE})]
+            yield [PostgresSnapshot(connection, row) for row in connection.rows(_BINDINGS, {"lease": _MAX_LEASE})]
     finally:
         connection.close()
 
@@ -76,7 +76,7 @@ class PostgresSnapshot(PostgresTerm):
 
     @property
     def replicas(self) -> Sequence[str]:
-        return [holder for (holder,) in self._connection.rows(_REPLICAS, self._values(lease=_LONGEST_LEASE))]
+        return [holder for (holder,) in self._connection.rows(_REPLICAS, self._values(lease=_MAX_LEASE))]
 
     def count_unacknowledged(self) -> int:
         return int(self.unacknowledged)

@@ -173,7 +173,9 @@ class BotSession:
         return self.phase == "running" and not self.feed.lease.is_held
 
     def is_live(self) -> bool:
-        """Return whether the watermark is young, or another process scans."""
+        """Return whether the watermark is young, another process scans, or the loss of the seat ends the session."""
+        if self.phase != "stopped" and isinstance(self._failure, LOST_SEAT):
+            return True
         if self.phase == "standby" or (self.membership.is_joined and not self.feed.lease.is_held):
             return True
         return self.phase != "stopped" and self.health.is_young()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -11,85 +9,17 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.bot.rig import INTERVAL, amounts_on, blind, eventually, messages, new_bot, offering_bot
+from tests.unit.bot.rig import INTERVAL, amounts_on, blind, eventually, new_bot, offering_bot
+from tests.unit.bot.runtime.fleet.one_of_two import OneOfTwo
 
 from freight_exchange import RetryLater
-from freight_exchange.errors import StoreAwayError, StoreError
-from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap
-from freight_exchange.store import MemoryStore
-from freight_exchange.store.protocol import Commit, ConflictError, NewEvent, StoreRefusedError
-from freight_exchange.store.seat import Adoption
-from freight_exchange.store.sqlite.seat import SQLiteSeat
+from freight_exchange.store.protocol import Commit, NewEvent
 from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
 REQUESTS = "quote/getrequests"
-
-
-class OneOfTwo(MemoryStore):
-    """Store that may be away, or held by a replica with the term."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_free = True
-        self.is_away = False
-        self.trouble: StoreError = StoreAwayError("the database is away")
-        self.is_restored = self.has_twin = False
-        self.wait = 0.0
-        self.feed_state: str | None = None
-        """The state that another replica has committed; `None` for that of the file."""
-        self.state: State | None = None
-        self.on_attempt: Callable[[], object] = lambda: None
-        """Called when the replica tries to take the term."""
-
-    def join(self, binding: Any, **options: Any) -> Any:
-        self.check()
-        return _Seat(super().join(binding, **options), self)
-
-    def check(self) -> None:
-        if self.is_away:
-            raise self.trouble
-
-
-class _Seat:
-    holder = "another replica"
-
-    def __init__(self, seat: SQLiteSeat, store: OneOfTwo) -> None:
-        self._seat, self._store = seat, store
-
-    @property
-    def work(self) -> Any:
-        self._store.check()
-        return self._seat.work
-
-    @property
-    def is_restored(self) -> bool:
-        return self._store.is_restored
-
-    @property
-    def feed_state(self) -> str | None:
-        self._store.check()
-        state = self._seat.work.read_state()
-        self._store.state = None if state is None else State.load(state)
-        return self._store.feed_state or state
-
-    def trust(self) -> None:
-        self._store.is_restored = False
-
-    def adopt(self) -> Adoption:
-        return attrs.evolve(self._seat.adopt(), wait=self._store.wait)
-
-    def has_twin(self) -> bool:
-        return self._store.has_twin
-
-    def take_term(self) -> Any:
-        self._store.on_attempt()
-        return self._seat.take_term() if self._store.is_free else None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._seat, name)
 
 
 async def test_replica_without_the_term_works_and_scans_once_it_is_free(sandbox: Sandbox) -> None:
@@ -263,104 +193,6 @@ async def test_replica_waits_for_the_first_page_of_the_other(sandbox: Sandbox) -
         store.is_free = True
         await eventually(lambda: amounts_on(sandbox, index))
         bot.stop()
-
-
-@pytest.mark.parametrize(
-    "trouble", [StoreAwayError("it is away"), ConflictError("a write met another one"), StoreRefusedError("no login")]
-)
-async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, trouble: StoreError
-) -> None:
-    store = OneOfTwo()
-    store.trouble = trouble
-    bot = offering_bot(store)
-    async with sandbox.running(bot) as trial:
-        await trial.idle()
-        store.is_away = True
-        index = sandbox.publish()
-        for _ in range(5):
-            await anyio.sleep(60)
-            assert trial.status.live
-            assert trial.status.state in ("starting", "stopped", "draining", "running")
-        assert amounts_on(sandbox, index) == []
-        store.is_away = False
-        await eventually(lambda: amounts_on(sandbox, index))
-        assert (trial.status.state, trial.status.live) == ("running", True)
-    (lost, *_) = [one for one in caplog.records if f"has lost its seat in the store: {trouble}" in one.getMessage()]
-    assert lost.levelno == (logging.ERROR if isinstance(trouble, StoreRefusedError) else logging.WARNING)
-
-
-@pytest.mark.parametrize("is_free", [True, False])
-async def test_store_that_is_away_after_each_join_is_logged_once_a_minute(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, is_free: bool
-) -> None:
-    class Crowded(OneOfTwo):
-        """Store with a connection for the seat, and none for the work."""
-
-        def join(self, binding: Any, **options: Any) -> Any:
-            self.is_away = False
-            seat = super().join(binding, **options)
-            self.is_away = True
-            return seat
-
-    store = Crowded()
-    store.is_free = is_free
-    index, bot = sandbox.publish(), offering_bot(store)
-
-    def losses() -> list[str]:
-        return [text for text in messages(caplog) if "lost its seat" in text]
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
-        await anyio.sleep(50)
-        assert losses() == ["the bot has lost its seat in the store: the database is away; it joins again"]
-        await anyio.sleep(50)
-        assert len(losses()) == 2
-        bot.stop()
-    assert amounts_on(sandbox, index) == []
-
-
-async def test_store_that_is_away_while_the_bot_stops_is_no_reason_to_join_again(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
-) -> None:
-    store, handled = OneOfTwo(), anyio.Event()
-    bot = new_bot(store)
-
-    @bot.on_new(id="quote")
-    async def wait(request: Any, ctx: Any) -> None:
-        await handled.wait()
-
-    sandbox.publish()
-    async with sandbox.running(bot) as trial:
-        await eventually(lambda: trial.status.in_flight)
-        bot.stop()
-        store.is_away = True
-        handled.set()
-    losses = [text for text in messages(caplog) if "lost its seat" in text]
-    assert losses == ["the bot has lost its seat in the store: the database is away; it was stopped, and ends"]
-
-
-@pytest.mark.parametrize("trouble", [StoreAwayError("it is away"), StoreRefusedError("no login")])
-async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox, trouble: StoreError) -> None:
-    store = OneOfTwo()
-    store.is_away, store.trouble = True, trouble
-    with pytest.raises(type(trouble)):
-        await offering_bot(store).serve(exchange=sandbox.client())
-
-
-async def test_store_that_refuses_a_bot_before_it_runs_ends_it(sandbox: Sandbox) -> None:
-    """A user may have the rights to take a seat, and lack those to the tables of the work."""
-
-    class LacksRights(OneOfTwo):
-        def join(self, binding: Any, **options: Any) -> Any:
-            seat = super().join(binding, **options)
-            self.is_away = True
-            return seat
-
-    store = LacksRights()
-    store.trouble = StoreRefusedError("grant this user all rights")
-    with pytest.raises(StoreRefusedError), anyio.fail_after(60):
-        await offering_bot(store).serve(exchange=sandbox.client())
 
 
 async def test_store_that_was_restored_is_not_trusted_before_the_own_bids_were_read(
