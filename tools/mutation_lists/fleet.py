@@ -483,8 +483,8 @@ MUTATIONS: Final = (
     one(
         "database: a bot that joins again for ever says so once",
         "bot/runtime/fleet/loss_log.py",
-        "if has_worked or now >= self._is_quiet_until:",
-        "if has_worked or self._is_quiet_until < 0:",
+        "if has_worked or now >= self._is_quiet_until.get(level, -math.inf):",
+        "if has_worked or level not in self._is_quiet_until:",
         "tests/unit/bot/runtime/fleet/test_away.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
     ),
     one(

@@ -47,6 +47,22 @@ async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
     assert lost.levelno == (logging.ERROR if isinstance(trouble, StoreRefusedError) else logging.WARNING)
 
 
+async def test_refusal_is_logged_though_the_loss_of_the_seat_was_just_logged(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The connection is cut first, and then the next login is refused."""
+    store = OneOfTwo()
+    async with sandbox.running(offering_bot(store)) as trial:
+        await trial.idle()
+        store.is_away = True
+        sandbox.publish()
+        await eventually(lambda: "lost its seat" in caplog.text)
+        store.trouble = StoreRefusedError("no login")
+        await anyio.sleep(30)
+        assert [one.levelname for one in caplog.records if "lost its seat" in one.getMessage()] == ["WARNING", "ERROR"]
+        store.is_away = False
+
+
 async def test_bot_stays_live_while_the_database_hangs(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each call takes ten seconds then. A restart of the process would not help."""
     leave = Membership.leave
