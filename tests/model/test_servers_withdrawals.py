@@ -350,8 +350,15 @@ def test_stale_listing_that_shows_a_request_is_no_scan_that_lacks_it() -> None:
             run.claim(at + 1, at)
         return excuses(run)
 
-    assert listed(2300.0, 2600.0) == ["a wall clock that was set: it may be older than every window"]
+    older = ["a wall clock that was set: it may be older than every window"]
+    assert listed(2300.0, 2600.0) == older
     assert listed(2300.0) == [""]
+    run = gone((900.0, 345), wall_jumps=((1000.0, 86_400.0),))
+    for at in (2300.0, 2600.0):
+        run.listing(at, WIDEST)
+        run.listing(at + 1, WIDEST, 1, as_of=1900.0, offset=1)
+        run.claim(at + 2, at)
+    assert excuses(run) == older
 
 
 def test_request_that_is_seen_after_a_scan_has_covered_a_jump_of_the_wall_clock_is_not_older() -> None:

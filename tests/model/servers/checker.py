@@ -85,11 +85,17 @@ class _Checker(History):
         """Return whether a gap continues the previous one: no scan was complete since, and more time was lost.
 
         Time lost by the wall clock counts as well. The scan that finds a gap may be complete before the gap is
-        delivered.
+        delivered. Gaps that are delivered together were found by different pages of the scan.
         """
-        before = max((t.at for t in self.log.reported if t.kind == "Gap" and t.at < event.at), default=-math.inf)
-        if before == -math.inf:
+        gaps = [t for t in self.log.reported if t.kind == "Gap"]
+        earlier = [t.at for t in gaps[: gaps.index(event)]]
+        if not earlier:
             return False
+        before = max(earlier)
+        if before == event.at:
+            complete = max((claim.at for claim in self.log.claims if claim.at < before), default=-math.inf)
+            walls = [self.schedule.wall(page.at) for page in self.listings(before) if page.at > complete]
+            return len(walls) > 1 and walls[-1] - walls[0] >= _GROWTH - SLACK
         found, found_before = self.found_at(event.at), self.found_at(before)
         has_scan = any(before < claim.at < found for claim in self.log.claims)
         lost = max(event.at - before, self.schedule.wall(found) - self.schedule.wall(found_before))

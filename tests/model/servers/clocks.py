@@ -36,16 +36,17 @@ class Clocks(History):
         """Return starts on another machine with a slower wall clock: no clock shows the time since the last run.
 
         The wall clock is compared with the last complete scan as well, since the last clock may have been set back
-        after it.
+        after it. A start on the same machine counts too if no listing was read there before.
         """
-        wall = self.schedule.wall
+        wall, sessions = self.schedule.wall, self.schedule.sessions[1:]
         found: list[tuple[float, float]] = []
-        for session in self.schedule.sessions[1:]:
+        for session in sessions:
             before = max((s.at for s in self.listings(session.start)), default=math.inf)
             requested = (s.at for s in self.server.served if s.call == "listing" and s.at >= session.start)
             after = min(requested, default=before)
             complete = max((claim.at for claim in self.log.claims if claim.at < session.start), default=before)
-            if not session.same_machine and wall(after) < max(wall(before), wall(complete)):
+            is_elsewhere = any(not s.same_machine for s in sessions if before < s.start <= session.start)
+            if is_elsewhere and wall(after) < max(wall(before), wall(complete)):
                 found.append((session.start, _FIVE_DAYS))
         return found
 
@@ -62,6 +63,10 @@ class Clocks(History):
         listings = [s for s in self.listings(at + SLACK) if index in s.rows]
         deciding = listings if listings and listings[0].at > self.began else listings[:1]
         return any(map(self._seems_later, deciding))
+
+    def _shows(self, first: Served, last: Served, index: int) -> bool:
+        """Return whether a page of a scan, from its first to its last one, shows a request."""
+        return any(index in s.rows for s in self.listings(last.at + SLACK) if s.at >= first.at)
 
     def _seems_later(self, listing: Served) -> bool:
         jumps = (by for when, by in self.schedule.wall_jumps if self.began < when <= listing.at)
@@ -101,8 +106,8 @@ class Clocks(History):
             first = min((claim.at for claim in self.log.claims if claim.since >= when), default=math.inf)
             if by <= 0 or found > first + SLACK:
                 continue
-            deep = [first for first, last in whole if first.at > gone and begins(last) < updated - by]
-            lacking = [s for s in deep if index not in s.rows]
+            deep = [pages for pages in whole if pages[0].at > gone and begins(pages[1]) < updated - by]
+            lacking = [first for first, last in deep if not self._shows(first, last, index)]
             if not are_apart(lacking, APART * self.interval):
                 return True
         return False

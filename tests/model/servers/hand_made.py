@@ -14,7 +14,7 @@ from tests.model.servers.quirks import Quirks
 from tests.model.servers.run import EPOCH, Claim, Log, Reported
 from tests.model.servers.server import Served, StrangeServer
 
-__all__ = ["FIRST", "SECOND", "THIRD", "HandMadeRun"]
+__all__ = ["FIRST", "SECOND", "THIRD", "WIDEST", "HandMadeRun", "excuses", "listed"]
 
 FIRST = Content("first", 1, "Durban", "FOB", "Available")
 SECOND = attrs.evolve(FIRST, notes="second")
@@ -103,3 +103,17 @@ class HandMadeRun:
         moment = at if as_of is None else as_of
         rows = {index: self.market.rows(moment)[index].content for index in indexes}
         self.server.served.append(Served(at, call, body, False, rows, as_of=moment, newer=newer))
+
+
+def excuses(run: HandMadeRun, kind: str) -> list[str]:
+    return [excuse for found, excuse in run.findings if found == kind]
+
+
+def listed(quirks: Quirks | None = None, **changes: Any) -> HandMadeRun:
+    """Return a run that reports request 1, of second 100, as new at 300."""
+    run = HandMadeRun(quirks, **changes)
+    run.listing(0.5, WIDEST)
+    run.market.publish(100.0, FIRST)
+    run.listing(300.0, 345, 1)
+    run.report(300.0, "new", 1)
+    return run
