@@ -48,7 +48,7 @@ _SECTIONS: Final = (
         "calls",
         "A call",
         "One POST to one server, far below the server's limit. The clients of httpx and httpx2 return dicts. This "
-        "SDK returns typed records, and includes the deadline, retries, token renewal, the limiter and a task "
+        "SDK returns typed records, and includes the deadline, retries, token refresh, the limiter and a task "
         "that completes a write after a cancellation. The vendors' SDKs make their generic call, into models of "
         "their own base class. The ratio is to the client of the underlying HTTP library: httpx2 for both "
         "vendors.",

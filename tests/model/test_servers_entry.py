@@ -264,6 +264,24 @@ def test_failure_that_empties_the_scan_that_decides_hides_what_was_published_dur
     assert missed(hiding=False) == [""]
 
 
+def test_failure_that_empties_a_scan_beside_the_first_one_hides_what_was_published_before() -> None:
+    def missed(*others: int, hiding: bool = True) -> list[str]:
+        span = Span(350.0, 450.0) if hiding else Span(800.0, 900.0)
+        run = HandMadeRun(Quirks(empties=(attrs.evolve(FAILURE, span=span),)), listed=600.0)
+        run.listing(0.5, WIDEST)
+        run.market.publish(50.0, FIRST)
+        for _ in others:
+            run.market.publish(200.0, SECOND)
+        run.listing(400.0, 460, *others)
+        run.listing(590.0, WIDEST, 1)
+        run.listing(700.0, WIDEST, 1)
+        return excuses(run, "missed")[:1]
+
+    assert missed() == ["an empty list by a failure, from the scan that decides what is new"]
+    assert missed(2) == [""]
+    assert missed(hiding=False) == [""]
+
+
 def returned(*, gone: float = 200.0, window: int = 410, late: bool = False, start: str = "now") -> list[str]:
     """Return the excuses for request 1, which disappears after the first scan and returns unchanged."""
     run = HandMadeRun(start=start, listed=100.0)

@@ -289,6 +289,9 @@ def test_wall_clock_that_is_set_forward_may_make_a_request_older_than_every_wind
     assert jumped(day, 2300.0, 2301.0) == clock
     assert jumped(day, 2300.0, 2600.0) == [""]
     assert jumped(((1000.0, -86_400.0),)) == [""]
+    twice = ((1000.0, 300_000.0), (1100.0, 300_000.0))
+    assert jumped(twice[:1], 2300.0, 2600.0) == [""]
+    assert jumped(twice, 2300.0, 2600.0) == clock
     assert jumped((), 2300.0) == [""]
 
 

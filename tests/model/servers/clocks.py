@@ -98,16 +98,18 @@ class Clocks(History):
             found: Time at which its last state was listed.
             gone: Time of its withdrawal.
         """
-        whole = self.whole_scans()
         updated = min(found, proven_updates(self.listings(gone)).get(index, found))
-        for when, by in (*self.schedule.wall_jumps, *self.unreported_times()):
-            # The scan that covers the jump shows what was updated in all the time that has passed by the wall clock.
-            # The first scan of a feed covers nothing that came after its entry.
-            first = min((claim.at for claim in self.log.claims if claim.since >= when), default=math.inf)
-            if by <= 0 or found > first + SLACK:
-                continue
-            deep = [pages for pages in whole if pages[0].at > gone and begins(pages[1]) < updated - by]
-            lacking = [first for first, last in deep if not self._shows(first, last, index)]
-            if not are_apart(lacking, APART * self.interval):
-                return True
-        return False
+        jumps = (*self.schedule.wall_jumps, *self.unreported_times())
+        lost = sum(by for when, by in jumps if by > 0 and found <= self._covered(when) + SLACK)
+        if not lost:
+            return False
+        deep = [pages for pages in self.whole_scans() if pages[0].at > gone and begins(pages[1]) < updated - lost]
+        lacking = [first for first, last in deep if not self._shows(first, last, index)]
+        return not are_apart(lacking, APART * self.interval)
+
+    def _covered(self, jump: float) -> float:
+        """Return when a scan was complete that covers a jump, and shows what was updated in all the time it took.
+
+        The first scan of a feed covers nothing that came after its entry.
+        """
+        return min((claim.at for claim in self.log.claims if claim.since >= jump), default=math.inf)

@@ -9,7 +9,7 @@ from tests.model.servers.clocks import Clocks
 from tests.model.servers.drawing import Schedule
 from tests.model.servers.history import History
 from tests.model.servers.market import Content, Row
-from tests.model.servers.replies import SLACK, begins, first_alike
+from tests.model.servers.replies import ALLOWANCE, SLACK, begins, first_alike
 from tests.model.servers.run import EPOCH, Log, Reported
 from tests.model.servers.server import Served, StrangeServer
 from tests.model.servers.unseen import Unseen
@@ -126,16 +126,22 @@ class Entry(History):
         return ""
 
     def _was_all_hidden_when_decided(self, index: int, updated: float) -> bool:
-        """Return whether a failure emptied the second scan, and a request was published during the first one.
+        """Return whether a failure emptied the scan that decides, and a request was published during the first one.
 
-        This is a documented limit: the next windows are narrower, and a later wide one may show an update that changed
-        nothing.
+        That is the second scan, or one beside the first. This is a documented limit: the next windows are narrower, and
+        a later wide one may show an update that changed nothing.
         """
-        listed, first = self.log.listed, self._deciding_scan()
-        if listed is None or not self.began < updated <= listed or not first:
+        listed = self.log.listed
+        if listed is None or not self.began < updated <= listed:
             return False
         is_new = not any(v.content is not None and v.since < updated for v in self.versions(index))
-        return is_new and all(not s.rows and self.unseen.is_hidden(index, s.as_of) for s in first)
+        since_entry = [
+            s for s in self.listings() if s.at >= updated and self.began - ALLOWANCE - SLACK <= begins(s) <= updated
+        ]
+        return is_new and any(
+            scan and all(not s.rows and self.unseen.is_hidden(index, s.as_of) for s in scan)
+            for scan in (self._deciding_scan(), since_entry)
+        )
 
     def _was_listed_by_a_cache_alone(self, index: int, updated: float, content: Content) -> bool:
         """Return whether a cache that ignores windows showed a state only to the first scan, or never."""
