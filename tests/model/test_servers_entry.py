@@ -69,6 +69,19 @@ def test_update_that_a_backup_undoes_before_it_is_reported_is_new() -> None:
         assert excuses(run) == found
 
 
+def test_update_that_a_backup_undoes_after_a_reply_has_shown_it_is_new() -> None:
+    def restored(at: float) -> list[str]:
+        run = standing()
+        run.market.update(at, 1, FIRST)
+        run.listing(300.0, 345, 1)
+        run.market.restore(500.0, 500.0)
+        run.report(800.0, "new", 1)
+        return excuses(run)
+
+    assert restored(200.0) == []
+    assert restored(400.0) == [""]
+
+
 def test_request_that_is_gone_by_the_entry_and_comes_back_is_new() -> None:
     def returned(gone: float, back: float) -> list[str]:
         run = HandMadeRun()

@@ -49,13 +49,16 @@ class Entry(History):
         return early[-1] if early else None
 
     def stood_before(self, index: int, at: float) -> bool:
-        """Return whether a request was listed when the feed was entered, and was not updated since.
+        """Return whether a request was listed when the feed was entered, and no reply since showed an update of it.
 
-        A request that was gone by the last reply before the entry has returned after it.
+        A request that was gone by the last reply before the entry has returned after it. A backup may have undone an
+        update that a reply has shown.
         """
         stood = self.row(index)
         latest = max((s.as_of for s in self.listings(self.began)), default=self.began)
-        return stood is not None and stood == self.market.rows(at).get(index) and index in self.market.rows(latest)
+        shown = [s.as_of for s in self.server.served if self.began < s.at <= at and index in s.rows]
+        is_unchanged = all(self.market.rows(time).get(index) == stood for time in (at, *shown))
+        return stood is not None and is_unchanged and index in self.market.rows(latest)
 
     def excuse_for_new(self, index: int, event: Reported) -> str:
         """Return why replies show an older request as if it was published later, or nothing."""
