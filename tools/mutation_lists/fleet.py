@@ -95,7 +95,7 @@ MUTATIONS: Final = (
     one(
         "stop: it takes ten seconds for each call of a database that does not answer",
         "store/postgres/seat.py",
-        "            if any(one.has_stalled for one in connections):\n",
+        "            if connection.has_stalled:\n",
         "            if False:\n",
         "tests/unit/store/postgres/test_leave.py",
     ),
@@ -483,9 +483,37 @@ MUTATIONS: Final = (
     one(
         "database: a bot that joins again for ever says so once",
         "bot/runtime/fleet/loss_log.py",
-        "if has_worked or now >= self._is_quiet_until.get(level, -math.inf):",
-        "if has_worked or level not in self._is_quiet_until:",
+        "if (has_worked and not is_refused) or now >= self._is_quiet_until.get(level, -math.inf):",
+        "if (has_worked and not is_refused) or level not in self._is_quiet_until:",
         "tests/unit/bot/runtime/fleet/test_away.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
+    ),
+    one(
+        "refused: a bot that lacks a right logs each loss of its seat",
+        "bot/runtime/fleet/loss_log.py",
+        "if (has_worked and not is_refused) or now",
+        "if has_worked or now",
+        "tests/unit/bot/runtime/fleet/test_loss_log.py",
+    ),
+    one(
+        "refused: a bot tries again each second for ever",
+        "bot/runtime/fleet/loss_log.py",
+        "min(2 * self._pause, _MAX_PAUSE) if in_a_row else _MIN_PAUSE",
+        "_MIN_PAUSE",
+        "tests/unit/bot/runtime/fleet/test_loss_log.py",
+    ),
+    one(
+        "refused: a handler that lacks a right is called again without a word",
+        "bot/delivery/retry_policy.py",
+        'return _postpone("transient", _OUTAGE_DELAY, error)',
+        'return Decision(ending="released", state="ready", delay=_MIN_DELAY, refund_attempt=True)',
+        "tests/unit/bot/delivery/test_retry_policy.py",
+    ),
+    one(
+        "stop: a seat is not given back after a call that was not answered",
+        "store/postgres/seat.py",
+        "for connection in (self._work_connection, self._work_connection, self._term_connection):",
+        "for connection in () if any(one.has_stalled for one in connections) else connections:",
+        "tests/unit/store/postgres/test_leave.py",
     ),
     one(
         "database: a new connection of the heartbeat does not listen",

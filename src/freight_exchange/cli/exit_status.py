@@ -38,6 +38,7 @@ from freight_exchange.errors import (
     ValidationError,
 )
 from freight_exchange.platform.text import clean
+from freight_exchange.store.protocol import ConflictError
 
 __all__ = [
     "EXIT_RULES",
@@ -134,6 +135,7 @@ EXIT_RULES: Final = (
     ExitRule(ConfigurationError, Status.CONFIGURATION),
     ExitRule(HeldError, Status.TRY_LATER),
     ExitRule(StoreAwayError, Status.TRY_LATER),
+    ExitRule(ConflictError, Status.TRY_LATER),
     ExitRule(StoreError, Status.STORE),
     ExitRule(
         LoginRejectedError,

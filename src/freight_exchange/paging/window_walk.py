@@ -57,7 +57,7 @@ class _Round:
         descending: The climb has ended.
         probing: The first page was short, and the next one is requested in its size.
         idle: The previous page had no row that was new to this climb.
-        repeated: Number of rows of a climb that ended because they came again; 0 after another end.
+        repeated_rows: Rows that the climb had read when known rows ended it; 0 if it ended otherwise.
         again: The previous page was the same as the one before it.
         length: Length of the listing at the end of the climb; 0 if unknown.
         moved: Rows moved, so the descent proves nothing.
@@ -71,7 +71,7 @@ class _Round:
     descending: bool = False
     probing: bool = False
     idle: bool = False
-    repeated: int = 0
+    repeated_rows: int = 0
     again: bool = False
     length: int = 0
     moved: bool = False
@@ -226,7 +226,7 @@ class WindowWalk(Generic[T]):
         # known rows. If these are as many as the climb has read, the listing begins again or grows too fast.
         if not anything_unseen and now.idle and self.number * now.full >= 2 * len(now.seen):
             # The length of the listing is unknown, so the descent proves nothing.
-            now.repeated = len(now.seen)
+            now.repeated_rows = len(now.seen)
             self._reach_end([])
             now.moved, now.length = True, 0
             return
@@ -295,6 +295,6 @@ class WindowWalk(Generic[T]):
         self._length = now.length
         self.ended = not now.moved or self._is_quiet
         if not self.ended:
-            # In a listing that grows faster than it is read, a climb misses the end, and recent rows are no excuse.
-            self.unexplained = frozenset() if 0 < now.repeated < 2 * len(now.brought) else frozenset(now.brought)
+            # If half of the rows of such a climb are new, the listing grows too fast, and recent rows are no excuse.
+            self.unexplained = frozenset() if 0 < now.repeated_rows < 2 * len(now.brought) else frozenset(now.brought)
             self._start_climb()

@@ -13,6 +13,7 @@ from freight_exchange.cli import program
 from freight_exchange.cli.exit_status import Status, find_rule
 from freight_exchange.sandbox import FAULTS
 from freight_exchange.sandbox.faces.tcp import refused_port
+from freight_exchange.store.protocol import ConflictError
 
 ERRORS_OF_HANDLERS = {"AlreadyApprovedError", "AlreadyOfferedError", "OfferChangedError", "OfferInDoubtError"}
 BASE_ERRORS = {"FreightExchangeError"}
@@ -48,6 +49,8 @@ def test_statuses_keep_their_numbers() -> None:
     "error",
     [
         errors.HeldError("why"),
+        errors.StoreAwayError("why"),
+        ConflictError("why"),
         errors.StoreError("why"),
         errors.LoginRejectedError("why"),
         errors.ConfigurationError("why"),

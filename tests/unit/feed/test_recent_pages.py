@@ -16,7 +16,7 @@ def read(page: Callable[[int], list[int]]) -> RecentPages:
     while True:
         found = frozenset(page(pages.number))
         pages = pages.add(found)
-        if not found or pages.have_ended:
+        if not found or pages.is_exhausted:
             return pages
 
 
@@ -37,4 +37,13 @@ def test_last_page_that_is_repeated_is_the_end(length: int) -> None:
     listing = [*range(length)]
     pages = read(lambda number: listing[number * CLAMP :][:CLAMP] or listing[-3:])
     assert pages.indexes == {*listing}
-    assert pages.number == 2 * -(-length // CLAMP)
+    assert pages.number == min(2 * -(-length // CLAMP), -(-length // CLAMP) + 3)
+
+
+@pytest.mark.parametrize(("clamp", "size"), [(4, 4), (1000, 5)])
+def test_later_pages_are_requested_in_the_size_that_the_first_one_had(clamp: int, size: int) -> None:
+    """A service may count the offset in the size that was asked for, and return fewer rows."""
+    pages = RecentPages()
+    assert pages.size_to_request(1000) == 1000
+    assert pages.add(frozenset(range(5)[:clamp])).size_to_request(1000) == size
+    assert pages.add(frozenset()).size_to_request(1000) == 1000

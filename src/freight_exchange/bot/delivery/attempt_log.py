@@ -10,6 +10,7 @@ from freight_exchange.bot.metrics.metrics import log_fields
 from freight_exchange.bot.outcomes import RetryLater, describe
 from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
 from freight_exchange.platform.tasks import flatten
+from freight_exchange.store.protocol import StoreRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -69,6 +70,8 @@ def _line(delivery: Delivery, handler: Handler, decision: Decision, error: Excep
         case "dead":
             return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event} to retry"
         case "failed":
+            return logging.WARNING, f"{failed}: {why}; retrying in {decision.delay:.0f} s"
+        case "transient" if isinstance(error, StoreRefusedError):
             return logging.WARNING, f"{failed}: {why}; retrying in {decision.delay:.0f} s"
         case "doubt" if error is not None and not _is_expected_doubt(error):
             return (

@@ -115,11 +115,14 @@ def decide(
             return Decision(ending="doubt", state="ready", delay=pause, error=IN_DOUBT, refund_attempt=True)
         case OfferRejectedError():
             return Decision(ending="dead", state="dead", error=_describe(error))
-        case StoreAwayError() | FencedError() | ConflictError() | StoreRefusedError():
+        case StoreAwayError() | FencedError() | ConflictError():
             # The replica lost its seat during the attempt, which is no failure of the handler.
             return Decision(ending="released", state="ready", delay=_MIN_DELAY, refund_attempt=True)
         case LoginRejectedError():
             return _postpone("released", _OUTAGE_DELAY, error)
+        case StoreRefusedError():
+            # Perhaps only the handler's statement was refused, and the replica keeps its seat.
+            return _postpone("transient", _OUTAGE_DELAY, error)
         case RateLimitedError() | AuthenticationError(retry_after=float()):
             return _postpone(
                 "transient", min(max(error.retry_after or _OUTAGE_DELAY, _MIN_DELAY), _MAX_THROTTLE), error

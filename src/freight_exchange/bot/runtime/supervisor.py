@@ -42,7 +42,6 @@ __all__ = ["Supervisor"]
 _logger = logging.getLogger("freight_exchange.bot")
 
 _MAX_LOGIN_PAUSE: Final = 900.0
-_REJOIN_PAUSE: Final = 1.0
 
 
 class Supervisor:
@@ -90,7 +89,7 @@ class Supervisor:
         self._started_at = anyio.current_time()
         self.loop = BotLoop()
         self._has_reported = False
-        self._waits_for_login = self._had_seat = False
+        self._waits_for_login = self._has_joined = self._had_seat = False
         self._losses = LossLog()
         self.stopping = anyio.Event()
         self.ready = anyio.Event()
@@ -216,8 +215,8 @@ class Supervisor:
         except (*LOST_SEAT, BaseExceptionGroup) as error:
             if not self._joins_again(error):
                 raise
-            self._losses.add(next(flatten(error)), has_worked=session.has_run, is_stopping=self.stopping.is_set())
-            with anyio.move_on_after(_REJOIN_PAUSE):
+            cause, is_stopping = next(flatten(error)), self.stopping.is_set()
+            with anyio.move_on_after(self._losses.add(cause, has_worked=session.has_run, is_stopping=is_stopping)):
                 await self.stopping.wait()
             self._started_at = anyio.current_time()
             return True
@@ -227,8 +226,10 @@ class Supervisor:
 
     def _joins_again(self, error: BaseException) -> bool:
         """Return whether the bot had a seat, which this error has cost it, so that another session follows."""
-        self._had_seat |= self.session is not None and self.session.membership.has_joined
-        return self._had_seat and is_loss_of_seat(error, has_run=self.ready.is_set())
+        self._has_joined |= self.session is not None and self.session.membership.has_joined
+        joins_again = self._has_joined and is_loss_of_seat(error, has_run=self.ready.is_set())
+        self._had_seat |= joins_again
+        return joins_again
 
     def _report_failure(self, error: BaseException) -> None:
         """Report the first error that ends the bot; later ones may follow from it, or be the same."""

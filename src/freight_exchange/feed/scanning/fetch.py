@@ -108,16 +108,16 @@ class PageFetcher:
         page.
         """
         sent = self._clock.read()
-        found = await self._read_recent_page(scan, scan.recent.number)
+        found = await self._read_recent_page(scan, scan.recent)
         scan.recent = scan.recent.add(found)
-        if found and not scan.recent.have_ended:
+        if found and not scan.recent.is_exhausted:
             return
         scan.scanner.excuse(scan.recent.indexes)
         scan.recent = RecentPages()
         if scan.scanner.ended:
             scan.unwritten = (None, sent, self._clock.read())
 
-    async def _read_recent_page(self, scan: ActiveScan, number: int) -> frozenset[int]:
+    async def _read_recent_page(self, scan: ActiveScan, pages: RecentPages) -> frozenset[int]:
         """Commit a page of recent updates and return its indexes; return none if it cannot be read.
 
         The request follows another page at once, so a rate limit may refuse it. One refusal must not cost a round
@@ -126,13 +126,13 @@ class PageFetcher:
         while (window := self._window_since(scan.began)) < scan.window:
             sent = self._clock.read()
             try:
-                page = await self._source.page(number, scan.scanner.size, window)
+                page = await self._source.page(pages.number, pages.size_to_request(scan.scanner.size), window)
                 if page.failure is not None:
                     raise page.failure
             except LoginRejectedError:
                 raise
             except READ_ERRORS as error:
-                if number and error.status in REFUSALS:
+                if pages.number and error.status in REFUSALS:
                     # There is no such page: the one before was the last.
                     self._pacer.record_reply()
                     break

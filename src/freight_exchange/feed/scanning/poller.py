@@ -198,7 +198,7 @@ class Poller:
         await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
         began, so_far = anyio.current_time(), (scan.scanner.pages, scan.recent)
         try:
-            with anyio.move_on_after(deadline - scan.seconds):
+            with anyio.move_on_after(deadline):
                 return await self._read(scan)
         except anyio.get_cancelled_exc_class():
             came = scan.unwritten is not None or (scan.scanner.pages, scan.recent) != so_far

@@ -151,6 +151,7 @@ class DatabaseConnection:
             opened = self._connect()
             if isinstance(opened, StoreError):
                 raise opened
+            self._last = opened
             try:
                 self._check_server(opened)
                 with translate_errors(self.address):
@@ -159,7 +160,7 @@ class DatabaseConnection:
             except StoreError:
                 opened.close()
                 raise
-            self._connection = self._last = opened
+            self._connection = opened
             self.count += 1
         self._used_at = time.monotonic()
         return self._connection

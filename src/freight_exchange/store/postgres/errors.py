@@ -34,7 +34,8 @@ _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
     (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
-    (re.compile('role ".*" does not exist|no pg_hba.conf entry'), "refused the login: give this user access"),
+    (re.compile('role ".*" does not exist|pg_hba.conf|authentication failed|permission denied for database|'
+                "is not permitted to log in"), "refused the login: give this user access"),
 )  # fmt: skip
 _INVALID: Final = (
     # The values are not shown: one may be a part of a password with a character that is not encoded.

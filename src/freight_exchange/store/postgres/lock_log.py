@@ -49,7 +49,7 @@ class LockLog:
             return
         self._is_quiet_until = time.monotonic() + _INTERVAL
         _logger.warning(
-            "the right to scan for the bot %r in %s %s %s holds a lock on its row: no replica scans until it ends",
+            "the right to scan for the bot %r in %s %s %s has locked its table or row: no replica scans until it ends",
             feed,
             connection.address,
             "is free, but" if is_free else "cannot be read:",

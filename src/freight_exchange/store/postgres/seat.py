@@ -123,11 +123,11 @@ class PostgresSeat:
         connections = (self._work_connection, self._term_connection, self._heartbeat_connection)
         # The first call may find that its connection was cut, and the second one that the server has none free.
         for connection in (self._work_connection, self._work_connection, self._term_connection):
-            if any(one.has_stalled for one in connections):
-                # Each call of a database that does not answer takes ten seconds. The lease ends without it.
-                break
             with suppress(StoreError):
                 self.replica.leave(connection)
+                break
+            if connection.has_stalled:
+                # Each call of a database that does not answer takes ten seconds. The lease ends without it.
                 break
         for connection in connections:
             connection.close()

@@ -71,9 +71,8 @@ class PostgresStore:
         def leave() -> None:
             with self._access:
                 self._seats.pop(replica.id, None)
-            if not connection.has_stalled:
-                with suppress(StoreError):
-                    replica.leave(connection)
+            with suppress(StoreError):
+                replica.leave(connection)
             connection.close()
 
         try:

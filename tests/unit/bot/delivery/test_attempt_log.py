@@ -15,6 +15,7 @@ from freight_exchange.bot.delivery.retry_policy import Decision
 from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.errors import OfferRejectedError
 from freight_exchange.store import MemoryStore
+from freight_exchange.store.protocol import StoreRefusedError
 from freight_exchange.store.work import Delivery
 from freight_exchange.testing import Sandbox
 
@@ -58,6 +59,13 @@ FAILED = Decision(ending="failed", state="ready", delay=1.2, error="LookupError:
             failure(),
             logging.WARNING,
             "handler quote failed on request 4 (attempt 1 of 9): LookupError: no rate; retrying in 1 s",
+        ),
+        (
+            delivery(),
+            Decision(ending="transient", state="ready", delay=15.0, error="StoreRefusedError: no right"),
+            StoreRefusedError("no right"),
+            logging.WARNING,
+            "handler quote failed on request 4 (attempt 1 of 9): StoreRefusedError: no right; retrying in 15 s",
         ),
         (
             delivery(9),

@@ -15,7 +15,7 @@ from freight_exchange import errors
 from freight_exchange.bot.delivery.retry_policy import Decision, backoff, decide
 from freight_exchange.bot.handlers.handler import Handler
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 from freight_exchange.store.work import Delivery
 
 
@@ -91,6 +91,8 @@ ALWAYS: list[tuple[Exception | None, Decision]] = [
     (errors.FencedError("taken over"), SEAT_LOST),
     (ConflictError("a deadlock"), SEAT_LOST),
     (ExceptionGroup("two", [errors.StoreAwayError("cut"), errors.StoreAwayError("cut")]), SEAT_LOST),
+    # Perhaps only the handler's statement was refused, and the replica keeps its seat.
+    (StoreRefusedError("no right"), held_back("StoreRefusedError: no right", 15.0)),
 ]
 # Outages of the service pass; no delivery dies while all deliveries fail.
 TROUBLE: list[Exception] = [

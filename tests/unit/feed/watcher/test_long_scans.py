@@ -9,7 +9,7 @@ import anyio
 import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service, live
 
-from freight_exchange.errors import BadRequestError, DeadlineExceededError, ServerError, StoreError
+from freight_exchange.errors import BadRequestError, ServerError, StoreError
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.hooks import Scan
 from freight_exchange.models import RateRequest
@@ -88,18 +88,6 @@ async def test_reader_with_short_timeout_reaches_the_end_of_recent_scans(store: 
             await rig.poller.scan()
         worst = max(worst, rig.journal.state.watermark.least(rig.clock.read()))
     assert worst < 400
-
-
-async def test_deadline_of_a_narrow_scan_counts_the_time_of_all_its_readers(store: Store) -> None:
-    service = Service(clamp=1, latency=3.0)
-    rig = await live(service, store)
-    service.publish(*range(400))
-    until = anyio.current_time() + HOUR
-    while anyio.current_time() < until:
-        with anyio.move_on_after(5.0):
-            await rig.poller.scan()
-    errors = [scan.error for scan in rig.reported if isinstance(scan, Scan) and scan.error]
-    assert [type(error) for error in errors] == [DeadlineExceededError, DeadlineExceededError]
 
 
 async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(store: Store) -> None:

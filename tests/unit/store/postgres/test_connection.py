@@ -42,6 +42,23 @@ def test_server_that_is_not_ready_is_away(reason: str) -> None:
     assert isinstance(error, StoreAwayError)
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        'role "bots" does not exist',
+        'role "bots" is not permitted to log in',
+        'no pg_hba.conf entry for host "10.0.0.7"',
+        'pg_hba.conf rejects connection for host "10.0.0.7"',
+        'Peer authentication failed for user "bots"',
+        'permission denied for database "d"',
+    ],
+)
+def test_refused_login_names_what_to_give(reason: str) -> None:
+    error = connect_error(psycopg.OperationalError(f"connection failed: FATAL:  {reason}"), "the database d")
+    assert isinstance(error, StoreRefusedError)
+    assert str(error) == "the database d refused the login: give this user access"
+
+
 def test_standby_is_away() -> None:
     """After a fail-over the address may lead to the primary, for which a replica waits."""
     database = DatabaseConnection(make_conninfo(database_url(), options="-c default_transaction_read_only=on"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -57,9 +58,11 @@ def test_seat_is_not_given_back_twice_to_a_database_that_does_not_answer(
     assert calls == ["leave"]
 
 
-def test_nothing_is_given_back_after_a_call_that_was_not_answered(
-    store: PostgresStore, calls: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_back", [False, True])
+def test_seat_is_given_back_by_one_call_after_another_was_not_answered(
+    store: PostgresStore, calls: list[str], monkeypatch: pytest.MonkeyPatch, *, is_back: bool
 ) -> None:
+    """Otherwise this process would wait for the end of its own lease, though the database is back."""
     monkeypatch.setattr(connection, "_REPLY_TIMEOUT", 0.2)
     with closing(Cutter()) as link:
         seat = join(PostgresStore(link.url))
@@ -67,6 +70,8 @@ def test_nothing_is_given_back_after_a_call_that_was_not_answered(
         link.left = 0
         with pytest.raises(StoreAwayError, match="no reply for"):
             term.pending()
+        link.left = sys.maxsize if is_back else 0
         term.release()
         seat.leave()
-    assert calls == []
+    assert calls == ["leave"]
+    assert execute("SELECT has_left FROM freight_exchange.replica") == [(is_back,)]

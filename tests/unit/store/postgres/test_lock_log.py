@@ -43,7 +43,7 @@ def test_lock_on_a_free_term_is_logged_once_a_minute(
         assert [seat.take_term() for _ in range(3)] == [None] * 3
         (warning,) = caplog.messages
         assert "the right to scan for the bot 'requests' in the database" in warning
-        assert f"is free, but another session (pid {pid}, application 'nightly job') holds a lock" in warning
+        assert f"is free, but another session (pid {pid}, application 'nightly job') has locked" in warning
         monkeypatch.setattr(lock_log, "_INTERVAL", 0.0)
         seat.replica._lock_log = lock_log.LockLog()
         assert [seat.take_term() for _ in range(2)] == [None] * 2
@@ -65,4 +65,4 @@ def test_session_with_the_lock_is_not_named_to_a_user_who_may_not_see_it(
     monkeypatch.setattr(DatabaseConnection, "row", refuse)
     with locked():
         assert seat.take_term() is None
-    assert "is free, but another session holds a lock on its row" in caplog.text
+    assert "is free, but another session has locked its table or row" in caplog.text

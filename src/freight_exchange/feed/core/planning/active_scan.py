@@ -33,24 +33,40 @@ class RecentPages:
         indexes: The indexes on them.
         number: Number of the next page.
         productive: Number of pages that had an index which none before them had.
+        rows: Number of indexes on the first page.
+        last: The indexes on the last page.
+        repeats: How often in a row the last page was the same.
     """
 
     indexes: frozenset[int] = frozenset()
     number: int = 0
     productive: int = 0
+    rows: int = 0
+    last: frozenset[int] = frozenset()
+    repeats: int = 0
 
     def add(self, found: frozenset[int]) -> RecentPages:
         """Return the pages with another one."""
-        is_new = not found <= self.indexes
-        return RecentPages(self.indexes | found, self.number + 1, self.productive + is_new)
+        return RecentPages(
+            self.indexes | found,
+            self.number + 1,
+            self.productive + (not found <= self.indexes),
+            self.rows or len(found),
+            found,
+            self.repeats + 1 if found == self.last else 0,
+        )
 
     @property
-    def have_ended(self) -> bool:
-        """`True` if the last pages added nothing, and are no fewer than those that did.
+    def is_exhausted(self) -> bool:
+        """`True` if at least as many pages added nothing as added something, or one came three times in a row.
 
         If updates came between two pages, others may follow after as many known ones.
         """
-        return self.number >= 2 * self.productive
+        return self.number >= 2 * self.productive or self.repeats >= 2
+
+    def size_to_request(self, wanted: int) -> int:
+        """Return the size of the next page: the first page shows how many rows the service gives."""
+        return min(wanted, self.rows) if self.rows else wanted
 
 
 @attrs.define(eq=False)
@@ -78,7 +94,7 @@ class ActiveScan:
             gone.
         doubt: Reason why the scan proves no absence, if it lacks too many requests.
         unwritten: The last page with the times of its request and its reply, until it is committed.
-        seconds: Seconds spent on its pages.
+        seconds: Seconds spent on its pages, with those that a reader did not wait for.
         is_covering: Whether it covers everything up to its start; valid once its last page is committed.
         recent_updates: Result of the narrow scan made at its last page, if any.
         due: Time on the loop's clock at which to continue after a failed page.

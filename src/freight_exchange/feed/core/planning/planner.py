@@ -153,7 +153,7 @@ class Planner:
     def recent_plan(self, state: State, now: Reading) -> ScanPlan:
         """Return the plan of a scan of recent updates, which are the baseline of later narrow scans.
 
-        It reaches back a little further than these: they are rounded, and a window slides on while its pages are read.
+        It reaches back a little further than later narrow scans: windows are rounded up, and slide on between pages.
         """
         plan = self._plan_since_watermark(state, now, is_silent=True, is_first=True)
         window = min(WIDEST, plan.window + _BASELINE_MARGIN)
