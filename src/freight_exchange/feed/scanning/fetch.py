@@ -104,11 +104,10 @@ class PageFetcher:
     async def _fetch_recent(self, scan: ActiveScan) -> None:
         """Fetch a page of the updates since the scan began. The scan may miss these, but no earlier ones.
 
-        After the last page the scanner receives their indexes. If that ends the scan, the end is committed like a
-        page.
+        After the last page the scanner receives their indexes. If that ends the scan, the end is committed like a page.
         """
         sent = self._clock.read()
-        found = await self._read_recent_page(scan, scan.recent)
+        found = await self._read_recent_page(scan)
         scan.recent = scan.recent.add(found)
         if found and not scan.recent.is_exhausted:
             return
@@ -117,12 +116,13 @@ class PageFetcher:
         if scan.scanner.ended:
             scan.unwritten = (None, sent, self._clock.read())
 
-    async def _read_recent_page(self, scan: ActiveScan, pages: RecentPages) -> frozenset[int]:
-        """Commit a page of recent updates and return its indexes; return none if it cannot be read.
+    async def _read_recent_page(self, scan: ActiveScan) -> frozenset[int]:
+        """Commit the next page of recent updates and return its indexes; return none if it cannot be read.
 
         The request follows another page at once, so a rate limit may refuse it. One refusal must not cost a round
         through the whole listing, so it is repeated.
         """
+        pages = scan.recent
         while (window := self._window_since(scan.began)) < scan.window:
             sent = self._clock.read()
             try:
