@@ -1,4 +1,4 @@
-"""Journal of a file of requests: the state of each row, and the own requests that existed before."""
+"""Journal of a file of requests: the state of each row, and the account's requests that existed before."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Journal:
         self._connection.execute("DELETE FROM row WHERE key = ?", (row.key,))
 
     def write_own(self, own: Iterable[Listing]) -> None:
-        """Replace the stored own requests; one that is gone must not exclude a new request."""
+        """Replace the stored requests of the account; one that is gone must not exclude a new request."""
         run = self._connection.execute
         run("BEGIN")
         run("DELETE FROM own")
@@ -99,7 +99,7 @@ class Journal:
         run("COMMIT")
 
     def baseline(self) -> Sequence[Listing]:
-        """Return the own requests that are surely not the one in doubt."""
+        """Return the account's requests that are surely not the one in doubt."""
         known = self._connection.execute(
             "SELECT request FROM own UNION SELECT request FROM row WHERE request IS NOT NULL"
         )

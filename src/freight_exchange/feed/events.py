@@ -87,7 +87,7 @@ class Gap(Acknowledgeable):
     """Time without a scan, longer than the service looks back. Updates in it are lost, unless a later one follows.
 
     Attributes:
-        since: Begin of the time in which updates may have been missed, UTC by this machine's clock.
+        since: Start of the time in which updates may have been missed, UTC by this machine's clock.
         until: End of that time. Later updates are listed, and delivered.
     """
 
@@ -138,7 +138,7 @@ class Unreadable(Acknowledgeable):
 
 @attrs.frozen(kw_only=True)
 class BidSelected(Acknowledgeable):
-    """The shipper selected an own bid (service document, 4.9). Only a bot has such events, not a feed.
+    """The shipper selected a bid of this account (service document, 4.9). Only a bot has such events, not a feed.
 
     Attributes:
         bid: The bid as it is listed, with the shipper's contact.

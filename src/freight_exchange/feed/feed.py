@@ -132,7 +132,7 @@ class Feed(EventStream[Event]):
 
         Raises:
             ConfigurationError: The feed is not open.
-            ValidationError: The index is no integer.
+            ValidationError: The index is not an integer.
         """
         if not isinstance(index, int) or isinstance(index, bool):
             raise ValidationError(f"index must be an integer, not {index!r}", field="index")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["BATCH", "EventQueue"]
 
 BATCH: Final = 100
-"""Most events to read from the store at a time."""
+"""Maximum number of events to read from the store at a time."""
 
 
 EventT = TypeVar("EventT", bound=Acknowledgeable)

@@ -34,7 +34,7 @@ class FeedStatus(Serializable):
         last_success: When the last complete scan began, UTC.
         window: Window of the running or last scan; while priming, of the first scan.
         pages: Pages of that scan so far.
-        clamp: The most rows that the service returns in a page, if known.
+        clamp: Maximum number of rows that the service returns in a page, if known.
         allowance: Time that the service may take to show an update; it grows when updates are found late.
         late: Number of requests that showed up after more than `allowance`, and were found by deep scans.
         unacknowledged: Number of events that wait to be delivered or acknowledged.

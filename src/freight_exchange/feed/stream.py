@@ -81,7 +81,7 @@ class EventStream(Generic[EventT]):
         """Return the time on the feed's own clock in seconds; it never goes back, not even over restarts."""
         raise NotImplementedError
 
-    # Beginning and end
+    # Start and end
 
     async def __aenter__(self) -> Self:
         self.lease.check_free()

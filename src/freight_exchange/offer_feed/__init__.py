@@ -1,4 +1,4 @@
-"""Feed of offers: reads all own requests in each scan, and turns changes of their offers into events.
+"""Feed of offers: reads all requests of the account in each scan, and turns changes of their offers into events.
 
 `core` has the rules, which are pure. In `scanning`, `poller` runs the scans and `journal` commits their results. `feed`
 delivers the events. Lease, queue, pace and delivery are those of the feed of requests (`freight_exchange.feed`).

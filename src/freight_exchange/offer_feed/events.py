@@ -21,7 +21,7 @@ Answer = Literal["approved", "declined"]
 
 @attrs.frozen(kw_only=True)
 class OfferEvent(Acknowledgeable):
-    """An offer on an own request appeared, changed, was answered, or is gone (service document, 4.7).
+    """An offer on one of your requests appeared, changed, was answered, or is gone (service document, 4.7).
 
     Attributes:
         kind: `new`, `changed`, `answered` or `gone`.
@@ -54,7 +54,7 @@ class OfferEvent(Acknowledgeable):
 
 
 OfferFeedEvent = OfferEvent | Unreadable
-"""Event of a feed of offers. An `Unreadable` is about an own request, or an offer on it, that cannot be read."""
+"""Event of a feed of offers. An `Unreadable` is about one of your requests, or an offer on it, that cannot be read."""
 
 KINDS: Final = frozenset({*get_args(OfferKind), Unreadable.kind})
 """Kinds of the events that a feed of offers delivers."""

@@ -74,20 +74,20 @@ def explain_request(
     time: float,
     wall: float,
 ) -> Explanation:
-    """Explain why the offers on an own request were delivered or not; the arguments are those of `explain_offer`.
+    """Explain why the offers on a request were delivered or not; the arguments are those of `explain_offer`.
 
     The verdict of a request without offers is `baseline`, as there is nothing to deliver.
     """
     known = None if seen is None or seen.record is None else KnownListing.load(seen.record)
     verdict: Literal["unseen", "baseline", "waiting", "handed-out"]
     if known is None:
-        verdict, why = "unseen", "was in no scan of the own requests"
+        verdict, why = "unseen", "was in no scan of your requests"
     elif not known.offers:
-        verdict, why = "baseline", "is an own one, without an offer"
+        verdict, why = "baseline", "is one of your requests, without offers"
     else:
-        offers = ", ".join(f"{number} {_state(entry)}" for number, entry in known.offers.items())
+        offers = ", ".join(f"offer {number} {_state(entry)}" for number, entry in known.offers.items())
         verdict = "handed-out" if all(event.is_acknowledged for event in events) else "waiting"
-        why = f"is an own one, with offers: {offers}"
+        why = f"is one of your requests; {offers}"
     return Explanation(
         index=index,
         verdict=verdict,

@@ -1,4 +1,4 @@
-"""Feed of events about offers on own requests, acknowledged durably."""
+"""Feed of events about offers on the account's requests, acknowledged durably."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["OfferFeed"]
 
 
 class OfferFeed(EventStream[OfferFeedEvent]):
-    """Events of offers on own requests: `async for event in feed`. Made by `exchange.watch_offers()`.
+    """Events of offers on your requests: `async for event in feed`. Made by `exchange.watch_offers()`.
 
     Entering it reads the whole listing once, unless an earlier run has read it. Transient errors are retried; a wrong
     URL, an invalid certificate or a rejected login is raised.
@@ -97,7 +97,7 @@ class OfferFeed(EventStream[OfferFeedEvent]):
 
         Raises:
             ConfigurationError: The feed is not open.
-            ValidationError: An argument is no positive integer.
+            ValidationError: An argument is not a positive integer.
         """
         request, offer = validation.identifier(request, "request"), validation.identifier(offer, "offer")
         held = self.lease.state()

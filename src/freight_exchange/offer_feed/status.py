@@ -23,7 +23,7 @@ class OfferFeedStatus(Serializable):
             small.
         last_success: When the last complete scan of this run began, UTC.
         pages: Pages of the last scan.
-        requests: Number of known own requests.
+        requests: Number of your requests that are known.
         offers: Number of offers on them that are not gone.
         unacknowledged: Number of events that wait to be delivered or acknowledged.
         retry_in: Time until the next request after a failure: at least an interval, and at least `Retry-After`.

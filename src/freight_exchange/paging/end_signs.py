@@ -75,7 +75,7 @@ class EndSigns:
         """Count a page as a sign; return `True` if the listing has ended.
 
         Args:
-            size: Least number of rows that the service surely puts in a page of the requested size.
+            size: Minimum number of rows that the service surely puts in a page of the requested size.
             empty: Whether the page came without rows. A refused page does not count.
         """
         self.count += 1

@@ -1,4 +1,4 @@
-"""Page sizes: known limits of the service, and the wanted size of a reading."""
+"""Page sizes: known limits of the service, and the wanted size of a pass."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PageSizes:
         return self._longest.get(operation, 0)
 
     def size_to_request(self, operation: str, wanted: int, *, start: int = 0) -> int:
-        """Return the page size to request for a reading from page `start`.
+        """Return the page size to request for a pass from page `start`.
 
         Page 0 begins with the first row in any size. It is requested in the wanted size, which corrects a wrong clamp.
         The position of a later page depends on the size, so it is requested in the size that the service gives.
@@ -94,7 +94,7 @@ class PageSizes:
             del self._clamp[operation]
 
     def clamp(self, operation: str) -> int | None:
-        """Return the most rows that the service puts in a page, or `None` if unknown."""
+        """Return the maximum number of rows that the service puts in a page, or `None` if unknown."""
         return self._clamp.get(operation)
 
     def clamped(self, operation: str, rows: int) -> None:
@@ -120,7 +120,7 @@ class PageSizes:
 
 
 class WantedSize:
-    """Wanted page size of a reading, reduced while the service refuses it."""
+    """Wanted page size of a pass, reduced while the service refuses it."""
 
     def __init__(self, operation: str, sizes: PageSizes, page_size: int, start: int) -> None:
         self._operation = operation
@@ -130,7 +130,7 @@ class WantedSize:
 
     @property
     def clamp(self) -> int | None:
-        """The most rows that the service puts in a page, or `None` if unknown."""
+        """The maximum number of rows that the service puts in a page, or `None` if unknown."""
         return self._sizes.clamp(self._operation)
 
     def reduce(self, error: FreightExchangeError, size: int) -> bool:

@@ -33,11 +33,11 @@ _OFFSET_LOST = (
 )
 
 Reading = Callable[[], FetchPage[T]]
-"""Function that begins a reading of the listing, and returns the fetcher of its pages."""
+"""Function that starts a read of the listing, and returns the fetcher of its pages."""
 
 
 Walk = SinglePass[T] | Sweep[T] | UnpagedListing[T]
-"""Strategy of a reading: chooses the next page to request, and returns the new records of each page."""
+"""Strategy of a read: chooses the next page to request, and returns the new records of each page."""
 
 
 class Paginator(Generic[T]):
@@ -47,7 +47,7 @@ class Paginator(Generic[T]):
     not at a short page. It can miss rows if earlier rows are removed between two pages, or if all rows of a page are
     hidden from the user: then it may end there.
 
-    `sweep=True` repeats the pass until two readings agree, and looks past the end. It misses no row that was listed all
+    `sweep=True` repeats the pass until two passes agree, and looks past the end. It misses no row that was listed all
     the time. Up to `window` pages are in flight at a time.
 
     Records without an identity (listed bids) can come twice if the list moves. With `sweep=True` they come together at
@@ -239,8 +239,8 @@ class PageIterator(AsyncIterator[Page[T]]):
             _logger.warning("%s: the second page repeats the first; %s", self._operation, _OFFSET_LOST)
         if isinstance(walk, Sweep) and not walk.complete:
             if self._strict:
-                raise FeedProtocolError(f"{self._operation}: no two readings agree: the listing may hold more")
-            _logger.warning("%s: no two readings agree: the listing may hold more", self._operation)
+                raise FeedProtocolError(f"{self._operation}: no two passes agree, so the listing may have more records")
+            _logger.warning("%s: no two passes agree, so the listing may have more records", self._operation)
 
 
 class _Records(AsyncIterator[T]):

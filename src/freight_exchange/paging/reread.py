@@ -1,4 +1,4 @@
-"""Second readings of a listing, for comparison with the first. Pure."""
+"""Second passes through a listing, for comparison with the first. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MISSING: Final = REFUSALS | {500}
 
 
 class Recheck(Generic[T]):
-    """Second reading of the pages of a pass, from the last to the first; `number` and `size` describe the next page.
+    """Second pass over the pages of a pass, from the last to the first; `number` and `size` describe the next page.
 
     Attributes:
         found: The rows, by key.
@@ -49,7 +49,7 @@ class Recheck(Generic[T]):
 
     @property
     def reached_end(self) -> bool:
-        """`True` if the reading has seen the whole listing."""
+        """`True` if the pass has seen the whole listing."""
         return self.ended
 
     @property
@@ -82,9 +82,9 @@ class Recheck(Generic[T]):
 
 
 class Reread(Recheck[T]):
-    """Second reading of a listing of one page, from the first page on, in a size that the service does not cut.
+    """Second pass through a listing of one page, from the first page on, in a size that the service does not cut.
 
-    It continues until it has found each row of the first reading, and then looks past the end. It detects a first page
+    It continues until it has found each row of the first pass, and then looks past the end. It detects a first page
     that was cut, even if the service counts pages in the requested size and hides the rows that follow.
     """
 
@@ -99,7 +99,7 @@ class Reread(Recheck[T]):
 
     @property
     def reached_end(self) -> bool:
-        # If fewer rows are found than before, these pages may have been cut shorter than in the first reading.
+        # If fewer rows are found than before, these pages may have been cut shorter than in the first pass.
         enough = pages_past_end(LOOK_FURTHER, self.size)
         return max(self._misses, self._repeats) >= enough and not self._expected - self.found
 

@@ -31,7 +31,7 @@ def keys_of(rows: RawPage[T], identity: Identity[T]) -> list[Hashable]:
 
 
 class SeenRows(Generic[T]):
-    """Rows that a reading has returned, over all its passes.
+    """Rows that a read has returned, over all its passes.
 
     Two equal rows within one pass count as two rows. In the next pass they count as the same two rows.
     """

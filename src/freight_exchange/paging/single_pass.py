@@ -47,7 +47,7 @@ class SinglePass(Generic[T]):
         curious: Spend a request to find out why the second page equals the first.
 
     Attributes:
-        fitting: Page size with which a later reading can continue after the last page.
+        fitting: Page size with which a later pass can continue after the last page.
         found: Rows found since the last restart.
         first_size: Size in which the first page was requested.
         repeated: The listing ended with a repetition of its first page.

@@ -1,14 +1,14 @@
-"""Sweep: a reading that misses no row that was listed all the time, or reports that it may have. Pure.
+"""Sweep: passes that prove that they missed no row listed all the time, or report that they may have. Pure.
 
 A single pass can miss rows if the list moves, if the service begins to cut pages shorter, or if all rows of a page are
 hidden. A sweep makes a pass that looks past the end. Then it reads the same pages again, from the last to the first, in
-another page size. If both readings find the same rows, no row was missed:
+another page size. If both passes find the same rows, no row was missed:
 
-- A page that was cut in both readings was cut at different rows.
-- If a row moved past the first reading, other rows moved too. The second reading then lacks one, or finds one twice.
+- A page that was cut in both passes was cut at different rows.
+- If a row moved past the first pass, other rows moved too. The second pass then lacks one, or finds one twice.
 
 A sweep can still miss rows in three cases: after more hidden pages in a row than it looks past the end; if rows leave
-the listing and return during the sweep; if in each reading the length of a single page changes, at the same row or
+the listing and return during the sweep; if in each pass the length of a single page changes, at the same row or
 among hidden pages.
 """
 
@@ -36,7 +36,7 @@ MAX_ROUNDS: Final = 16
 """Rounds after which a sweep gives up on a listing that keeps changing."""
 
 ROUNDS_WITHOUT_NEWS: Final = 3
-"""Rounds in a row without a new row after which a sweep ends; it is complete if the readings of the last one agree."""
+"""Rounds in a row without a new row after which a sweep ends; it is complete if the passes of the last one agree."""
 
 
 class Sweep(Generic[T]):
@@ -50,7 +50,7 @@ class Sweep(Generic[T]):
         complete: The sweep has ended, and missed no row that was listed all the time.
         repeated: The listing ended with a repetition of its first page.
         offset_ignored: The service ignores page numbers.
-        fitting: Page size with which a later reading can continue after the last page.
+        fitting: Page size with which a later pass can continue after the last page.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Sweep(Generic[T]):
 
     def _end_round(self, recheck: Recheck[T]) -> None:
         climb = self._climb
-        # Short pages of the same size may have been cut at the same rows in both readings.
+        # Short pages of the same size may have been cut at the same rows in both passes.
         is_conclusive = climb.full or climb.size != recheck.size or climb.found.end <= self._start + 1
         agreed = is_conclusive and climb.consistent and recheck.reached_end and climb.found.rows == recheck.found
         self._agreements = self._agreements + 1 if agreed else 0

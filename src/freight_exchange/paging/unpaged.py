@@ -27,7 +27,7 @@ _ROUND: Final = 5
 
 
 class UnpagedListing(Generic[T]):
-    """Reading of a listing without pages; `number` and `size` describe the next page, size 0 the whole listing."""
+    """Strategy for a listing without pages; `number` and `size` describe the next page, size 0 the whole listing."""
 
     def __init__(self, operation: str, sizes: PageSizes, identity: Callable[[T], Hashable] | None) -> None:
         self._operation = operation

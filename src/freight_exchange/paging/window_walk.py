@@ -295,6 +295,6 @@ class WindowWalk(Generic[T]):
         self._length = now.length
         self.ended = not now.moved or self._is_quiet
         if not self.ended:
-            # If half of the rows of such a climb are new, the listing grows too fast, and recent rows are no excuse.
+            # If half of the rows of such a climb are new, the listing grows too fast, and recent rows do not excuse it.
             self.unexplained = frozenset() if 0 < now.repeated_rows < 2 * len(now.brought) else frozenset(now.brought)
             self._start_climb()

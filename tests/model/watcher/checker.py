@@ -229,7 +229,7 @@ class _Checker:
     def gaps(self) -> Iterator[Flaw]:
         for gap in self._history.gaps:
             if self._history.steady and not _is_due(gap):
-                yield Flaw("gap", f"{gap} was reported, and was no gap")
+                yield Flaw("gap", f"{gap} was reported, but was not a gap")
 
 
 class _Written:

@@ -78,7 +78,7 @@ class Plan:
     Attributes:
         boot: Whether the machine's boot time is reported and goes on (`steady`), is another after each restart of the
             program (`reboots`), or is not reported (`unreported`).
-        ages: Of the requests that are there at the beginning, in seconds, the oldest first.
+        ages: Ages of the requests that are listed at the start, in seconds, the oldest first.
         quiet: Time at which the last failure is over.
         end: Time at which the run ends.
         reported: Whether every withdrawal must have been reported by then.
@@ -157,7 +157,7 @@ def _troubled(seed: int, random: Random, *, scarce: bool) -> Plan:
     allowance = random.choice((60.0, 60.0, 120.0))
     late = random.choice((0.0, 0.0, 5.0, 30.0, 55.0, min(90.0, allowance - 5.0)))
     clamp = random.choice((None, None, None, 1, 2, 3, 5, 10))
-    # Each row more is a page more for every scan where pages are small.
+    # With small pages, each further row costs every scan a further page.
     rows, most = {None: (25, 110), 1: (3, 2), 2: (5, 4), 3: (8, 6), 5: (12, 10), 10: (24, 14)}[clamp]
     latency = random.choice((0.0, 0.0, 0.0, 0.2, 2.0))
     boot: Literal["steady", "reboots", "unreported"] = random.choice(("steady", "steady", "reboots", "unreported"))

@@ -273,7 +273,7 @@ class World:
         """Return the reply as the service's faults change it."""
         if reply.status != 200:
             return reply
-        # A look-up shows a record as the listing does; it is no page all the same.
+        # A look-up shows a record as the listing does, but it is not a page.
         listed = page is not None
         if listed:
             self._longest = max(self._longest, reply.body.count(b'"refId"'))

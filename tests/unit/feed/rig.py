@@ -65,7 +65,7 @@ class Service:
     """Service that lists the requests of a window, newest first, and answers with a fault when one is due.
 
     Attributes:
-        clamp: The most rows in a page.
+        clamp: Maximum number of rows in a page.
         latency: Seconds that a page takes.
         late: Seconds until a change shows.
         broken: Rows that cannot be read, in every page 0.

@@ -186,7 +186,7 @@ def test_new_doubt_ends_once_most_of_the_requests_are_listed() -> None:
     others = [row(index, last_scan=2) for index in (5, 6, 7)]
     anew = scans.scan(5000.0, (*map(row, range(1, 5)), *others))
     assert anew == begun(scans, 5000.0, 5000.0)
-    # Half of the others are no proof.
+    # Half of the others prove nothing.
     assert scans.scan(5100.0, others, listed=(1, 2)) == attrs.evolve(anew, last=5100.0)
     assert scans.scan(5200.0, others, listed=(1, 2, 3)) == attrs.evolve(LASTED, last=5200.0)
 

@@ -132,7 +132,7 @@ async def test_log_of_an_outage_names_the_service_and_the_next_step(caplog: pyte
     assert outage.startswith("the feed 'requests' cannot read http://127.0.0.1/api: ")
     assert "status 500" in outage
     assert "; retrying in " in outage
-    assert recovery.startswith("the feed 'requests' reads http://127.0.0.1/api again after ")
+    assert recovery.startswith("the feed 'requests' recovered: http://127.0.0.1/api can be read again, after ")
 
 
 def windows(sandbox: Sandbox) -> list[int]:

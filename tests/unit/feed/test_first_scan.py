@@ -240,7 +240,7 @@ async def test_first_scan_goes_on_after_a_long_time_without_a_program(store: Sto
     service.pages.clear()
     await rig.prime()
     assert rig.event_keys == [("new", 3000)]
-    # First what was missed, and then the listing from its beginning.
+    # First what was missed, and then the listing from its start.
     assert 3 * HOUR < service.windows[0] < 3 * HOUR + 120
     assert WIDEST in service.windows
 

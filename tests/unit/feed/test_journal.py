@@ -91,7 +91,7 @@ async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch
     """A crash between two commits would lose the events, or report them twice."""
     service = Service()
     rig = await live(service, store)
-    # Else a first row would be probed for being the most that a page ever held.
+    # Otherwise a single row would be the largest page so far, and would cause a probe.
     rig.journal.sizes.saw("feed", 50)
     watermark = rig.journal.state.watermark
     service.publish(1)

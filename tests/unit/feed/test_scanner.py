@@ -152,7 +152,7 @@ def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
 
 def test_rule_3_errors_in_another_place_each_time_are_no_end() -> None:
     scanner, end = Scanner[RateRequest](known(2)), 1
-    with pytest.raises(FeedProtocolError, match="another place"):  # noqa: PT012 - which page raises is not promised
+    with pytest.raises(FeedProtocolError, match="at a different page"):  # noqa: PT012 - which page raises is not promised
         for _ in range(500):
             if scanner.number == end and scanner.fail(GONE) == "continue":
                 end += 1

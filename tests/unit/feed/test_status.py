@@ -116,7 +116,7 @@ def test_explanation_of_a_request_that_is_no_longer_kept_leaves_open_why() -> No
 
 
 def test_waiting_event_that_the_filter_will_exclude_was_not_handed_out() -> None:
-    """The event changed later into one that passes the filter, which is no event if all requests changed alike."""
+    """The event changed later into one that passes the filter, which makes no event if all requests changed alike."""
     bergen = RequestEvent(
         kind="new",
         request=RateRequest(index=4, origin="Bergen"),

@@ -48,7 +48,7 @@ class OfferService:
     """Service that lists own requests with their offers, newest first, and answers with a fault when one is due.
 
     Attributes:
-        clamp: The most rows in a page.
+        clamp: Maximum number of rows in a page.
         faults: Faults of the next pages; `None` is a good page.
         lookup_faults: The same for look-ups.
         unfindable: Requests whose look-ups fail.

@@ -135,8 +135,8 @@ async def test_look_ups_that_find_no_offer_at_all_prove_nothing(
     assert [kind for kind, *_ in rig.event_keys] == ["new", "new"]
     # The request, and one with a listed offer, after three scans; then no more for ten minutes.
     assert rig.service.lookups == [1, 2] * 3
-    assert [record.message.partition(":")[0] for record in caplog.records] == [
-        "look-ups do not find offers that are listed, such as those on request 2"
+    assert [record.message.partition(";")[0] for record in caplog.records] == [
+        "the look-up of request 2 found no offers although some are listed"
     ]
     rig.service.view = lambda listing: listing
     del rig.service.requests[1]

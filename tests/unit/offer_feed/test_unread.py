@@ -47,7 +47,7 @@ async def test_two_offers_with_one_identifier_are_reported_and_change_nothing() 
     rig.service.requests[1][12] = other
     await rig.scan(4)
     assert rig.event_keys[1:] == [("unreadable", 1, None)]
-    # The same offer twice is no contradiction.
+    # The same offer twice is not a contradiction.
     rig.service.requests[1][12] = rig.service.requests[1][11]
     await rig.scan(2)
     assert len(rig.event_keys) == 2

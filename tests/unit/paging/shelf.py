@@ -22,7 +22,7 @@ ENDS: tuple[End, ...] = ("empty", "400", "404", "416", "422", "500", "last page"
 
 
 def unreadable(row: object) -> DecodeError:
-    return DecodeError("the row is no record", path="rows.0", raw=row)
+    return DecodeError("the row is not a record", path="rows.0", raw=row)
 
 
 @attrs.frozen

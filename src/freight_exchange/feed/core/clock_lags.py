@@ -13,7 +13,7 @@ __all__ = ["ClockLag", "comparable_time", "with_lag"]
 _RANGE: Final = 1.0
 """Seconds before the end of a lag that hold no date of a request seen before it; less than any scan interval."""
 _MOST: Final = 20
-"""Most lags to keep; older ones are merged into one."""
+"""Maximum number of lags to keep; older ones are merged into one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -21,7 +21,7 @@ class ClockLag:
     """Time that the feed's clock may not have counted.
 
     Attributes:
-        by: Most seconds that the clock has lost. Anything before `until` may have happened that much earlier.
+        by: Maximum seconds that the clock has lost. Anything before `until` may have happened that much earlier.
         until: End of the lag, on the feed's clock.
     """
 
@@ -39,7 +39,7 @@ def with_lag(lags: Sequence[ClockLag], by: float, until: float) -> tuple[ClockLa
 
 
 def comparable_time(begin: float, lags: Sequence[ClockLag]) -> float:
-    """Convert the begin of a window, read after the lags, to a time that can be compared with dates of requests.
+    """Convert the start of a window, read after the lags, to a time that can be compared with dates of requests.
 
     Requests seen before a lag may be older than their dates. The service measures the window, so a lag does not change
     its length. A window that begins within a lag gets a time in the last second before its end, which has no dates of

@@ -59,8 +59,8 @@ def observe_lookup(state: State, unsteady: UnsteadyFields, received: Reading) ->
 
 def _undecided(observation: Observation, state: State) -> Observation:
     """Return the observation as it counts before the first scan is complete."""
-    # What the page shows of a request for the first time may be as old as the window, which reaches back further than
-    # the entry into the feed if scans take long.
+    # A request seen for the first time may be as old as the window. If scans take long, the window begins before the
+    # feed was entered.
     begin, end = observation.between
     older = timedelta(seconds=max(0.0, observation.covered - observation.begin))
     return attrs.evolve(

@@ -50,7 +50,7 @@ class State:
         scan: Number of the last scan.
         tiers: When each tier was last completed.
         longest: Largest number of rows on one page so far.
-        clamp: Most rows that the service returns in a page, if known.
+        clamp: Maximum number of rows that the service returns in a page, if known.
         late: Number of requests that deep scans found and narrow ones should have found.
         gap_until: End of the last reported gap, until a scan covers the time after it.
         schema: The last known change of the service's schema.
@@ -87,11 +87,11 @@ class State:
         return self.stage != "entering"
 
     def since_entered(self, now: Reading) -> float:
-        """Return the most seconds that can have passed since the feed was first entered."""
+        """Return the maximum seconds that can have passed since the feed was first entered."""
         return self.watermark.time + self.watermark.most(now) + sum(lag.by for lag in self.clock_lags)
 
     def continued(self, now: Reading, allowance: float) -> State:
-        """Return the state for the beginning of a new run; its allowance is at least the user's."""
+        """Return the state for the start of a new run; its allowance is at least the user's."""
         watermark = self.watermark.continued(now)
         return attrs.evolve(self, watermark=watermark, allowance=max(self.allowance, allowance))
 

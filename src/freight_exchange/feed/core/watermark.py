@@ -36,7 +36,7 @@ WIDEST: Final = int(validation.MAX_WINDOW.total_seconds())
 """Widest window that the service allows, in seconds (service document, 8)."""
 
 MIN_RETENTION: Final = WIDEST + 86_400.0
-"""Least seconds for which a request is remembered after a scan listed it.
+"""Minimum seconds for which a request is remembered after a scan listed it.
 
 It is a day more than the service may list a request again for the same update.
 """
@@ -70,9 +70,10 @@ class Watermark:
         return self.time + (passed if math.isfinite(passed) else WIDEST)
 
     def continued(self, now: Reading) -> Self:
-        """Return the watermark for a new run. If the machine has restarted, it counts by the new steady clocks.
+        """Return the watermark for a new run.
 
-        Only the wall clock connects both starts. A later change of it does not matter then.
+        After a restart of the machine, its age is taken from the wall clock once, and then measured by the new steady
+        clocks.
         """
         return attrs.evolve(self, reading=rebased(self.reading, now))
 

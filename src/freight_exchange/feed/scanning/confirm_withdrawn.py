@@ -27,7 +27,7 @@ __all__ = ["WithdrawalCheck"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _APART: Final = 0.8
-"""Least intervals from the first scan that lacks a request to the last one."""
+"""Minimum number of intervals from the first scan that lacks a request to the last one."""
 _TRIES: Final = 1
 """Failed controls in a row that pause all look-ups."""
 _LATE_LOOKUPS: Final = 2
@@ -104,7 +104,9 @@ class WithdrawalCheck:
             self._pacer.record_reply()
         if self._trust.record_control(anyio.current_time(), is_found=is_found):
             _logger.warning(
-                "a look-up does not find request %d, which is listed: nothing counts as withdrawn until one does", index
+                "the look-up of request %d found nothing although it is listed; nothing counts as withdrawn until a"
+                " look-up works",
+                index,
             )
 
     async def _look_up_one(self) -> None:

@@ -34,7 +34,7 @@ _logger = logging.getLogger("freight_exchange.feed")
 
 _PAGES_OF_RECENT: Final = 20
 _SIMULTANEOUS: Final = 10.0
-"""Most seconds between two scans that count as simultaneous. After more time, shippers may have updated requests."""
+"""Maximum seconds between two scans that count as simultaneous. Later, shippers may have updated requests."""
 
 
 class PageFetcher:
@@ -119,7 +119,7 @@ class PageFetcher:
     async def _read_recent_page(self, scan: ActiveScan) -> frozenset[int]:
         """Commit the next page of recent updates and return its indexes; return none if it cannot be read.
 
-        The request follows another page at once, so a rate limit may refuse it. One refusal must not cost a round
+        The request follows another page at once, so a rate limit may refuse it. One refusal must not cost a pass
         through the whole listing, so it is repeated.
         """
         pages = scan.recent

@@ -193,7 +193,7 @@ class Poller:
             await self._prune()
 
     async def _read_in_time(self, scan: ActiveScan) -> bool | None:
-        # A deep scan needs no deadline of its own: each page has one, and the number of rounds is limited.
+        # A deep scan needs no deadline of its own: each page has one, and the number of passes is limited.
         deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf
         await anyio.sleep(max(0.0, max(scan.due, self._pacer.quiet_until) - anyio.current_time()))
         began, so_far = anyio.current_time(), (scan.scanner.pages, scan.recent)

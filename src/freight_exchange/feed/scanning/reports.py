@@ -118,7 +118,7 @@ class ScanReports:
         """Record the end of failures; log it and prepare its report if there were any."""
         if self._failing_since is not None:
             after, self._failing_since = anyio.current_time() - self._failing_since, None
-            _logger.info("the feed %r reads %s again after %.0f s", self._name, self._url, after)
+            _logger.info("the feed %r recovered: %s can be read again, after %.0f s", self._name, self._url, after)
             self._unsent.append(Recovered(feed=self._name, after=after))
 
     async def send_changes(self) -> None:

@@ -28,7 +28,7 @@ _OUTAGE: Final = 600.0
 """Seconds without a complete scan after which page sizes are measured anew."""
 _INTERVALS_OF_AN_OUTAGE: Final = 4
 _MAX_ABSENCE: Final = 120.0
-"""Most seconds of a reader's absence during a narrow scan that count as its duration."""
+"""Maximum seconds of a reader's absence during a narrow scan that count as its duration."""
 
 
 class ScanQueue:

@@ -1,4 +1,4 @@
-"""Known state of own requests with their offers. Pure."""
+"""Known state of the account's requests with their offers. Pure."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class KnownListing:
             offers = {entry.offer.id: entry for entry in known if entry.offer.id is not None}
             return cls(listing=from_dict(stored["listing"], Listing), offers=offers)
         except _NOT_OURS as error:
-            raise StoreError(f"an own request in the store {UNREADABLE}") from error
+            raise StoreError(f"one of your requests in the store {UNREADABLE}") from error
 
 
 @attrs.frozen(kw_only=True)

@@ -51,9 +51,9 @@ class OfferScan:
 
     @property
     def has_ended(self) -> bool:
-        """`True` once the walk up has reached the end of the listing.
+        """`True` once the pass up has reached the end of the listing.
 
-        The walk down, which would prove that no row was missed, is not needed: an offer counts as gone only after a
+        The pass down, which would prove that no row was missed, is not needed: an offer counts as gone only after a
         second scan and a look-up.
         """
         return self.scanner.ended or self.scanner.has_climbed

@@ -25,7 +25,7 @@ __all__ = ["GoneCheck"]
 _logger = logging.getLogger("freight_exchange.feed")
 
 _MAX_LOOK_UPS: Final = 20
-"""Most requests to look up after one scan; others wait until after the next one."""
+"""Maximum number of requests to look up after one scan; others wait until after the next one."""
 _TRIES: Final = 3
 """Failed controls in a row that pause all look-ups; a single one may mean that its offer is gone since the scan."""
 
@@ -105,8 +105,8 @@ class GoneCheck:
         is_found = found is not None and (not scan.offers or _shows_an_offer(found))
         if self._trust.record_control(anyio.current_time(), is_found=is_found):
             _logger.warning(
-                "look-ups do not find offers that are listed, such as those on request %d: no offer counts as gone"
-                " until they do",
+                "the look-up of request %d found no offers although some are listed; no offer counts as gone until"
+                " look-ups work",
                 control,
             )
         return is_found

@@ -1,6 +1,6 @@
 """Journal of a feed of offers: one transaction for each page with changes, each look-up and each end of a scan.
 
-The known state of the own requests is in memory too, so that a scan without changes writes a single row.
+The known state of the account's requests is in memory too, so that a scan without changes writes a single row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OfferJournal:
 
     Attributes:
         state: The last committed state.
-        known: Known state of each own request, by index.
+        known: Known state of each request of the account, by index.
     """
 
     def __init__(self, store: FeedStore, run: Run, *, is_silent: bool, now: Reading, retention: float) -> None:
@@ -67,7 +67,7 @@ class OfferJournal:
         self._absent: frozenset[OfferKey] | None = None
 
     async def load(self) -> None:
-        """Read the own requests that earlier runs have recorded."""
+        """Read the requests that earlier runs have recorded."""
 
         def read() -> None:
             def remember(found: ReadSet) -> Commit:

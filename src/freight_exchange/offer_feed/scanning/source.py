@@ -15,9 +15,9 @@ class OfferSource(Protocol):
     """Requests of a feed of offers to the service."""
 
     async def page(self, number: int, rows: int) -> Rows[Listing]:
-        """Return a page of the own requests with their offers."""
+        """Return a page of the account's requests with their offers."""
         ...
 
     async def find(self, index: int) -> Listing | None:
-        """Return the own request with this index, or `None` if the service has none."""
+        """Return the account's request with this index, or `None` if the service has none."""
         ...

@@ -1,4 +1,4 @@
-"""Sweeps of a feed of offers: readings that continue after pages whose rows are all hidden from the user.
+"""Sweeps of a feed of offers: passes that continue after pages whose rows are all hidden from the user.
 
 An ordinary scan ends at the first page that is shorter than others. A service that cuts its pages first and hides rows
 afterwards has short and empty pages in the middle. Only a sweep reads the rows after them.

@@ -60,6 +60,6 @@ def _unidentified(listing: Listing) -> Iterator[DecodeError]:
             problem = f"another offer with the identifier {offer.id}"
         else:
             continue
-        # Without undocumented fields: they may change with each reading, and would make another event each time.
+        # Without undocumented fields: they may change with each scan, and would make another event each time.
         raw = {"index": listing.index, "offer": to_dict(attrs.evolve(offer, extra={}))}
         yield DecodeError(f"{problem} on request {listing.index}", path="offers.offer", raw=raw)

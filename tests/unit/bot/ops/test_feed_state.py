@@ -52,9 +52,9 @@ def test_own_request_is_explained_by_its_offers(path: Path) -> None:
     request, other = run(sandbox, declining(path))
     explained = [BotFile(path).explain(index).explanation for index in (request, other, 99)]
     assert [str(explanation) for explanation in explained] == [
-        f"request {request} is an own one, with offers: 5001 is pending, 5002 is declined",
-        f"request {other} is an own one, without an offer",
-        "request 99 was in no scan of the own requests",
+        f"request {request} is one of your requests; offer 5001 is pending, offer 5002 is declined",
+        f"request {other} is one of your requests, without offers",
+        "request 99 was in no scan of your requests",
     ]
     assert [explanation.verdict for explanation in explained] == ["handed-out", "baseline", "unseen"]
     assert BotFile(path).explain(request).deliveries == [("offer", "decline", "done", None)]

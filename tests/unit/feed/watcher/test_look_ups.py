@@ -292,7 +292,8 @@ async def test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing(
     assert 1 not in service.lookups
     assert len(service.lookups) <= 12
     assert [record.message for record in caplog.records if "look-up" in record.message] == [
-        "a look-up does not find request 3, which is listed: nothing counts as withdrawn until one does"
+        "the look-up of request 3 found nothing although it is listed; nothing counts as withdrawn until a look-up"
+        " works"
     ]
 
 

@@ -73,6 +73,6 @@ def is_checked(doubt: AbsenceDoubt) -> bool:
 def doubt_error(doubt: AbsenceDoubt, *, at: float, absent: int, noun: str = "requests") -> FeedProtocolError:
     """Return the error of a complete scan that proves nothing."""
     return FeedProtocolError(
-        f"listings lack many known {noun} ({absent} in this one), perhaps by a fault of the service: nothing counts "
-        f"as withdrawn for another {LASTING - (at - doubt.since):.0f} s"
+        f"listings lack many known {noun} ({absent} in this one), perhaps because of a fault of the service: "
+        f"nothing counts as withdrawn for another {LASTING - (at - doubt.since):.0f} s"
     )

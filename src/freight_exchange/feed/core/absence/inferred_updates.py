@@ -18,11 +18,11 @@ _MOST: Final = 10_000
 
 
 class InferredUpdates:
-    """Requests whose last update is inferred to be later than the window of a scan proves.
+    """Requests with an inferred update time that is later than the time that a scan has proven.
 
     A deep scan that finds a new or changed request infers that it was updated since the scan before. The inference is
-    wrong if the earlier scan missed it by a failure of the service. Then narrow scans rightly lack the request, and
-    only a scan that looks back as far as one that listed it can prove that it is gone.
+    wrong if the earlier scan missed it because of a failure of the service. Then narrow scans rightly lack the request,
+    and only a scan that looks back as far as one that listed it can prove that it is gone.
 
     Args:
         last_scan: Number of the last scan of earlier runs. Their inferences are unknown to this run.

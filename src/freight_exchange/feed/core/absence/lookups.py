@@ -63,7 +63,7 @@ class Lookups:
     until after the next scan. After a few failures the request is dropped, until a scan lacks it again.
 
     Args:
-        apart: Least seconds from the first scan that lacked a request to the last one.
+        apart: Minimum seconds from the first scan that lacked a request to the last one.
     """
 
     def __init__(self, apart: float) -> None:

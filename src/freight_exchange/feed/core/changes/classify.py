@@ -122,7 +122,7 @@ def _schema_change(
 ) -> tuple[Schema, SchemaChanged | None]:
     now = {index: request.states[-1] for index, request in requests.items()}
     last = {index: request.changes[-1] for index, request in requests.items() if request.changes}
-    # An unsteady field is no change of the schema: another release of the service shows it.
+    # An unsteady field is not a change of the schema: another release of the service shows it.
     steady = {index: change for index, change in last.items() if not change.is_only_of(observation.unsteady_extras)}
     return schema_change(now, steady, known, observation)
 

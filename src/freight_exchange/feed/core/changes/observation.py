@@ -94,13 +94,13 @@ class Observation:
 
     @property
     def begin(self) -> float:
-        """Begin of the window. Every request on the page was updated later."""
+        """Start of the window. Every request on the page was updated later."""
         return self.updated_within(self.window)
 
     def begin_for(self, index: int, *, narrower: float = 0.0) -> float:
-        """Return the begin of the narrowest window that lists a request, if that were `narrower` seconds narrower.
+        """Return the start of the narrowest window that lists a request, shortened by `narrower` seconds.
 
-        The request was last updated after the begin of the window at its full width.
+        The request was last updated after the start of the window at its full width.
         """
         recent, begin = self.recent_updates, self.updated_within(self.window - narrower)
         if recent is None or index not in recent.listed:
@@ -108,7 +108,7 @@ class Observation:
         return max(begin, self.updated_within(recent.window - narrower))
 
     def proof_for(self, index: int) -> tuple[float, float]:
-        """Return the begin of the narrowest window that lists a request, and of a window `NARROW_MARGIN` narrower."""
+        """Return the start of the narrowest window that lists a request, and of a window `NARROW_MARGIN` narrower."""
         return self.begin_for(index), self.begin_for(index, narrower=NARROW_MARGIN)
 
     def updated_within(self, seconds: float) -> float:

@@ -18,7 +18,7 @@ __all__ = ["Change", "is_only_schema_change", "schema_change"]
 
 _FEW: Final = 3
 _SEVERAL: Final = 6
-"""Least requests that must gain or lose a documented field: a few shippers may do the same by chance."""
+"""Minimum number of requests that must gain or lose a documented field: a few shippers may do the same by chance."""
 _NEARLY_ALL: Final = 0.8
 _MAX_EXTRAS: Final = 500
 

@@ -21,13 +21,16 @@ _MAX_BACKOFF: Final = 20.0
 _MAX_PAUSE: Final = 3600.0
 """Longest pause in seconds, unless the interval or `Retry-After` is longer."""
 _MAX_QUICK: Final = 1200.0
-"""Longest interval in seconds with immediate repeats; with a longer one, the pause for them would be too long."""
+"""Longest interval in seconds with immediate repeats.
+
+With a longer interval, the pause that makes up for a repeat would be too long.
+"""
 _JITTER: Final = 0.1
 _TURNS: Final = (1.0, 2.5, 5.0)
 """Intervals until the next turn, after 0, 1 or 2 repeated requests.
 
-They exceed the number of requests, because a repeat may fall into the next hour. Two repeats are possible: one of a
-deep scan, which takes its turn before it sends anything, and one of the narrow scan after it.
+They are longer than the number of requests requires, because a repeat may fall into the next hour. Two repeats are
+possible: one of a deep scan, which takes its turn before it sends anything, and one of the narrow scan after it.
 """
 _MAX_DOUBLINGS: Final = 6
 
@@ -36,7 +39,7 @@ class Pacer:
     """Pace of one feed.
 
     Args:
-        interval: Seconds from the beginning of one scan to the next.
+        interval: Seconds from the start of one scan to the next.
         random: Source of jitter.
         extra: Returns how many requests successful calls needed in addition to their first one, since its last call.
 

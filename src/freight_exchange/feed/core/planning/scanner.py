@@ -1,9 +1,9 @@
 """Scanner of one window: the next page to request, and the end of the scan. Pure.
 
-Only a single page is a snapshot. A listing of several pages is walked up and down until nothing that was listed all the
-time can be missing (`paging.window_walk`). This module adds the handling of errors:
+Only a single page is a snapshot. A listing of several pages is read in passes up and down until nothing that was listed
+all the time can be missing (`paging.window_walk`). This module adds the handling of errors:
 
-- An error in place of a page ends the listing only if a second walk ends in the same place.
+- An error in place of a page ends the listing only if a second walk ends at the same page.
 - A page that fails for a transient reason is requested again.
 - A service that refuses large pages, or fails at them, receives requests for smaller ones.
 """
@@ -77,12 +77,12 @@ class Scanner(Generic[T]):
 
     @property
     def has_climbed(self) -> bool:
-        """`True` once the walk up has received the page that ends the listing. An error in its place does not count."""
+        """`True` once a pass up has received the page that ends the listing. An error in its place does not count."""
         return self._walk.descending and self._end is None
 
     @property
     def unexplained(self) -> frozenset[Hashable]:
-        """Indexes that the last round through the listing added, if that round proved nothing.
+        """Indexes that the last two passes, up and down, added, if they proved nothing.
 
         Unless all of them are recent updates, other requests may have been missed.
         """
@@ -97,7 +97,7 @@ class Scanner(Generic[T]):
         """Accept the requested page.
 
         Raises:
-            FeedProtocolError: The listing changed during each of many rounds, so its content is unknown.
+            FeedProtocolError: The listing changed during each of many passes, so its content is unknown.
         """
         self.attempts = 0
         self.pages += 1
@@ -109,7 +109,7 @@ class Scanner(Generic[T]):
             self._end = None
         self._walk.take(page)
         if self._walk.is_unstable:
-            raise FeedProtocolError("the listing changed during every one of many passes: its content is unknown")
+            raise FeedProtocolError("the listing changed during each of many passes, so its content is unknown")
         self._conclude()
 
     def fail(self, error: FreightExchangeError) -> Literal["repeat", "continue", "give up"]:
@@ -157,11 +157,11 @@ class Scanner(Generic[T]):
         if self._end is None or self._end == self._agreed:
             self.ended = True
         elif self._walks < _WALKS:
-            # The listing may go on after the error: a second walk has to end in the same place.
+            # The listing may go on after the error: a second walk has to end at the same page.
             self._agreed = self._end
             self._start_walk()
         else:
-            raise FeedProtocolError("every walk through the listing ended by an error, each in another place")
+            raise FeedProtocolError("each pass through the listing ended with an error at a different page")
 
     @property
     def _is_first_request(self) -> bool:

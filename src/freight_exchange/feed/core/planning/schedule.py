@@ -31,7 +31,7 @@ class Tier:
 
     Attributes:
         name: Name in hooks and in the status.
-        window: Least seconds that a scan looks back.
+        window: Minimum seconds that a scan looks back.
         every: Seconds from one scan of the tier to the next.
     """
 
