@@ -53,7 +53,7 @@ async def measure(requests: int, clamp: int | None, folder: Path) -> str:
 
 
 def main() -> None:
-    print("| Own requests | Most rows in a page | Requests in a scan | About, received | CPU with the sandbox |")
+    print("| Your requests | Maximum rows in a page | Requests in a scan | About, received | CPU with the sandbox |")
     print("|---|---|---|---|---|")
     with TemporaryDirectory() as folder:
         for requests, clamp in ((10, None), (100, None), (1000, None), (1000, 100)):

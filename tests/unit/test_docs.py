@@ -25,7 +25,8 @@ from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
 
 BOT = ROOT / "docs" / "bot.md"
-REFERENCE = ROOT / "docs" / "bot-reference.md"
+MONTHS = ROOT / "docs" / "months.md"
+OBSERVABILITY = ROOT / "docs" / "observability.md"
 A_WEEK = timedelta(days=7).total_seconds()
 
 
@@ -42,7 +43,7 @@ def load(code: str, name: str = "page") -> dict[str, Any]:
 
 
 def test_the_formatter_of_the_page_lists_the_error_too() -> None:
-    names = load(code_of(REFERENCE, "json_log.py"))
+    names = load(code_of(OBSERVABILITY, "json_log.py"))
     record: Any = logging.LogRecord("freight_exchange.bot", logging.ERROR, "", 0, "%r is dead", ("quote",), None)
     record.request = 7
     expected = {"level": "ERROR", "message": "'quote' is dead", "request": 7}
@@ -111,7 +112,7 @@ async def everything_happens(sandbox: Sandbox, index: int, idle: Callable[[], Aw
 async def settle(bot: Bot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the page's program that settles parked offers and dead letters."""
     monkeypatch.setitem(sys.modules, "quote_bot", types.SimpleNamespace(bot=bot))
-    await load(code_of(REFERENCE, "settle_by_hand.py"))["settle"](bot)
+    await load(code_of(MONTHS, "settle_by_hand.py"))["settle"](bot)
 
 
 @pytest.mark.virtual_time
