@@ -121,7 +121,7 @@ def _summed(spent: Mapping[str, float]) -> dict[str, float]:
 
 
 def _measure(name: str, port: str) -> dict[str, float]:
-    # CPU time: waiting is no work.
+    # CPU time: waiting is not work.
     profile = cProfile.Profile(time.process_time)
     what, _, how = name.partition(" ")
     if name in DECODERS:

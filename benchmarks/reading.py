@@ -66,7 +66,7 @@ async def _measure(reader: str, window: int, port: int) -> None:
         began = time.perf_counter(), time.process_time()
         for _ in range(10):
             await _page(client, beyond)
-        # As it is met: what the client itself does meanwhile is no part of it.
+        # As it is met: what the client itself does meanwhile is not part of it.
         latency = (time.perf_counter() - began[0] - (time.process_time() - began[1])) / 10
         wall, cpu = await (_by_hand(client, window) if reader == "bare" else _by_sdk(root, window))
     print(json.dumps({"wall": wall, "cpu": cpu, "latency": latency}))

@@ -102,7 +102,7 @@ async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
 
     def tell(row: Mapping[str, Any]) -> None:
         nonlocal events
-        # Some clients report what was open before; it is no event.
+        # Some clients report what was open before; it is not an event.
         if (state := int(row["qty"])) in service.began:
             events += 1
             reported.setdefault(state, clocks.loop())
@@ -117,7 +117,7 @@ async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
     exchange._shared.clock = clocks
     async with exchange, anyio.create_task_group() as tasks:
         tasks.start_soon(_watch if name == "watch" else partial(_poll, name), exchange, tell)
-        # The first scan of all that is open is no usual poll.
+        # The first scan of all that is open is not a usual poll.
         await anyio.sleep(_INTERVAL * 2 - 1)
         service.traffic = Traffic()
         began = time.process_time() - service.busy

@@ -37,7 +37,7 @@ _PAGES: Final[Mapping[str, list[object]]] = {
     "records broken alike": [{"index": n, "weight": {}, "notes": "n" * 20} for n in _MANY],
     "records broken in many ways": [{"index": n, _FIELDS[n % 8]: [n], "status": "Available"} for n in _MANY],
     "records without an index": [{"weight": n} for n in _MANY],
-    "rows that are no records": ["a row" for _ in _MANY],
+    "rows that are not records": ["a row" for _ in _MANY],
 }
 
 

@@ -75,7 +75,7 @@ class Measurement:
         events: Number of reported states.
         repeated: Number of states that were reported again.
         calls: Number of calls.
-        latencies: Seconds from the begin of each state to its report.
+        latencies: Seconds from the start of each state to its report.
     """
 
     requests: int

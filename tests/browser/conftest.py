@@ -46,7 +46,7 @@ def _chromium() -> str:
     named = os.environ.get("CHROMIUM", "")
     found = shutil.which(named) if named else next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        pytest.exit(MISSING if not named else f"CHROMIUM is {named}, and that is no program here.", returncode=1)
+        pytest.exit(MISSING if not named else f"CHROMIUM is {named}, and that is not a program here.", returncode=1)
     return found
 
 

@@ -64,7 +64,7 @@ def rows(names: tuple[str, ...], change: Callable[[Outcomes], Outcomes]) -> Chan
 
 
 def fails(error: type[FreightExchangeError], *parts: str, field: str = "") -> Callable[[Outcomes], Outcomes]:
-    """Replace these outcomes, or all, by an error."""
+    """Replace these outcomes, or all, with an error."""
     return lambda outcomes: dict.fromkeys(parts or outcomes, Failed(error, field))
 
 

@@ -35,7 +35,7 @@ if importlib.util.find_spec("uvloop") is not None:  # it does not exist everywhe
 
 @contextlib.asynccontextmanager
 async def no_descriptor_left() -> AsyncIterator[None]:
-    # A loop may keep a descriptor of its own from its first connection on: that one is no leak.
+    # A loop may keep a descriptor of its own from its first connection on: that one is not a leak.
     async with serve_tcp(Sandbox().exchange) as face, httpx.AsyncClient(trust_env=False) as client:
         await client.get(face.url)
     before = descriptors()

@@ -31,7 +31,7 @@ def test_old_deliveries_are_deleted_and_effects_that_must_not_repeat_are_kept(ba
     assert last.rows["delivery done"] == last.rows["event done"]
     assert last.rows["event done"] < 8 * A_DAY * 1.2
     assert not last.rows["delivery ready"] + last.rows["delivery claimed"] + last.rows["delivery dead"]
-    # The ledger is kept for ever.
+    # The ledger is kept forever.
     assert last.rows["effect offer"] == pytest.approx(DAYS * A_DAY, abs=2)
 
     # Less than one object a day and delivery that stays: nothing is kept of a delivery that ended.

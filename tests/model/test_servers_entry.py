@@ -314,6 +314,6 @@ def test_update_during_the_first_scan_that_is_gone_by_the_scan_that_decides() ->
     assert returned() == [UNDECIDED]
     assert returned(gone=450.0) == [""]
     assert returned(window=345) == [""]
-    # An update that changes nothing is no event.
+    # An update that changes nothing is not an event.
     assert returned(late=True) == [UNDECIDED]
     assert returned(start="backfill") == [""]

@@ -2,7 +2,7 @@
 
 # pyright: strict
 
-# A listing can be awaited and need not be: asserting its type is no use of it.
+# A listing can be awaited and need not be: asserting its type is not a use of it.
 # mypy: disable-error-code="unused-awaitable"
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ async def test_a_parked_offer_is_shown_and_resolved(
 
 
 async def test_operators_port_reports_the_fields_that_the_page_lists() -> None:
-    page, sandbox = REFERENCE.read_text(), Sandbox()
+    page, sandbox = (ROOT / "docs" / "bot-reference.md").read_text(), Sandbox()
     bot = Bot(sandbox.client(), store=None, start="backfill", port=0)
 
     @bot.on_new

@@ -1,4 +1,4 @@
-"""Exchange that publishes at a steady pace for ever, and keeps no state, so that only the client costs memory."""
+"""Exchange that publishes at a steady pace forever, and keeps no state, so that only the client costs memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class EndlessExchange(httpx.AsyncBaseTransport):
         period: Seconds from one publication to the next; infinity is an exchange where nothing happens.
         now: Seconds since the first publication.
         latency: Seconds that each reply takes.
-        most_rows: The most rows in a page that it gives.
+        most_rows: Maximum rows in a page that it gives.
 
     Attributes:
         calls: Number of requested pages.

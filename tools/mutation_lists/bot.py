@@ -179,7 +179,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/delivery/test_retries.py",
     ),
     one(
-        "deliveries: one that ends the process is tried for ever",
+        "deliveries: one that ends the process is tried forever",
         "bot/delivery/worker.py",
         "if delivery.attempts > max(handler.retries, _MIN_RETRIES) + 1:",
         "if False:",

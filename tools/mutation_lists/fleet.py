@@ -135,7 +135,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_away.py",
     ),
     one(
-        "refused: a bot without the rights to work tries for ever",
+        "refused: a bot without the rights to work tries forever",
         "bot/runtime/fleet/membership.py",
         "(has_run or not isinstance(leaf, StoreRefusedError))",
         "True",
@@ -481,7 +481,7 @@ MUTATIONS: Final = (
         f"{_CONNECTION}::TestConnectionCutWhileIdle",
     ),
     one(
-        "database: a bot that joins again for ever says so once",
+        "database: a bot that joins again forever says so once",
         "bot/runtime/fleet/loss_log.py",
         "if (has_worked and not is_refused) or now >= self._is_quiet_until.get(level, -math.inf):",
         "if (has_worked and not is_refused) or level not in self._is_quiet_until:",
@@ -495,7 +495,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_loss_log.py",
     ),
     one(
-        "refused: a bot tries again each second for ever",
+        "refused: a bot tries again each second forever",
         "bot/runtime/fleet/loss_log.py",
         "min(2 * self._pause, _MAX_PAUSE) if in_a_row else _MIN_PAUSE",
         "_MIN_PAUSE",
@@ -572,7 +572,7 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_term.py::test_page_is_sent_as_the_bytes_that_it_has",
     ),
     one(
-        "frozen: a transaction may last for ever",
+        "frozen: a transaction may last forever",
         "store/postgres/session.py",
         "if is_limited and server_version >= _HAS_TRANSACTION_TIMEOUT:",
         "if False:",

@@ -632,7 +632,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_doubt_tracker.py",
     ),
     one(
-        "3 when requests vanished is remembered for ever",
+        "3 when requests vanished is remembered forever",
         "feed/core/absence/doubt_tracker.py",
         " if vanished.at >= before}",
         "}",

@@ -50,7 +50,7 @@ class Quirks:
         as_text: Write identifiers as text.
         rounded: Show amounts without decimals.
         shuffled: List in a new order with each reply.
-        clamp: The most rows in a page.
+        clamp: Maximum rows in a page.
         refuses_closed: Refuse an offer on a request that is off the market.
         password: Password that a login must give.
         lifetime: Seconds for which a token is good.

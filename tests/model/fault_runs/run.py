@@ -155,7 +155,7 @@ async def _reconcile(world: World, exchange: FreightExchange, error: OutcomeUnkn
 async def _prepare(world: World, exchange: FreightExchange) -> tuple[Callable[[], Awaitable[object]], Baseline]:
     """Return the write, and the earlier records if the plan includes reading them."""
     plan = world.plan
-    # What a client reads before it writes is no part of the run's faults, nor is its deadline.
+    # What a client reads before it writes is not part of the run's faults, nor is its deadline.
     patient = exchange.with_options(deadline=60)
     match plan.kind:
         case "submit":

@@ -41,7 +41,7 @@ class Schedule(NamedTuple):
     """Schedule of one run.
 
     Attributes:
-        clamp: The most rows in a page.
+        clamp: Maximum rows in a page.
         requests: Requests at the start, each with an offer.
         scans: Number of scans, the quiet ones included.
         ops: Operations in order.

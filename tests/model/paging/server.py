@@ -60,7 +60,7 @@ class Served:
 
     Attributes:
         start: Number of the first row of the cut.
-        clamp: Most rows of a page at that moment.
+        clamp: Maximum rows in a page at that moment.
         past: Whether the page lies past the end.
     """
 

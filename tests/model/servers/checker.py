@@ -146,7 +146,7 @@ class _Checker(History):
         """Return whether a field came or went in a request between two events.
 
         The events or a reply between them show it. A change that is part of a schema change, or of an unsteady field,
-        is no event of the request, but the change back may be one. Events that are delivered together were found one
+        is not an event of the request, but the change back may be one. Events that are delivered together were found one
         after another, by the wall clock.
         """
         found = math.inf if before.observed is None else before.observed[1].timestamp() - EPOCH

@@ -24,7 +24,7 @@ class Clocks(History):
         return jumps + sum(when <= at for when, _ in self.unreported_times())
 
     def _passed(self, earlier: float, later: float) -> float:
-        """Return the most seconds between two times by the wall clock, or by monotonic clocks since a restart.
+        """Return the maximum seconds between two times by the wall clock, or by monotonic clocks since a restart.
 
         A run on another machine begins by the wall clock, which may be corrected soon afterwards.
         """

@@ -92,6 +92,6 @@ def first_alike(versions: Sequence[Version], index: int, listings: Sequence[Serv
 
 
 def loudest_hour(server: StrangeServer, span: Span) -> int:
-    """Return the most requests within an hour of a span."""
+    """Return the maximum number of requests within an hour of a span."""
     times = [served.at for served in server.served if served.at in span]
     return max((bisect.bisect_left(times, at + _HOUR) - number for number, at in enumerate(times)), default=0)

@@ -71,7 +71,7 @@ class Service:
         listings: The account's own requests, each with its offers by id.
         bids: Its offers on the others' requests.
         routes: Routes by index.
-        clamp: The most rows in a page.
+        clamp: Maximum rows in a page.
         commits: Number of commits of each write.
     """
 

@@ -45,7 +45,7 @@ def replies(data: object, status: int = 200) -> httpx.Response:
 
 
 class ScriptedService:
-    """Service that accepts each login and gives its replies in turn, the last one for ever."""
+    """Service that accepts each login and gives its replies in turn, the last one forever."""
 
     def __init__(self, *answers: httpx.Response, login: httpx.Response | None = None) -> None:
         self.answers = list(answers)

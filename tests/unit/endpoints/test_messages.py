@@ -61,7 +61,7 @@ class TestMessages:
         service = ScriptedService(answer)
         async with service.client(missing_list_is_empty=True) as exchange:
             assert await exchange.requests.search().collect() == []
-            # A look-up is no listing.
+            # A look-up is not a listing.
             with pytest.raises(NotFoundError):
                 await exchange.requests.get(4)
             with pytest.raises(NotFoundError):

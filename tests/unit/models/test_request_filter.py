@@ -38,7 +38,7 @@ PASSING: dict[str, list[Any]] = {
     "max_volume": [40, 40.0, "40", Decimal("40.000"), 1000],
     "max_weight": [Decimal("120.5"), 120.5, 121],
     "need_by": [NEEDED, NEEDED.date(), date(2024, 5, 18)],
-    "where": [lambda request: request.index == 4, lambda request: "a truth that is no bool"],
+    "where": [lambda request: request.index == 4, lambda request: "a truth that is not a bool"],
 }
 
 

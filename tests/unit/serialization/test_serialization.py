@@ -59,7 +59,7 @@ def test_every_public_class_of_values_is_converted() -> None:
     serializable = {
         name for name, value in public.items() if isinstance(value, type) and issubclass(value, Serializable)
     }
-    # Options of a client are no records.
+    # Options of a client are not records.
     assert serializable - {"RetryPolicy", "Timeouts"} == set(ROUNDABOUT)
 
 

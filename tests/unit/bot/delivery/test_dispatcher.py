@@ -134,7 +134,7 @@ async def test_events_of_request_come_in_order(store: Store) -> None:
         # Longer than an interval with its jitter, or no scan would see the update.
         await anyio.sleep(2 * INTERVAL)
         sandbox.exchange.withdraw(index, sandbox.now())
-        # Where the service lists nothing at all, an hour has to show that it is no failure.
+        # Where the service lists nothing at all, an hour has to show that it is not a failure.
         await anyio.sleep(2 * HOUR)
         await trial.idle()
 

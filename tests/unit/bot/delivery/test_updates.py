@@ -120,7 +120,7 @@ async def test_withdrawal_ends_merging(store: Store) -> None:
         await anyio.sleep(INTERVAL * 1.5)
         await changes(sandbox, index, other("Ningbo"), other("Busan"))
         sandbox.exchange.withdraw(index, sandbox.now())
-        # Where the service lists nothing at all, an hour has to show that it is no failure.
+        # Where the service lists nothing at all, an hour has to show that it is not a failure.
         await anyio.sleep(3 * 3600)
         await trial.idle()
 

@@ -165,7 +165,7 @@ class TestUnknownBid:
 async def test_start_reads_few_of_the_offers_in_the_store(
     sandbox: Sandbox, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Offers stay for ever. A database would need longer to read all of them than the client waits for a reply."""
+    """Offers stay forever. A database would need longer to read all of them than the client waits for a reply."""
     for _ in range(30):
         sandbox.publish()
     await run_until_idle(sandbox, offering_bot(store))
@@ -285,7 +285,7 @@ class TestNewStore:
             index = sandbox.publish()
             await trial.idle(within=timedelta(minutes=1))
             assert amounts_on(sandbox, index) == [AMOUNT]
-            # The second reading shows that offer, which is no stranger's.
+            # The second reading shows that offer, which is not a stranger's.
             await anyio.sleep(2 * 3600)
             sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=3))
             await trial.idle()
@@ -383,7 +383,7 @@ def breaking(requests: Iterable[int]) -> Fault:
 
 
 def poisoning(how: str) -> Fault:
-    """Fault: the second entry of a listing is no bid."""
+    """Fault: the second entry of a listing is not a bid."""
     records: dict[str, Any] = {"string": "Undefined index", "null": None, "hollow": {}, "bad_index": {"index": "x"}}
 
     def change(bids: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ def test_status_of_stopped_bot(path: Path) -> None:
 
 
 def test_settled_offers_are_counted_without_being_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Settled offers stay in the file for ever."""
+    """Settled offers stay in the file forever."""
     sandbox = Sandbox()
     sandbox.publish()
     run(sandbox, made(path, offer))

@@ -49,7 +49,7 @@ def record(request: pytest.FixtureRequest) -> Record:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Replace the waits of commands by a list of their seconds."""
+    """Replace the waits of commands with a list of their seconds."""
     waited = list[float]()
     monkeypatch.setattr(decisions, "sleep", waited.append)
     return waited

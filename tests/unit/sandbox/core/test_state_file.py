@@ -192,7 +192,7 @@ def test_file_without_records_counts_as_new(tmp_path: Path) -> None:
         assert file.restore(Exchange(), None) is True
 
 
-# What is no file of an exchange
+# What is not a file of an exchange
 
 
 def foreign_text(path: Path) -> str:

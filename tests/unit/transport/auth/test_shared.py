@@ -251,7 +251,7 @@ class TestWhatIsNotTaken:
     async def test_own_token_is_not_adopted_after_the_wall_clock_was_set_back(
         self, store: TokenFile, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Without a boot id of the machine, the file would look fresh for ever."""
+        """Without a boot id of the machine, the file would look fresh forever."""
         monkeypatch.setattr("freight_exchange.platform.clock.boot_id", lambda: "")
         service = Service()
         process = Process(service, store)

@@ -157,7 +157,7 @@ class TestText:
 
 
 class TestClean:
-    """A reply in the error of a decoder is masked. The package's own words are no secret."""
+    """A reply in the error of a decoder is masked. The package's own words are not secret."""
 
     @pytest.mark.parametrize("secret", ["t", "we", "e", "request", "a number", "weight", "0", "'", "."])
     def test_short_secrets_leave_names_and_words_alone(self, secret: str) -> None:
