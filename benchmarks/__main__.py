@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from benchmarks import calls, decoding, imports, oddities, profiling, reading, storing, watching
+from benchmarks import calls, decoding, imports, odd_records, profiling, reading, storing, watching
 from benchmarks.aims import aims
 from benchmarks.report import markdown, summary
 from benchmarks.rounds import ROOT, Scale, Table
@@ -58,7 +58,7 @@ def main() -> int:
         if name in (options.sections or _SECTIONS)
         for table in measure(scale, _noting(name))
     }
-    odd = oddities.table() if "decoding" in (options.sections or _SECTIONS) else []
+    odd = odd_records.table() if "decoding" in (options.sections or _SECTIONS) else []
     profiles = profiling.tables() if "calls" in (options.sections or _SECTIONS) else {}
     seconds = time.perf_counter() - began
     kept = {

@@ -41,9 +41,9 @@ class Aim:
 
     Attributes:
         what: What is measured.
-        aim: What it is to be.
-        measured: What it is.
-        held: Whether it is as it is to be.
+        aim: Target.
+        measured: Measured value.
+        held: Whether the target is met.
     """
 
     what: str

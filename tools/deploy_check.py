@@ -51,7 +51,7 @@ def verify_unit(folder: Path, program: str) -> str:
     unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={program}", text, flags=re.MULTILINE))
     command = ["systemd-analyze", "verify", "--man=no", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    # Other units of the machine are none of ours.
+    # Problems of other units do not count.
     problems = [line for line in done.stderr.splitlines() if "bot.service" in line]
     return "\n".join(problems) or ("" if done.returncode == 0 else done.stderr)
 

@@ -3,7 +3,7 @@
     python tools/seeded_runs.py --part writes --runs 20000      # writes under faults, in process
     python tools/seeded_runs.py --part sockets --only httpx     # over real sockets, through one HTTP transport
     python tools/seeded_runs.py --part paging                   # listings against random paging servers
-    python tools/seeded_runs.py --part watcher                  # the watcher under schedules of trouble
+    python tools/seeded_runs.py --part watcher                  # the watcher under schedules of failures
     python tools/seeded_runs.py --part servers --only shuffle   # the watcher against one quirk of a server
     python tools/seeded_runs.py --part bot                      # bots against an adversary
 

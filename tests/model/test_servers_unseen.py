@@ -6,7 +6,7 @@ import attrs
 import pytest
 from tests.model.servers.finding import Finding
 from tests.model.servers.hand_made import FIRST, SECOND, WIDEST, HandMadeRun
-from tests.model.servers.quirks import Cache, Empty, Quirks, Replicas, Span, Trouble
+from tests.model.servers.quirks import Cache, Empty, Failure, Quirks, Replicas, Span
 from tests.model.servers.summary import confirmed
 from tests.model.servers.unseen import DAILY
 
@@ -136,13 +136,13 @@ def test_failure_that_hides_a_state_until_no_hourly_scan_can_list_it() -> None:
 
 def test_requests_that_fail_until_a_failure_hides_a_state() -> None:
     late = attrs.evolve(AN_HOUR, empties=(attrs.evolve(FAILURE, span=Span(3000.0, 5200.0)),))
-    failing = Trouble(Span(1000.0, 3100.0), "503", share=1.0)
-    assert published(attrs.evolve(late, troubles=(failing,))) == ["hidden until no hourly scan could list it any more"]
+    failing = Failure(Span(1000.0, 3100.0), "503", share=1.0)
+    assert published(attrs.evolve(late, failures=(failing,))) == ["hidden until no hourly scan could list it any more"]
     assert published(late) == [""]
-    assert published(attrs.evolve(late, troubles=(attrs.evolve(failing, share=0.5),))) == [""]
-    assert published(attrs.evolve(late, troubles=(attrs.evolve(failing, span=Span(1000.0, 2900.0)),))) == [""]
+    assert published(attrs.evolve(late, failures=(attrs.evolve(failing, share=0.5),))) == [""]
+    assert published(attrs.evolve(late, failures=(attrs.evolve(failing, span=Span(1000.0, 2900.0)),))) == [""]
     only = attrs.evolve(failing, span=Span(1000.0, 5200.0))
-    assert published(attrs.evolve(AN_HOUR, troubles=(only,))) == [""]
+    assert published(attrs.evolve(AN_HOUR, failures=(only,))) == [""]
 
 
 def test_failure_that_is_reported_while_an_update_leaves_the_widest_window() -> None:

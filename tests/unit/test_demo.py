@@ -165,7 +165,7 @@ def test_a_watcher_that_is_killed_misses_nothing() -> None:
     killed = place(lines, "watcher", "is gone, with status -9")
     assert starts[0] < killed < starts[1]
     assert len({lines[at][1].split()[1] for at in starts}) == 2
-    # Counted here once more, from what the two of them say: the closing lines are to be true.
+    # Counted again from the output of both programs, to check the closing lines.
     published = [_reference(what) for who, what in lines if who == "shipper" and "publishes" in what]
     reported = [_reference(what) for who, what in lines if who == "watcher" and what.startswith("new ")]
     meanwhile = [_reference(what) for _, what in lines[killed : starts[1]] if "publishes" in what]

@@ -249,7 +249,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/offers/test_crashes.py",
     ),
     one(
-        "retry policy: trouble is given up as soon as requests are listed",
+        "retry policy: a delivery is given up in an outage as soon as requests are listed",
         "bot/delivery/worker.py",
         "self._last_scan() > since + _OUTAGE_LIMIT",
         "self._last_scan() > since",

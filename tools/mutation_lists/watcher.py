@@ -171,7 +171,7 @@ MUTATIONS: Final = (
         "feed/scanning/scan_queue.py",
         "self.narrow, self.narrow_was_last = scan, True",
         "self.narrow, self.narrow_was_last = scan, False",
-        "tests/unit/feed/watcher/test_trouble.py::test_a_deep_scan_goes_on_while_narrow_ones_take_all_the_time_there_is",
+        "tests/unit/feed/watcher/test_failures.py::test_a_deep_scan_goes_on_while_narrow_ones_take_all_the_time_there_is",
     ),
     one(
         "2 a reader who leaves a sweep gets another page size than its pages have",
@@ -185,7 +185,7 @@ MUTATIONS: Final = (
         "feed/core/advance.py",
         "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=listed",
-        "tests/unit/feed/watcher/test_honesty.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
     ),
     one(
         "7 what some requests gain that others have is the service's doing",
@@ -285,14 +285,14 @@ MUTATIONS: Final = (
         "feed/core/absence/lookups.py",
         "_DENIALS: Final = 3",
         "_DENIALS: Final = 1",
-        "tests/unit/feed/watcher/test_honesty.py::test_a_bare_404_counts_only_once_it_was_repeated_several_times",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_a_bare_404_counts_only_once_it_was_repeated_several_times",
     ),
     one(
         "7 a scan that lacks something calls for another as wide as itself",
         "feed/core/planning/planner.py",
         "self._doubt = _Doubt(own_window, began) if is_doubtful else None",
         "self._doubt = _Doubt(window, began) if is_doubtful else None",
-        "tests/unit/feed/watcher/test_honesty.py::test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one",
     ),
     one(
         "7 what the window proves to be updated may be a change of shape",
@@ -306,14 +306,14 @@ MUTATIONS: Final = (
         "feed/scanning/journal.py",
         "if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):",
         "if False:",
-        "tests/unit/feed/watcher/test_honesty.py::test_updates_that_only_a_deep_scan_sees_are_no_schema_change",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_updates_that_only_a_deep_scan_sees_are_no_schema_change",
     ),
     one(
         "7 another version's digest is another state",
         "feed/core/changes/classify.py",
         "bool(change.fields) and not",
         "not",
-        "tests/unit/feed/watcher/test_honesty.py::test_another_version_that_writes_other_digests_reports_nothing_again",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_another_version_that_writes_other_digests_reports_nothing_again",
     ),
     one(
         "7 absence counts where the window proves nothing",
@@ -321,7 +321,7 @@ MUTATIONS: Final = (
         "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=-1e17",
         "tests/unit/feed/watcher/test_absence.py",
-        "tests/unit/feed/watcher/test_honesty.py",
+        "tests/unit/feed/watcher/test_provable_claims.py",
     ),
     one(
         "9 scans before the first one is complete trust page sizes",
@@ -359,7 +359,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_inferred_updates.py",
     ),
     one(
-        "2 a page refused past the end counts as trouble",
+        "2 a page refused past the end counts as a failure",
         "feed/scanning/paced.py",
         'if outcome == "continue" and number:',
         'if outcome == "continue" and number < 0:',
@@ -398,7 +398,7 @@ MUTATIONS: Final = (
         "feed/core/advance.py",
         "return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)",
         "return True",
-        "tests/unit/feed/watcher/test_trouble.py::test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window",
+        "tests/unit/feed/watcher/test_failures.py::test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window",
     ),
     one(
         "9 what the first scan sees first is baseline, though it was published since",
@@ -440,7 +440,7 @@ MUTATIONS: Final = (
         "feed/core/advance.py",
         "    now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
-        "tests/unit/feed/watcher/test_trouble.py::test_a_machine_that_was_saved_for_days_reports_the_gap",
+        "tests/unit/feed/watcher/test_failures.py::test_a_machine_that_was_saved_for_days_reports_the_gap",
     ),
     one(
         "11 Retry-After is ignored",
@@ -457,7 +457,7 @@ MUTATIONS: Final = (
         "tests/unit/transport/middleware/test_throttle.py",
     ),
     one(
-        "11 a page that fails is repeated at once in trouble too",
+        "11 a page that fails is repeated at once during failures too",
         "feed/core/planning/pacer.py",
         "if self.failures or self._owed > 1 or",
         "if",
@@ -489,7 +489,7 @@ MUTATIONS: Final = (
         "feed/scanning/poller.py",
         "deadline = _NARROW_DEADLINE if scan is self._queue.narrow and not scan.is_first else math.inf",
         "deadline = math.inf",
-        "tests/unit/feed/watcher/test_trouble.py::test_rule_11_a_poll_has_a_deadline_of_its_own",
+        "tests/unit/feed/watcher/test_failures.py::test_rule_11_a_poll_has_a_deadline_of_its_own",
     ),
     one(
         "11 no jitter",
@@ -513,7 +513,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/test_pacer.py",
     ),
     one(
-        "11 pauses in trouble are shorter than the interval",
+        "11 pauses during failures are shorter than the interval",
         "feed/core/planning/pacer.py",
         "widened = 1 + self._random.random() * min",
         "widened = 0.5 * min",
@@ -538,7 +538,7 @@ MUTATIONS: Final = (
         "feed/scanning/journal.py",
         "if is_whole and not scan.scanner.offset_ignored else None",
         "if is_whole else None",
-        "tests/unit/feed/watcher/test_honesty.py",
+        "tests/unit/feed/watcher/test_provable_claims.py",
     ),
     one(
         "3 a scan that lacks much decides what the first scan saw",
@@ -741,7 +741,7 @@ MUTATIONS: Final = (
         "feed/scanning/poller.py",
         "        if scan.departures < _MAX_DEPARTURES:\n",
         "        if True:\n",
-        "tests/unit/feed/watcher/test_trouble.py::test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held_to_a_pace",
+        "tests/unit/feed/watcher/test_failures.py::test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held_to_a_pace",
     ),
     one(
         "feed: what is in hand is forgotten on a break",

@@ -19,7 +19,7 @@ import attrs
 from tests.crash.answers.checker import APPROVE, FLAWS, PriceChange, check, not_approved
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE
 from tests.crash.bot.plan import Kill, draw
-from tests.crash.bot.witness import copy_after_death
+from tests.crash.bot.trigger_log import copy_after_death
 from tests.crash.faults import TRANSIENT_FAULTS
 from tests.crash.fork_server import ForkServer, fork_server
 from tests.crash.market import final_states

@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 from tests.crash.bot.tariff import price
-from tests.crash.bot.witness import Step, StoreContents
+from tests.crash.bot.trigger_log import Step, StoreContents
 
 from freight_exchange.sandbox.core.audit_log import AuditLog, OfferRecord
 

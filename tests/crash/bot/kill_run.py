@@ -13,7 +13,7 @@ from typing import Final
 
 import anyio
 import attrs
-from tests.crash.bot import witness
+from tests.crash.bot import trigger_log
 from tests.crash.bot.checker import RIVAL, CheckResult, check, reported
 from tests.crash.bot.figures import AT_RANDOM, TOO_LATE, Outcome
 from tests.crash.bot.plan import Kill
@@ -91,7 +91,7 @@ class KillRun:
 
     async def run(self, plan: Sequence[Kill]) -> Outcome:
         began = time.monotonic()
-        witness.fresh(self._store)
+        trigger_log.fresh(self._store)
         async with serve_tcp(self._exchange) as face, fork_server(_PROGRAM, self._errors, self._backend) as server:
             async with anyio.create_task_group() as work:
                 work.start_soon(self._trade)
@@ -115,7 +115,9 @@ class KillRun:
         )
 
     def _check(self) -> CheckResult:
-        return check(self._exchange.audit_log, witness.read(self._store), reported(self._journal), ledger=self._ledger)
+        return check(
+            self._exchange.audit_log, trigger_log.read(self._store), reported(self._journal), ledger=self._ledger
+        )
 
     def _is_done(self) -> bool:
         result = self._check()
@@ -213,7 +215,7 @@ class KillRun:
         if ended != -signal.SIGKILL:
             self._complain(ended)
         self._kills[(kill.point or AT_RANDOM) if hit else TOO_LATE] += 1
-        contents = witness.read_after_death(self._store)
+        contents = trigger_log.read_after_death(self._store)
         self._on_the_way += "sending" in contents.states
         self._in_doubt += "unknown" in contents.states
         for entry in contents.offers:

@@ -12,7 +12,7 @@ import attrs
 import pytest
 from tests.crash.bot.checker import Reported, check, reported
 from tests.crash.bot.tariff import PORTS, price
-from tests.crash.bot.witness import Delivered, Entered, Step, StoreContents, fresh, read, read_after_death
+from tests.crash.bot.trigger_log import Delivered, Entered, Step, StoreContents, fresh, read, read_after_death
 
 from freight_exchange.sandbox.core.audit_log import AuditLog
 from freight_exchange.testing import Cargo, Sandbox
@@ -184,7 +184,7 @@ def test_a_line_that_was_cut_off_was_not_written(tmp_path: Path) -> None:
     assert reported(journal) == [Reported(1, 7, True)]
 
 
-def test_the_witness_sees_each_step_in_the_file(tmp_path: Path) -> None:
+def test_the_trigger_log_has_each_step_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     fresh(path)
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .deploy import Deploy
 
-__all__ = ["OfferCall", "Trouble", "World"]
+__all__ = ["FailureRule", "OfferCall", "World"]
 
 BEGAN: Final = 1_780_000_000.0
 
@@ -66,7 +66,7 @@ class Handled:
 
 
 @attrs.define(kw_only=True)
-class Trouble:
+class FailureRule:
     """Rule for failing calls.
 
     Attributes:
@@ -103,7 +103,7 @@ class World:
     service: Service = attrs.field(init=False)
     offer_calls: list[OfferCall] = attrs.field(factory=list)
     handled: list[Handled] = attrs.field(factory=list)
-    troubles: list[Trouble] = attrs.field(factory=list)
+    failures: list[FailureRule] = attrs.field(factory=list)
     deploys: list[Deploy] = attrs.field(factory=list)
     gaps: list[tuple[float, float]] = attrs.field(factory=list)
     before_call: Callable[[Call], None] | None = None
@@ -148,15 +148,15 @@ class World:
         lag = self.service.quirks.bid_lag()
         self.market.take(self.now, request, Decimal(amount), currency, author="a person", lag=lag)
 
-    def trouble(self, **rule: Any) -> Trouble:
+    def fail(self, **rule: Any) -> FailureRule:
         """Add a rule for failing calls."""
-        trouble = Trouble(**rule)
-        self.troubles.append(trouble)
-        return trouble
+        failure = FailureRule(**rule)
+        self.failures.append(failure)
+        return failure
 
     def heal(self) -> None:
         """Remove all rules for failing calls."""
-        self.troubles.clear()
+        self.failures.clear()
         self.before_call = self.after_call = None
 
     async def until(self, condition: Callable[[], bool], within: float = 3600.0, step: float = 0.5) -> bool:
@@ -234,29 +234,29 @@ class Line(httpx.AsyncBaseTransport):
 
     async def _carry(self, call: Call, box: _Box) -> None:
         world = self._world
-        trouble = next((each for each in world.troubles if each.struck < each.times and each.when(call)), None)
-        if trouble is not None:
-            trouble.struck += 1
+        failure = next((each for each in world.failures if each.struck < each.times and each.when(call)), None)
+        if failure is not None:
+            failure.struck += 1
         await anyio.sleep(world.latency / 2)
-        if trouble is not None and trouble.how == "refused":
+        if failure is not None and failure.how == "refused":
             box.error = httpx.ConnectError
             box.there.set()
             return
         if world.before_call is not None and not self._deploy.is_gone:
             world.before_call(call)
-        if trouble is not None:
-            await anyio.sleep(trouble.delay)
-        if trouble is None or trouble.takes:
+        if failure is not None:
+            await anyio.sleep(failure.delay)
+        if failure is None or failure.takes:
             box.reply = world.service.answer(call, world.now)
-        if trouble is not None and isinstance(trouble.how, int):
-            box.reply = trouble.how, trouble.body
+        if failure is not None and isinstance(failure.how, int):
+            box.reply = failure.how, failure.body
         if world.after_call is not None and not self._deploy.is_gone:
             world.after_call(call)
         await anyio.sleep(world.latency / 2)
-        if trouble is not None and trouble.how == "silent":
+        if failure is not None and failure.how == "silent":
             box.reply = None
             return
-        if trouble is not None and trouble.how == "lost":
+        if failure is not None and failure.how == "lost":
             box.error = httpx.ReadError
         box.there.set()
 

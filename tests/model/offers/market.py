@@ -8,10 +8,10 @@ from typing import NamedTuple
 import attrs
 from tests.model.offers.schedule import Op, Schedule
 
-__all__ = ["Market", "Quote", "Trouble"]
+__all__ = ["Failure", "Market", "Quote"]
 
 
-class Trouble(Exception):
+class Failure(Exception):
     """Failure of a page or a look-up."""
 
 
@@ -89,7 +89,7 @@ class Market:
             self._happen(self._ops.pop(0))
         if self._failing:
             self._failing -= 1
-            raise Trouble("page")
+            raise Failure("page")
         if self._is_blank:
             return []
         size = min(rows, self._schedule.clamp)
@@ -101,7 +101,7 @@ class Market:
         """Return a request by its index."""
         if self._denying:
             self._denying -= 1
-            raise Trouble("look-up")
+            raise Failure("look-up")
         if index not in self.requests:
             return None
         request = self.requests[index]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.model.offers.checker import Reported
-from tests.model.offers.market import Market, Quote, Trouble
+from tests.model.offers.market import Failure, Market, Quote
 from tests.model.offers.schedule import Schedule
 
 __all__ = ["naive_loop"]
@@ -21,7 +21,7 @@ def naive_loop(schedule: Schedule) -> tuple[list[Reported], Market]:
     while market.scans < schedule.scans:
         try:
             listed = _read(market)
-        except Trouble:
+        except Failure:
             continue
         standing = market.standing()
         for offer, quote in listed.items():

@@ -8,7 +8,7 @@ from decimal import Decimal
 import anyio
 import anyio.lowlevel
 from tests.model.offers.checker import Reported
-from tests.model.offers.market import Market, Quote, Trouble
+from tests.model.offers.market import Failure, Market, Quote
 from tests.model.offers.schedule import QUIET, Schedule
 
 from freight_exchange import Listing, Offer, OfferEvent, OfferFeed, OfferStatus, ServerError, UnknownWord
@@ -38,14 +38,14 @@ class _Source:
         await anyio.lowlevel.checkpoint()
         try:
             return Rows(tuple(_listing(*row) for row in self._market.page(number, rows)))
-        except Trouble:
+        except Failure:
             raise ServerError("down", status=503) from None
 
     async def find(self, index: int) -> Listing | None:
         await anyio.lowlevel.checkpoint()
         try:
             row = self._market.find(index)
-        except Trouble:
+        except Failure:
             raise ServerError("down", status=503) from None
         return None if row is None else _listing(*row)
 

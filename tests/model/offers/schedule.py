@@ -22,7 +22,7 @@ _MARKET: tuple[What, ...] = (
     "offer", "offer", "offer", "offer", "offer", "reprice", "reprice", "reprice", "reprice", "terms", "terms",
     "withdraw", "withdraw", "remove", "approve", "decline", "publish", "touch", "touch",
 )  # fmt: skip
-_TROUBLE: tuple[What, ...] = ("fail", "fail", "cut", "cut", "blank", "strip", "deny", "stop", "stop")
+_FAILURES: tuple[What, ...] = ("fail", "fail", "cut", "cut", "blank", "strip", "deny", "stop", "stop")
 
 QUIET = 8
 """Quiet scans at the end."""
@@ -62,6 +62,6 @@ def draw(seed: int) -> Schedule:
         for _ in range(random.choice((0, 1, 1, 2, 3))):
             ops.append(Op(scan, random.choice((0, 0, 0, 1, 2)), random.choice(_MARKET), random.randrange(1 << 20)))
         if random.random() < 0.4:
-            ops.append(Op(scan, random.choice((0, 0, 1)), random.choice(_TROUBLE), random.randrange(1 << 20)))
+            ops.append(Op(scan, random.choice((0, 0, 1)), random.choice(_FAILURES), random.randrange(1 << 20)))
     ops.sort(key=lambda op: (op.scan, op.page))
     return Schedule(random.choice((2, 3, 5, 1000, 1000)), random.randint(1, 7), scans + QUIET, tuple(ops))

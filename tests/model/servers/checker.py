@@ -48,7 +48,7 @@ class _Checker(History):
             self._final_states()
             self.findings += Covers(self.schedule, self.log, self.server).findings()
             self._recoveries()
-            self._loud_trouble()
+            self._loud_failure()
         return self.findings
 
     def _find(self, kind: str, index: int | None, at: float, text: str, excuse: str = "") -> None:
@@ -146,8 +146,8 @@ class _Checker(History):
         """Return whether a field came or went in a request between two events.
 
         The events or a reply between them show it. A change that is part of a schema change, or of an unsteady field,
-        is not an event of the request, but the change back may be one. Events that are delivered together were found one
-        after another, by the wall clock.
+        is not an event of the request, but the change back may be one. Events that are delivered together were found
+        one after another, by the wall clock.
         """
         found = math.inf if before.observed is None else before.observed[1].timestamp() - EPOCH
         replies = (s for s in self.server.served if s.at < event.at and not s.failed)
@@ -212,19 +212,19 @@ class _Checker(History):
             if degraded is None or not any(degraded - SLACK <= at <= recovered for at in good):
                 self._find("recovered", None, recovered, f"Recovered without a listing since {degraded}")
 
-    def _loud_trouble(self) -> None:
+    def _loud_failure(self) -> None:
         # A token that is no longer valid costs a login, in health as well.
         logins = _HOUR / max(self.interval, self.schedule.quirks.token_lifetime)
         most = _HOUR / self.interval + logins + 2
-        for trouble in self.schedule.quirks.troubles:
-            span = trouble.span
-            if trouble.share < 1 or span.end - span.start < _HOUR:
+        for failure in self.schedule.quirks.failures:
+            span = failure.span
+            if failure.share < 1 or span.end - span.start < _HOUR:
                 continue
             if len(self.schedule.sessions) > 1:
                 continue
             count = loudest_hour(self.server, span)
             if count > most:
-                text = f"{count} requests an hour in {trouble.kind}; in health {_HOUR / self.interval + logins:.0f}"
+                text = f"{count} requests an hour in {failure.kind}; in health {_HOUR / self.interval + logins:.0f}"
                 self._find("loud", None, span.start, text)
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import attrs
 from tests.model.servers.market import Content, Market
-from tests.model.servers.quirks import FORMS, PICKS, Cache, Empty, Freeze, Quirks, Replicas, Span, Trouble
+from tests.model.servers.quirks import FORMS, PICKS, Cache, Empty, Failure, Freeze, Quirks, Replicas, Span
 
 __all__ = ["QUIRKS", "Schedule", "Session", "draw"]
 
@@ -121,11 +121,11 @@ def _partial(drawing: _Drawing) -> None:
     drawing.set(empties=(*drawing.quirks.empties, *(Empty(s, *drawing.sides(), share, "object") for s in spans)))
 
 
-def _trouble(drawing: _Drawing) -> None:
+def _failure(drawing: _Drawing) -> None:
     chance = drawing.chance
     drawing.set(
-        troubles=tuple(
-            Trouble(
+        failures=tuple(
+            Failure(
                 span,
                 chance.choice(["503", "429", "429 retry", "refused", "timeout", "400", "html", "token"]),
                 chance.choice([1.0, 1.0, 0.3, 0.05]),
@@ -235,7 +235,7 @@ QUIRKS: Final[dict[str, Callable[[_Drawing], None]]] = {
     "freeze": _freeze,
     "empty": _empty,
     "partial": _partial,
-    "trouble": _trouble,
+    "failure": _failure,
     "shuffle": _shuffle,
     "clamp": _clamp,
     "rights": _rights,

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import attrs
 
-__all__ = ["FORMS", "PICKS", "Cache", "Empty", "Freeze", "Quirks", "Replicas", "Span", "Trouble", "Windows"]
+__all__ = ["FORMS", "PICKS", "Cache", "Empty", "Failure", "Freeze", "Quirks", "Replicas", "Span", "Windows"]
 
 Pick = Literal["request", "minute", "hour", "kind"]
 Form = Literal["object", "list", "null"]
@@ -76,7 +76,7 @@ class Empty:
 
 
 @attrs.frozen
-class Trouble:
+class Failure:
     """Failure in which requests get an error reply."""
 
     span: Span
@@ -98,7 +98,7 @@ class Quirks:
     replicas: Replicas | None = None
     freezes: tuple[Freeze, ...] = ()
     empties: tuple[Empty, ...] = ()
-    troubles: tuple[Trouble, ...] = ()
+    failures: tuple[Failure, ...] = ()
     shuffled: bool = False
     clamps: tuple[tuple[float, int], ...] = ((0.0, 1000),)
     texts: Literal["never", "always", "at times"] = "never"

@@ -78,7 +78,7 @@ class StrangeServer:
             call = "login"
         elif path in ("quote/getrequests", "quote/request"):
             call = "look-up" if "index" in body else "listing"
-        kind = self._trouble(now, call)
+        kind = self._failure(now, call)
         if kind:
             self.served.append(Served(now, call, body, True, {}, kind))
             return await self._fail(request, kind)
@@ -89,12 +89,12 @@ class StrangeServer:
         status = 401 if text.startswith('{"Unauthorized"') else 400 if text.startswith('{"message"') else 200
         return httpx.Response(status, text=text, headers={"Content-Type": "application/json"})
 
-    def _trouble(self, now: float, call: str) -> str:
-        for trouble in self.quirks.troubles:
-            if now in trouble.span and self._draw.random() < trouble.share:
-                if trouble.kind in ("token", "400") and call == "login":
+    def _failure(self, now: float, call: str) -> str:
+        for failure in self.quirks.failures:
+            if now in failure.span and self._draw.random() < failure.share:
+                if failure.kind in ("token", "400") and call == "login":
                     continue
-                return trouble.kind
+                return failure.kind
         return ""
 
     async def _fail(self, request: httpx.Request, kind: str) -> httpx.Response:

@@ -110,7 +110,7 @@ class Unseen(History):
         quirks = self.schedule.quirks
         hidden, ended = since, -math.inf
         failures = [(e.span, True) for e in quirks.empties if e.listings and e.hides(index)]
-        failures += [(t.span, False) for t in quirks.troubles if t.share == 1]
+        failures += [(t.span, False) for t in quirks.failures if t.share == 1]
         for span, is_hiding in sorted(failures, key=lambda failure: failure[0].start):
             if span.start <= hidden + (TURN * self.interval if hidden == since else 0.0):
                 hidden = max(hidden, span.end)

@@ -97,8 +97,8 @@ class Tap:
         if self._lease is not None:
             self._lease.alive = False
             self._lease = None
-        # A killed process releases nothing, and another finds no live process: only the hold that this process would
-        # keep for it is to be forgotten.
+        # A killed process releases nothing, and another finds no live process, so only this process's own lease
+        # must be removed.
         database = self._inner._database  # type: ignore[attr-defined]  # the leases are not public
         database.leases.clear()
         self.die_at = self.fail_at = self.die_at_statement = None

@@ -108,7 +108,7 @@ def test_every_decoder_reads_the_same(name: str) -> None:
     for record, ours in zip(DECODERS[name].ready()(content), DECODERS["speedups"].ready()(content), strict=True):
         for field in FIELDS:
             description = getattr(record, field)
-            # A word of ours is equal to itself in any case.
+            # An enum member equals its value in any case.
             assert getattr(ours, field) == getattr(description, "value", description), field
 
 

@@ -22,7 +22,7 @@ class Mute(Exception):
 
 class Blank(Exception):
     def __str__(self) -> str:
-        return None  # type: ignore[return-value]  # what is to be lived with
+        return None  # type: ignore[return-value]  # an invalid result that the bot must tolerate
 
 
 # What somebody gives as a reason, and what is kept of it.

@@ -68,7 +68,7 @@ async def test_update_names_the_changed_fields() -> None:
     assert event.previous.destination != "Oakland"
 
 
-async def test_trouble_that_passes_is_lived_through_at_the_start_and_later() -> None:
+async def test_failure_that_passes_does_not_end_the_feed_at_the_start_and_later() -> None:
     sandbox = Sandbox()
     sandbox.strike(*FAULTS["unavailable"](path="quote/getrequests", times=7))
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:

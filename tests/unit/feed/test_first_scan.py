@@ -246,7 +246,7 @@ async def test_first_scan_goes_on_after_a_long_time_without_a_program(store: Sto
 
 
 @pytest.mark.parametrize("start", STARTS, ids=str)
-async def test_configuration_error_is_raised_on_entry_and_trouble_later_is_not(store: Store, start: Start) -> None:
+async def test_configuration_error_is_raised_on_entry_and_failure_later_is_not(store: Store, start: Start) -> None:
     other = Rig(Service(faults=[NotFoundError("nothing here", status=404)]), start=start)
     with pytest.raises(NotFoundError):
         await other.poller.prime()

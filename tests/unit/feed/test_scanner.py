@@ -35,7 +35,7 @@ def rows(*indexes: int, broken: int = 0) -> Rows[RateRequest]:
     return Rows(tuple(RateRequest(index=index) for index in indexes), unreadable)
 
 
-def shelf(scanner: Scanner[RateRequest], listing: list[int], clamp: int = 10_000) -> Rows[RateRequest]:
+def page_of(scanner: Scanner[RateRequest], listing: list[int], clamp: int = 10_000) -> Rows[RateRequest]:
     size = min(scanner.size, clamp)
     return rows(*listing[scanner.number * size : (scanner.number + 1) * size])
 
@@ -79,7 +79,7 @@ def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> 
         requested.clear()
         while not scanner.ended:
             requested.append((scanner.number, scanner.size))
-            scanner.take(shelf(scanner, [*range(23)], clamp=10))
+            scanner.take(page_of(scanner, [*range(23)], clamp=10))
         assert sizes.clamp(OPERATION) == 10
     assert requested == [(0, PAGE_SIZE), (1, 10), (2, 10), (1, 10), (0, 10)]
 
@@ -90,7 +90,7 @@ def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None
     scanner = Scanner[RateRequest](sizes)
     while not scanner.ended:
         requested.append((scanner.number, scanner.size))
-        scanner.take(shelf(scanner, listing))
+        scanner.take(page_of(scanner, listing))
         if scanner.pages == 1:
             listing.extend(range(2, 112))
     assert sizes.clamp(OPERATION) is None
@@ -101,7 +101,7 @@ def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
     """The sweep goes back. A single pass would lose row 3, which moves to page 0 when row 0 is removed."""
     scanner, listing, seen = Scanner[RateRequest](known(3)), [*range(8)], set[int]()
     while not scanner.ended:
-        page = shelf(scanner, listing)
+        page = page_of(scanner, listing)
         seen |= {record.index for record in page.records}
         scanner.take(page)
         if scanner.pages == 1:
@@ -113,7 +113,7 @@ def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
     scanner, requested = Scanner[RateRequest](known(2)), list[int]()
     while not scanner.ended:
         requested.append(scanner.number)
-        scanner.take(shelf(scanner, [1, 2, 3, 4, 5], clamp=2))
+        scanner.take(page_of(scanner, [1, 2, 3, 4, 5], clamp=2))
     assert requested == [0, 1, 2, 1, 0]
 
 
@@ -144,7 +144,7 @@ def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
             struck = True
             assert scanner.fail(REFUSED) == "continue"
             continue
-        page = shelf(scanner, [*range(7)])
+        page = page_of(scanner, [*range(7)])
         seen |= {record.index for record in page.records}
         scanner.take(page)
     assert seen == {*range(7)}
@@ -201,7 +201,7 @@ def test_rule_3_page_0_is_never_beyond_the_end(error: FreightExchangeError) -> N
 def test_rule_3_refused_page_is_an_end_for_every_status(status: int) -> None:
     scanner, listing, refused = Scanner[RateRequest](known(20)), [*range(40)], 0
     while not scanner.ended:
-        page = shelf(scanner, listing, clamp=20)
+        page = page_of(scanner, listing, clamp=20)
         if scanner.number and not page.records:
             refused += 1
             assert scanner.fail(APIStatusError("no such page", status=status)) == "continue"
@@ -230,13 +230,13 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
 ) -> None:
     sizes = PageSizes()
     scanner = Scanner[RateRequest](sizes)
-    scanner.take(shelf(scanner, [*range(2000)]))
+    scanner.take(page_of(scanner, [*range(2000)]))
     assert [scanner.fail(error) for _ in range(3)] == ["repeat", "repeat", "give up"]
     assert {scanner.fail(error) for _ in range(2)} == {"give up"}
     assert scanner.fail(error) == "repeat"
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
-        scanner.take(shelf(scanner, [*range(250)]))
+        scanner.take(page_of(scanner, [*range(250)]))
     assert scanner.rows >= 250
     assert sizes.clamp(OPERATION) is None
     assert Scanner[RateRequest](sizes).size == PAGE_SIZE
@@ -244,13 +244,13 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
 
 def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_ones_in_the_end() -> None:
     listing, scanner = [*range(2500)], Scanner[RateRequest](PageSizes())
-    scanner.take(shelf(scanner, listing))
+    scanner.take(page_of(scanner, listing))
     decisions = [scanner.fail(DOWN) for _ in range(6)]
     # A deep scan goes on after an outage with the page that failed: "give up" is no more than its pause.
     assert decisions == ["repeat"] * 2 + ["give up"] * 3 + ["repeat"]
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
-        scanner.take(shelf(scanner, listing))
+        scanner.take(page_of(scanner, listing))
     assert scanner.rows >= 2500
 
 
@@ -277,7 +277,7 @@ def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_
     assert (scanner.number, scanner.size) == (0, size)
     assert sizes.clamp(OPERATION) is None
     while not scanner.ended:
-        scanner.take(shelf(scanner, [*range(45)]))
+        scanner.take(page_of(scanner, [*range(45)]))
     assert Scanner[RateRequest](sizes).size == size
 
 
@@ -291,7 +291,7 @@ def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
     scanner = Scanner[RateRequest](sizes)
     scanner.fail(REFUSED)
     while not scanner.ended:
-        scanner.take(shelf(scanner, [*range(95)], clamp=40))
+        scanner.take(page_of(scanner, [*range(95)], clamp=40))
     assert sizes.clamp(OPERATION) == 40
 
 
@@ -310,5 +310,5 @@ def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
         (LoginRejectedError("no", status=401), False),
     ],
 )
-def test_which_trouble_may_pass(error: FreightExchangeError, passes: bool) -> None:
+def test_which_failure_may_pass(error: FreightExchangeError, passes: bool) -> None:
     assert is_transient(error) is passes

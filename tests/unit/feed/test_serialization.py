@@ -65,7 +65,7 @@ def test_the_fractions_of_a_raw_record_are_kept_digit_by_digit() -> None:
 
 
 @pytest.mark.parametrize("kept", [b'{"index":7', b'{"jndex":7}', b"[]", b""])
-def test_a_request_that_was_kept_and_cannot_be_read_is_the_stores_trouble(kept: bytes) -> None:
+def test_a_request_that_was_kept_and_cannot_be_read_is_a_store_failure(kept: bytes) -> None:
     with pytest.raises(StoreError, match=r"a request in the store .* another version"):
         recall(kept)
 

@@ -89,9 +89,9 @@ def test_missing_field_never_excludes_request(field: str, value: Any) -> None:
     assert RequestFilter(**{field: value}).excluded_by(SILENT) is None
 
 
-@pytest.mark.parametrize("unsaid", ["quantity", "length", "width", "height"])
-def test_without_a_quantity_or_a_dimension_there_is_no_volume_to_exclude(unsaid: str) -> None:
-    text: dict[str, Any] = {unsaid: None}
+@pytest.mark.parametrize("missing", ["quantity", "length", "width", "height"])
+def test_without_a_quantity_or_a_dimension_there_is_no_volume_to_exclude(missing: str) -> None:
+    text: dict[str, Any] = {missing: None}
     wanted = RequestFilter(max_volume=1)
     assert wanted.excluded_by(REQUEST) == "max_volume"
     assert wanted.matches(attrs.evolve(REQUEST, **text))
@@ -226,7 +226,7 @@ def test_filters_with_other_effects_differ() -> None:
     assert RequestFilter() != "everything"
 
 
-def test_a_where_that_does_not_hash_is_no_trouble() -> None:
+def test_a_where_that_does_not_hash_is_no_failure() -> None:
     @attrs.define
     class Over:
         weight: int

@@ -77,7 +77,7 @@ async def test_bare_404_denies_a_request_the_third_time() -> None:
     assert rig.event_keys[2:] == [("gone", 1, 11)]
 
 
-async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None:
+async def test_empty_listing_counts_as_a_failure_first_and_counts_after_an_hour() -> None:
     rig = await rig_with((1, 11))
     kept = dict(rig.service.requests)
     rig.service.requests.clear()
@@ -94,7 +94,7 @@ async def test_empty_listing_is_trouble_first_and_counts_after_an_hour() -> None
     assert [kind for kind, *_ in rig.event_keys] == ["new", "gone"]
 
 
-async def test_many_absent_offers_are_trouble_first() -> None:
+async def test_many_absent_offers_count_as_a_failure_first() -> None:
     rig = await rig_with(*((request, 10 * request) for request in range(1, 7)))
     for request in range(1, 4):
         rig.service.requests[request].clear()
@@ -103,7 +103,7 @@ async def test_many_absent_offers_are_trouble_first() -> None:
     assert rig.poller.phase == "backing-off"
 
 
-async def test_listing_of_nothing_after_a_doubt_that_has_lasted_is_trouble_first_again() -> None:
+async def test_listing_of_nothing_after_a_doubt_that_has_lasted_counts_as_a_failure_first_again() -> None:
     rig = await rig_with(*((request, 10 * request) for request in range(1, 7)))
     # Look-ups find what listings lack: the doubt lasts, and proves nothing.
     rig.service.hidden = {1, 2, 3, 4}

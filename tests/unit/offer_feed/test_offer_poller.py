@@ -225,7 +225,7 @@ async def test_refusal_before_the_first_scan_is_raised() -> None:
         await OfferRig(service).start()
 
 
-async def test_trouble_is_reported_once_and_scans_go_on() -> None:
+async def test_failure_is_reported_once_and_scans_go_on() -> None:
     rig = await rig_with((1, 11))
     rig.service.faults = [ServerError("down", status=503) for _ in range(6)]
     rig.service.offer(1, 12)

@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.unit.paging.listing_server import ListingServer
 from tests.unit.paging.server import MakeServer, Server
-from tests.unit.paging.shelf import Shelf
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ async def serve() -> AsyncIterator[MakeServer]:
     servers: list[Server] = []
 
     def make(length: int, **quirks: Any) -> Server:
-        servers.append(Server(Shelf([*range(length)], **quirks)))
+        servers.append(Server(ListingServer([*range(length)], **quirks)))
         return servers[-1]
 
     yield make

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 import attrs
-from tests.unit.paging.shelf import Rows, Shelf
+from tests.unit.paging.listing_server import ListingServer, Rows
 
 from freight_exchange.paging import PageSizes, Paginator
 from freight_exchange.transport.background import BackgroundTasks
@@ -14,9 +14,9 @@ from freight_exchange.transport.background import BackgroundTasks
 
 @attrs.define
 class Server:
-    """Shelf behind a network: a page is in flight until its gate opens."""
+    """Server of a listing behind a network: a page is in flight until its gate opens."""
 
-    shelf: Shelf[int]
+    source: ListingServer[int]
     tasks: BackgroundTasks = attrs.Factory(BackgroundTasks)
     sizes: PageSizes = attrs.Factory(PageSizes)
     gates: dict[int, anyio.Event] = attrs.Factory(dict)
@@ -26,7 +26,7 @@ class Server:
     cancelled: list[int] = attrs.Factory(list)
 
     async def fetch(self, number: int, size: int) -> Rows[int]:
-        page = self.failures.pop(number, None) or self.shelf.page
+        page = self.failures.pop(number, None) or self.source.page
         self.under_way += 1
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def numbers(self) -> list[int]:
-        return [number for number, _ in self.shelf.requests]
+        return [number for number, _ in self.source.requests]
 
 
 MakeServer = Callable[[int], Server]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.unit.paging.shelf import Shelf, same
+from tests.unit.paging.listing_server import ListingServer, same
 
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.window_walk import WindowWalk
@@ -14,20 +14,20 @@ CLAMP = 10
 MOST_PAGES = 1500
 
 
-def read_growing(shelf: Shelf[int], *, rows: int, pages: int) -> WindowWalk[int]:
+def read_growing(server: ListingServer[int], *, rows: int, pages: int) -> WindowWalk[int]:
     """Read the listing while `rows` are inserted after every `pages` pages, all of them recent."""
     walk: WindowWalk[int] = WindowWalk("operation", PageSizes(), 100, same)
     inserted: set[int] = set()
     numbers = itertools.count(-1, -1)
     for taken in range(1, MOST_PAGES):
-        walk.take(shelf.page(walk.number, walk.size))
+        walk.take(server.page(walk.number, walk.size))
         walk.excuse(inserted)
         if walk.ended or walk.is_unstable:
             break
         if taken % pages == 0:
             news = [next(numbers) for _ in range(rows)]
             inserted.update(news)
-            shelf.rows[:0] = news
+            server.rows[:0] = news
     return walk
 
 
@@ -35,13 +35,13 @@ def read_growing(shelf: Shelf[int], *, rows: int, pages: int) -> WindowWalk[int]
 @pytest.mark.parametrize("rows", [9, 10, 11, 19, 20, 21, 31, 45, 80])
 @pytest.mark.parametrize("length", [25, 100, 300])
 def test_walk_does_not_end_before_the_rows_that_the_growth_moved_down(length: int, rows: int, pages: int) -> None:
-    walk = read_growing(Shelf([*range(length)], clamp=CLAMP), rows=rows, pages=pages)
+    walk = read_growing(ListingServer([*range(length)], clamp=CLAMP), rows=rows, pages=pages)
     assert not walk.ended or walk._known >= {*range(length)}
 
 
 @pytest.mark.parametrize(("rows", "pages"), [(9, 3), (19, 10), (21, 10), (31, 10), (45, 40)])
 def test_growth_slower_than_the_reading_does_not_keep_a_walk_from_its_end(rows: int, pages: int) -> None:
-    walk = read_growing(Shelf([*range(300)], clamp=CLAMP), rows=rows, pages=pages)
+    walk = read_growing(ListingServer([*range(300)], clamp=CLAMP), rows=rows, pages=pages)
     assert walk.ended
 
 
@@ -53,6 +53,6 @@ def test_service_that_begins_again_after_its_last_page_is_asked_for_twice_its_li
     while not walk.ended:
         start = walk.number * CLAMP
         highest = max(highest, walk.number)
-        walk.take(Shelf([listing[place % length] for place in range(start, start + CLAMP)]).page(0, CLAMP))
+        walk.take(ListingServer([listing[place % length] for place in range(start, start + CLAMP)]).page(0, CLAMP))
     assert walk._known == {*listing}
     assert highest <= 2 * length // CLAMP + 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.paging.listing_server import ENDS, End, ListingServer
 from tests.unit.paging.server import MakeServer, Server
-from tests.unit.paging.shelf import ENDS, End, Shelf
 
 from freight_exchange.errors import (
     FeedProtocolError,
@@ -61,7 +61,7 @@ def test_a_page_is_a_sequence() -> None:
 
 async def test_a_listing_without_pages_is_one_request(serve: MakeServer) -> None:
     server = serve(3)
-    server.shelf.own_page_size = 100
+    server.source.own_page_size = 100
     assert await server.listing(page_size=None, window=3, sweep=True).collect() == [0, 1, 2]
     assert server.numbers == [0]
 
@@ -69,10 +69,10 @@ async def test_a_listing_without_pages_is_one_request(serve: MakeServer) -> None
 @pytest.mark.parametrize("clamp", [None, 7])
 async def test_a_reader_resumes_where_it_stopped(serve: MakeServer, clamp: int | None) -> None:
     first = serve(50)
-    first.shelf.clamp = clamp
+    first.source.clamp = clamp
     page = await anext(first.listing(page_size=20).pages())
     second = serve(50)
-    second.shelf.clamp, second.shelf.stride = clamp, "asked"
+    second.source.clamp, second.source.stride = clamp, "asked"
     rest = [r async for p in second.listing(page_size=page.page_size).pages(start=page.number + 1) for r in p]
     assert [*page, *rest] == [*range(50)]
 
@@ -85,7 +85,7 @@ async def test_a_start_that_is_no_page_number_is_refused(serve: MakeServer, star
 
 async def test_listing_that_never_stands_still_raises_after_the_rows_that_were_found(serve: MakeServer) -> None:
     server = serve(20)
-    server.shelf.clamps = lambda before: server.shelf.rows.insert(0, 1000 + before)
+    server.source.clamps = lambda before: server.source.rows.insert(0, 1000 + before)
     found: list[int] = []
 
     async def read() -> None:
@@ -98,7 +98,7 @@ async def test_listing_that_never_stands_still_raises_after_the_rows_that_were_f
 
 
 async def test_an_ignored_offset_is_reported_once_and_fails_a_strict_reading(caplog: pytest.LogCaptureFixture) -> None:
-    server = Server(Shelf([*range(25)], offset_ignored=True))
+    server = Server(ListingServer([*range(25)], offset_ignored=True))
     assert await server.listing().collect() == [*range(10)]
     assert await server.listing().collect() == [*range(10)]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
@@ -117,17 +117,17 @@ async def test_an_end_that_repeats_fails_no_strict_reading(
     serve: MakeServer, length: int, end: End, window: int
 ) -> None:
     server = serve(length)
-    server.shelf.end = end
+    server.source.end = end
     assert await server.listing(strict=True, window=window).collect() == [*range(length)]
 
 
 async def test_strict_reading_confirms_a_doubtful_end(serve: MakeServer) -> None:
     lenient, strict = serve(10), serve(10)
-    lenient.shelf.end = strict.shelf.end = "last page"
+    lenient.source.end = strict.source.end = "last page"
     await lenient.listing().collect()
     await strict.listing(strict=True).collect()
-    assert lenient.shelf.requests == [(0, 10), (1, 10)]
-    assert strict.shelf.requests == [(0, 10), (1, 10), (1, 1)]
+    assert lenient.source.requests == [(0, 10), (1, 10)]
+    assert strict.source.requests == [(0, 10), (1, 10), (1, 1)]
 
 
 @pytest.mark.parametrize("length", [0, 3, 7, 50])
@@ -138,7 +138,7 @@ async def test_an_awaited_page_is_the_first_of_the_pages(
 ) -> None:
     awaited, read = serve(length), serve(length)
     for server in (awaited, read):
-        server.shelf.clamp = clamp
+        server.source.clamp = clamp
         if known:
             await server.listing(page_size=20).collect()
     page = await awaited.listing(page_size=20)
@@ -148,8 +148,8 @@ async def test_an_awaited_page_is_the_first_of_the_pages(
 @pytest.mark.parametrize("clamp", [None, 7])
 async def test_a_reader_resumes_after_an_awaited_page(serve: MakeServer, clamp: int | None) -> None:
     first, second = serve(50), serve(50)
-    first.shelf.clamp = second.shelf.clamp = clamp
-    second.shelf.stride = "asked"
+    first.source.clamp = second.source.clamp = clamp
+    second.source.stride = "asked"
     page = await first.listing(page_size=20)
     assert page.page_size == (clamp or 20)
     rest = [r async for p in second.listing(page_size=page.page_size).pages(start=page.number + 1) for r in p]

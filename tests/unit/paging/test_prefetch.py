@@ -8,8 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.unit.paging.listing_server import ENDS, End, ListingServer
 from tests.unit.paging.server import MakeServer, Server
-from tests.unit.paging.shelf import ENDS, End, Shelf
 
 from freight_exchange.errors import (
     ConfigurationError,
@@ -27,7 +27,7 @@ async def test_a_window_changes_nothing_but_the_pages_in_flight(
     serve: MakeServer, window: int, end: End, sweep: bool
 ) -> None:
     server = serve(95)
-    server.shelf.end = end
+    server.source.end = end
     assert await server.listing(window=window, sweep=sweep).collect() == [*range(95)]
     # Those that a climb left over may still be on their way out when the descent sends for its first.
     assert min(window, 9) <= server.most_under_way <= (2 * window - 1 if sweep or end == "500" else window)
@@ -48,12 +48,12 @@ async def test_a_listing_of_one_short_page_is_looked_past_once_in_any_window(ser
     server = serve(5)
     server.sizes.saw("operation", 10)
     assert await server.listing(window=8).collect() == [*range(5)]
-    assert server.shelf.requests == [(0, 10), (1, 5)]
+    assert server.source.requests == [(0, 10), (1, 5)]
 
 
 async def test_no_page_is_prefetched_before_the_servers_page_size_is_known(serve: MakeServer) -> None:
     server = serve(50)
-    server.shelf.clamp, server.shelf.stride = 7, "asked"
+    server.source.clamp, server.source.stride = 7, "asked"
     assert await server.listing(window=4, page_size=20).collect() == [*range(50)]
 
 
@@ -228,7 +228,7 @@ async def test_two_tasks_cannot_pull_at_once(serve: MakeServer) -> None:
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_pages_that_outlive_their_loop_are_collected_in_peace(backend: str) -> None:
     async def leave() -> object:
-        server = Server(Shelf([*range(1000)]))
+        server = Server(ListingServer([*range(1000)]))
         server.gates = {number: anyio.Event() for number in range(2, 100)}
         pages = server.listing(window=4).pages()
         await anext(pages)

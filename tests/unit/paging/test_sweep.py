@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.unit.paging.shelf import IncompleteError, Rows, Shelf, learned, read, reader, same
+from tests.unit.paging.listing_server import IncompleteError, ListingServer, Rows, learned, read, reader, same
 
 from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.reread import LOOK_FURTHER, Reread
@@ -17,8 +17,8 @@ from freight_exchange.paging.sweep import MAX_ROUNDS, Sweep
 @pytest.mark.parametrize("identity", [same, None])
 @pytest.mark.parametrize("pages", range(1, LOOK_FURTHER + 1))
 def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> None:
-    shelf = Shelf([*range(650)], hidden=lambda row: 100 <= row < 100 + 100 * pages)
-    assert read(shelf, page_size=100, sweep=True, identity=identity) == [
+    server = ListingServer([*range(650)], hidden=lambda row: 100 <= row < 100 + 100 * pages)
+    assert read(server, page_size=100, sweep=True, identity=identity) == [
         *range(100),
         *range(100 + 100 * pages, 650),
     ]
@@ -26,66 +26,66 @@ def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> N
 
 def test_a_bid_that_stands_once_is_swept_once_though_the_list_moves() -> None:
     """Nothing distinguishes two equal rows from one row that moved to the next page."""
-    shelf = Shelf([*range(25)])
-    found = read(shelf, sweep=True, identity=None, meanwhile=[lambda rows: rows.insert(0, 100)])
+    server = ListingServer([*range(25)])
+    found = read(server, sweep=True, identity=None, meanwhile=[lambda rows: rows.insert(0, 100)])
     assert sorted(found) == [*range(25), 100]
 
 
 def test_a_sweep_of_pages_that_are_all_one_row_proves_nothing() -> None:
     """A service that repeats its last page looks like one that lists more equal rows."""
     with pytest.raises(IncompleteError):
-        read(Shelf(["bid"] * 5, clamp=2, end="last page"), identity=None, sweep=True)
-    assert read(Shelf(["bid"] * 5, clamp=7), identity=None, sweep=True) == ["bid"] * 5
+        read(ListingServer(["bid"] * 5, clamp=2, end="last page"), identity=None, sweep=True)
+    assert read(ListingServer(["bid"] * 5, clamp=7), identity=None, sweep=True) == ["bid"] * 5
 
 
 def test_a_sweep_distinguishes_an_ignored_offset_from_a_repeated_end() -> None:
     for ignored in (True, False):
-        shelf = Shelf([*range(10)], offset_ignored=ignored, end="last page")
+        server = ListingServer([*range(10)], offset_ignored=ignored, end="last page")
         walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)
         while not walk.ended:
-            walk.take(shelf.page(walk.number, walk.size))
+            walk.take(server.page(walk.number, walk.size))
         assert walk.repeated
         assert walk.offset_ignored is ignored
 
 
 def test_broken_rows_that_are_alike_do_not_keep_a_sweep_going() -> None:
-    shelf = Shelf([0, None, 1, None, 2, None, 3], broken=lambda row: row is None)
-    assert read(shelf, page_size=2, sweep=True) == [0, 1, 2, 3]
-    assert len(shelf.requests) <= 3 * (5 + 2 * LOOK_FURTHER + 8)
+    server = ListingServer([0, None, 1, None, 2, None, 3], broken=lambda row: row is None)
+    assert read(server, page_size=2, sweep=True) == [0, 1, 2, 3]
+    assert len(server.requests) <= 3 * (5 + 2 * LOOK_FURTHER + 8)
 
 
 def test_twins_behind_a_hidden_row_are_both_swept() -> None:
-    shelf = Shelf([*"cbb.ca"], hidden=lambda row: row == ".")
-    assert read(shelf, page_size=3, identity=None, sweep=True) == [*"cbbca"]
+    server = ListingServer([*"cbb.ca"], hidden=lambda row: row == ".")
+    assert read(server, page_size=3, identity=None, sweep=True) == [*"cbbca"]
 
 
 def test_a_still_listing_is_swept_up_and_down_once() -> None:
-    shelf = Shelf([*range(25)])
-    assert read(shelf, sweep=True) == [*range(25)]
+    server = ListingServer([*range(25)])
+    assert read(server, sweep=True) == [*range(25)]
     up, down = (
         [(number, 10) for number in range(4 + pages_past_end(LOOK_FURTHER, 10))],
         [(number, 9) for number in range(6, -1, -1)],
     )
-    assert shelf.requests == up + down
+    assert server.requests == up + down
 
 
 def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
-    shelf = Shelf([*range(5)])
-    assert read(shelf, sweep=True, sizes=learned(10)) == [*range(5)]
+    server = ListingServer([*range(5)])
+    assert read(server, sweep=True, sizes=learned(10)) == [*range(5)]
     further = pages_past_end(LOOK_FURTHER, 10)
     up, again = [(number, 10) for number in range(1, further + 1)], [(n, 5) for n in range(LOOK_FURTHER + 1)]
-    assert shelf.requests == [(0, 10), (1, 5), *up, *again]
+    assert server.requests == [(0, 10), (1, 5), *up, *again]
 
 
 def test_a_listing_that_shows_nothing_is_swept_again_in_the_least_size() -> None:
     """Rows 20 to 99 are out of reach in pages of 100, and all rows of the first page are hidden."""
-    shelf = Shelf([*range(30)], clamp=20, stride="asked", hidden=lambda row: row < 20)
-    assert read(shelf, page_size=100, sweep=True) == [*range(20, 30)]
+    server = ListingServer([*range(30)], clamp=20, stride="asked", hidden=lambda row: row < 20)
+    assert read(server, page_size=100, sweep=True) == [*range(20, 30)]
 
 
 def test_listing_of_one_full_page_is_swept() -> None:
-    shelf = Shelf(["gone", "a", "slipped"])
-    assert sorted(read(shelf, page_size=2, sweep=True, meanwhile=[lambda rows: rows.remove("gone")])) == [
+    server = ListingServer(["gone", "a", "slipped"])
+    assert sorted(read(server, page_size=2, sweep=True, meanwhile=[lambda rows: rows.remove("gone")])) == [
         "a",
         "gone",
         "slipped",
@@ -93,7 +93,7 @@ def test_listing_of_one_full_page_is_swept() -> None:
 
 
 def test_two_passes_that_agree_are_no_proof() -> None:
-    shelf = Shelf(["c", "p", "b"])
+    server = ListingServer(["c", "p", "b"])
 
     def still(_: list[str]) -> None: ...
 
@@ -104,7 +104,7 @@ def test_two_passes_that_agree_are_no_proof() -> None:
         still,  # the next climb sees a
         lambda rows: rows.remove("a"),  # and b, just what the descent saw
     ]
-    assert "p" in read(shelf, page_size=1, sweep=True, meanwhile=happenings)
+    assert "p" in read(server, page_size=1, sweep=True, meanwhile=happenings)
 
 
 def test_a_page_of_rows_inserted_does_not_pass_for_the_end_of_a_sweep() -> None:
@@ -114,33 +114,33 @@ def test_a_page_of_rows_inserted_does_not_pass_for_the_end_of_a_sweep() -> None:
     def pull(rows: list[int]) -> None:
         del rows[:2]
 
-    shelf = Shelf([0, 1, 2, 3, 4])
-    assert set(range(5)) <= set(read(shelf, page_size=2, sweep=True, meanwhile=[push, pull]))
+    server = ListingServer([0, 1, 2, 3, 4])
+    assert set(range(5)) <= set(read(server, page_size=2, sweep=True, meanwhile=[push, pull]))
 
 
 def test_a_listing_that_holds_a_row_twice_is_swept_in_bounded_time() -> None:
-    shelf = Shelf([0, 1, 2, 0, 3, 4])
-    assert read(shelf, page_size=2, sweep=True) == [0, 1, 2, 3, 4]
-    assert len(shelf.requests) <= 4 * (8 + LOOK_FURTHER + 6)
+    server = ListingServer([0, 1, 2, 0, 3, 4])
+    assert read(server, page_size=2, sweep=True) == [0, 1, 2, 3, 4]
+    assert len(server.requests) <= 4 * (8 + LOOK_FURTHER + 6)
 
 
 def test_a_listing_that_never_stands_still_is_given_up() -> None:
-    shelf = Shelf([*range(20)])
+    server = ListingServer([*range(20)])
     walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)
     assert isinstance(walk, Sweep)
     while not walk.is_unstable:
-        walk.take(shelf.page(walk.number, walk.size))
-        shelf.rows.insert(0, 1000 + len(shelf.rows))
+        walk.take(server.page(walk.number, walk.size))
+        server.rows.insert(0, 1000 + len(server.rows))
         assert not walk.ended
-    assert len(shelf.requests) <= MAX_ROUNDS * 3 * (len(shelf.rows) // 10 + 2)
+    assert len(server.requests) <= MAX_ROUNDS * 3 * (len(server.rows) // 10 + 2)
 
 
 def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -> None:
     """Each page is the first one, which had a different clamp for a moment."""
     clamps = {5: 2, 6: 2}
-    shelf = Shelf([*range(30)], own_page_size=10, offset_ignored=True, clamps=clamps.get)
+    server = ListingServer([*range(30)], own_page_size=10, offset_ignored=True, clamps=clamps.get)
     with pytest.raises(IncompleteError):
-        read(shelf, sweep=True)
+        read(server, sweep=True)
 
 
 def test_a_second_reading_counts_hidden_pages_apart_from_repeated_ones() -> None:

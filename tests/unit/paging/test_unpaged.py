@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.paging.shelf import Rows, Shelf
+from tests.unit.paging.listing_server import ListingServer, Rows
 
 from freight_exchange.errors import (
     BadRequestError,
@@ -29,10 +29,10 @@ def test_a_round_number_of_rows_without_pages_is_looked_past_once(rows: int) -> 
 
 
 def test_a_listing_that_is_paged_though_the_document_shows_no_pages_is_read_whole() -> None:
-    shelf, walk = Shelf([*range(45)], clamp=20), UnpagedListing[int]("operation", PageSizes(), lambda row: row)
-    found = [*walk.take(shelf.page(0, 20))]
+    server, walk = ListingServer([*range(45)], clamp=20), UnpagedListing[int]("operation", PageSizes(), lambda row: row)
+    found = [*walk.take(server.page(0, 20))]
     while not walk.ended:
-        found += walk.take(shelf.page(walk.number, walk.size))
+        found += walk.take(server.page(walk.number, walk.size))
     assert found == [*range(45)]
 
 

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.paging.shelf import ENDS, End, IncompleteError, Rows, Shelf, learned, read, reader, same
+from tests.unit.paging.listing_server import (
+    ENDS,
+    End,
+    IncompleteError,
+    ListingServer,
+    Rows,
+    learned,
+    read,
+    reader,
+    same,
+)
 
 from freight_exchange.errors import (
     APIStatusError,
@@ -21,14 +31,14 @@ from freight_exchange.paging.sweep import Sweep
 @pytest.mark.parametrize("identity", [same, None])
 @pytest.mark.parametrize("share", [2, 3, 20])
 def test_rows_hidden_from_every_page_end_nothing(sweep: bool, identity: None, share: int) -> None:
-    shelf = Shelf([*range(310)], hidden=lambda row: row % share == 1)
-    assert read(shelf, page_size=100, sweep=sweep, identity=identity) == [n for n in range(310) if n % share != 1]
+    server = ListingServer([*range(310)], hidden=lambda row: row % share == 1)
+    assert read(server, page_size=100, sweep=sweep, identity=identity) == [n for n in range(310) if n % share != 1]
 
 
 def test_an_empty_page_ends_a_plain_reading() -> None:
-    shelf = Shelf([*range(350)], hidden=lambda row: 100 <= row < 200)
-    assert read(shelf, page_size=100) == [*range(100)]
-    assert shelf.requests == [(0, 100), (1, 100)]
+    server = ListingServer([*range(350)], hidden=lambda row: 100 <= row < 200)
+    assert read(server, page_size=100) == [*range(100)]
+    assert server.requests == [(0, 100), (1, 100)]
 
 
 @pytest.mark.parametrize("status", [400, 404, 416, 422])
@@ -64,8 +74,8 @@ def test_a_failure_that_passes_does_not_end_the_listing() -> None:
 @pytest.mark.parametrize("sweep", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 11, 20, 25])
 def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: int) -> None:
-    shelf = Shelf([*range(length)], end=end)
-    assert read(shelf, sweep=sweep) == [*range(length)]
+    server = ListingServer([*range(length)], end=end)
+    assert read(server, sweep=sweep) == [*range(length)]
     trial = end == "last page" and length in (9, 10)
     pages, repeated = length // 10 + 2, 2 if end == "500" and length else 0
     # Up and down, each with a look past the end, of a full page twice as far; a trial where the end repeats.
@@ -75,72 +85,74 @@ def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: 
         if sweep
         else pages + (length % 10 > 0)
     )
-    assert len(shelf.requests) <= most + repeated
+    assert len(server.requests) <= most + repeated
 
 
 def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
     for end in ENDS:
-        shelf = Shelf([*range(20)], end=end)
-        read(shelf)
+        server = ListingServer([*range(20)], end=end)
+        read(server)
         failing = [(0, 10), (2, 10)] if end == "500" else []
-        assert shelf.requests == [(0, 10), (1, 10), (2, 10), *failing]
+        assert server.requests == [(0, 10), (1, 10), (2, 10), *failing]
 
 
 def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
     """A request for one row then returns a second page that begins with the former first row."""
     walk: SinglePass[int] | Sweep[int] = reader(10, learned(10), sweep=True)
-    shelf = Shelf([*range(10)], end="last page")
+    server = ListingServer([*range(10)], end="last page")
     while not walk.ended:
-        if walk.size == 1 and shelf.rows[0] != -1:
-            shelf.rows.insert(0, -1)
-        walk.take(shelf.page(walk.number, walk.size))
+        if walk.size == 1 and server.rows[0] != -1:
+            server.rows.insert(0, -1)
+        walk.take(server.page(walk.number, walk.size))
     assert not walk.offset_ignored
-    assert (0, 1) in shelf.requests
+    assert (0, 1) in server.requests
 
 
 @pytest.mark.parametrize("sweep", [False, True])
 def test_an_ignored_offset_ends_the_listing(sweep: bool) -> None:
-    shelf = Shelf([*range(25)], offset_ignored=True)
+    server = ListingServer([*range(25)], offset_ignored=True)
     if sweep:
         with pytest.raises(IncompleteError):
-            read(shelf, sweep=True)
+            read(server, sweep=True)
     else:
-        assert read(shelf) == [*range(10)]
-    assert len(shelf.requests) == (4 if sweep else 2)
+        assert read(server) == [*range(10)]
+    assert len(server.requests) == (4 if sweep else 2)
 
 
 @pytest.mark.parametrize("rows", [10, 25])
 @pytest.mark.parametrize("hides", [False, True])
 def test_sweep_of_a_server_that_ignores_the_page_number_raises(rows: int, hides: bool) -> None:
-    shelf = Shelf([*range(rows)], own_page_size=10, offset_ignored=True, hidden=lambda row: hides and row % 3 == 0)
+    server = ListingServer(
+        [*range(rows)], own_page_size=10, offset_ignored=True, hidden=lambda row: hides and row % 3 == 0
+    )
     with pytest.raises(IncompleteError):
-        read(shelf, page_size=100, sweep=True)
+        read(server, page_size=100, sweep=True)
 
 
 def test_broken_rows_are_rows() -> None:
-    shelf = Shelf([*range(25)], broken=lambda row: row in (3, 9, 10, 11))
-    assert read(shelf) == [row for row in range(25) if row not in (3, 9, 10, 11)]
-    assert shelf.requests == [(0, 10), (1, 10), (2, 10), (3, 10)]
+    server = ListingServer([*range(25)], broken=lambda row: row in (3, 9, 10, 11))
+    assert read(server) == [row for row in range(25) if row not in (3, 9, 10, 11)]
+    assert server.requests == [(0, 10), (1, 10), (2, 10), (3, 10)]
 
 
 def test_a_page_of_broken_rows_is_no_end() -> None:
-    shelf = Shelf([*range(30)], broken=lambda row: 10 <= row < 20)
-    assert read(shelf) == [*range(10), *range(20, 30)]
+    server = ListingServer([*range(30)], broken=lambda row: 10 <= row < 20)
+    assert read(server) == [*range(10), *range(20, 30)]
 
 
 def test_a_broken_row_whose_text_changes_from_page_to_page_is_known_by_its_index() -> None:
     def somebody_looks(rows: list[dict[str, int]]) -> None:
         rows[4] = {"index": 4, "views": rows[4]["views"] + 1}
 
-    shelf = Shelf([{"index": row, "views": 0} for row in range(12)], broken=lambda row: row["index"] == 4)
-    found = read(shelf, page_size=5, sweep=True, identity=lambda row: row["index"], meanwhile=[somebody_looks] * 100)
+    server = ListingServer([{"index": row, "views": 0} for row in range(12)], broken=lambda row: row["index"] == 4)
+    found = read(server, page_size=5, sweep=True, identity=lambda row: row["index"], meanwhile=[somebody_looks] * 100)
     assert [row["index"] for row in found] == [row for row in range(12) if row != 4]
-    assert [number for number, _ in shelf.requests] == [0, 1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 0]
+    assert [number for number, _ in server.requests] == [0, 1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 0]
 
 
 def test_rows_that_come_twice_are_handed_out_once() -> None:
-    shelf = Shelf([*range(25)])
-    found = read(shelf, meanwhile=[lambda rows: rows.insert(0, 100), lambda rows: rows.insert(0, 101)])
+    server = ListingServer([*range(25)])
+    found = read(server, meanwhile=[lambda rows: rows.insert(0, 100), lambda rows: rows.insert(0, 101)])
     assert found == [*range(25)]
 
 
@@ -149,63 +161,63 @@ def test_page_of_seen_rows_is_no_end_unless_it_repeats_the_page_before() -> None
         rows[:0] = range(100, 115)
 
     # The third page then holds rows 5 to 14, each of them seen, and rows 20 to 39 are still to come.
-    assert read(Shelf([*range(40)]), meanwhile=[lambda _: None, push]) == [*range(40)]
+    assert read(ListingServer([*range(40)]), meanwhile=[lambda _: None, push]) == [*range(40)]
 
 
 def test_rows_all_seen_that_come_for_ever_end_the_listing() -> None:
-    shelf = Shelf([*range(12)], offset_ignored=True)
+    server = ListingServer([*range(12)], offset_ignored=True)
     turn = [lambda rows: rows.append(rows.pop(0))] * 1000
-    assert set(read(shelf, meanwhile=turn, most_pages=20)) == set(range(12))
+    assert set(read(server, meanwhile=turn, most_pages=20)) == set(range(12))
 
 
 def test_twins_are_both_listed() -> None:
-    shelf = Shelf(["bid", "bid", "other", "bid", "other"])
-    assert read(shelf, page_size=2, identity=None) == ["bid", "bid", "other", "bid", "other"]
+    server = ListingServer(["bid", "bid", "other", "bid", "other"])
+    assert read(server, page_size=2, identity=None) == ["bid", "bid", "other", "bid", "other"]
 
 
 def test_pages_of_twins_are_no_sign_that_rows_were_read_before() -> None:
     rows = [*"aaabcadeaacdbbcafb"]
     for end in ENDS:
-        assert read(Shelf([*rows], end=end), page_size=4, identity=None) == rows
+        assert read(ListingServer([*rows], end=end), page_size=4, identity=None) == rows
 
 
 @pytest.mark.parametrize("sweep", [False, True])
 def test_twins_that_come_for_ever_end_the_listing(sweep: bool) -> None:
-    shelf = Shelf([*"abcdefgh"], offset_ignored=True)
+    server = ListingServer([*"abcdefgh"], offset_ignored=True)
     turn = [lambda rows: rows.append(rows.pop(0))] * 1000
     if sweep:
         with pytest.raises(IncompleteError):
-            read(shelf, page_size=4, identity=None, sweep=True, meanwhile=turn, most_pages=200)
+            read(server, page_size=4, identity=None, sweep=True, meanwhile=turn, most_pages=200)
     else:
-        assert set(read(shelf, page_size=4, identity=None, meanwhile=turn, most_pages=50)) == {*"abcdefgh"}
+        assert set(read(server, page_size=4, identity=None, meanwhile=turn, most_pages=50)) == {*"abcdefgh"}
 
 
 @pytest.mark.parametrize("sweep", [False, True])
 def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
-    shelf = Shelf(["a", "a", "b", "c", "c", "d"], end="last page")
-    assert read(shelf, page_size=3, identity=None, sweep=sweep) == ["a", "a", "b", "c", "c", "d"]
-    shelf = Shelf(["a", "a", "b"], offset_ignored=True)
+    server = ListingServer(["a", "a", "b", "c", "c", "d"], end="last page")
+    assert read(server, page_size=3, identity=None, sweep=sweep) == ["a", "a", "b", "c", "c", "d"]
+    server = ListingServer(["a", "a", "b"], offset_ignored=True)
     if sweep:
         with pytest.raises(IncompleteError):
-            read(shelf, page_size=3, identity=None, sweep=True)
+            read(server, page_size=3, identity=None, sweep=True)
     else:
-        assert read(shelf, page_size=3, identity=None) == ["a", "a", "b"]
+        assert read(server, page_size=3, identity=None) == ["a", "a", "b"]
 
 
 def test_walk_begins_at_the_given_page() -> None:
-    shelf = Shelf([*range(35)])
-    assert read(shelf, start=2, sizes=learned(10)) == [*range(20, 35)]
-    assert shelf.requests == [(2, 10), (3, 10), (4, 10)]
+    server = ListingServer([*range(35)])
+    assert read(server, start=2, sizes=learned(10)) == [*range(20, 35)]
+    assert server.requests == [(2, 10), (3, 10), (4, 10)]
 
 
 @pytest.mark.parametrize("end", ENDS[:5])
 def test_walk_that_begins_beyond_the_end_is_empty(end: End) -> None:
-    assert read(Shelf([*range(5)], end=end), start=4) == []
+    assert read(ListingServer([*range(5)], end=end), start=4) == []
 
 
 def test_first_page_cut_by_an_unknown_clamp_is_not_the_end() -> None:
-    shelf = Shelf([*range(35)], clamp=10)
-    assert read(shelf, start=1, page_size=100) == [*range(10, 35)]
+    server = ListingServer([*range(35)], clamp=10)
+    assert read(server, start=1, page_size=100) == [*range(10, 35)]
 
 
 def test_other_errors_do_not_end_a_listing() -> None:

@@ -9,7 +9,7 @@ from itertools import count
 import attrs
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.unit.paging.shelf import ENDS, End, IncompleteError, Shelf, read
+from tests.unit.paging.listing_server import ENDS, End, IncompleteError, ListingServer, read
 
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.end_signs import pages_past_end
@@ -96,18 +96,18 @@ def test_a_still_listing_is_read_whole_and_once(
 ) -> None:
     sizes = PageSizes()
     sizes.saw("operation", min(honoured, clamp or honoured))
-    shelf = Shelf([*range(length)], clamp=clamp, end=end, broken=broken.__contains__)
-    found = read(shelf, page_size=page_size, sizes=sizes, sweep=sweep)
+    server = ListingServer([*range(length)], clamp=clamp, end=end, broken=broken.__contains__)
+    found = read(server, page_size=page_size, sizes=sizes, sweep=sweep)
     assert found == [row for row in range(length) if row not in broken]
     pages = length // min(page_size, clamp or page_size) + 3 + 2 * (end == "500")
     further = pages_past_end(LOOK_FURTHER, min(page_size, MIN_PAGE_SIZE))
-    assert len(shelf.requests) <= (3 * pages + 2 * further if sweep else pages)
+    assert len(server.requests) <= (3 * pages + 2 * further if sweep else pages)
 
 
 @given(length=st.integers(0, 30), page_size=st.integers(2, 9), end=st.sampled_from(ENDS), changes=happenings)
 def test_one_pass_yields_no_row_twice(length: int, page_size: int, end: End, changes: list[Happening | None]) -> None:
-    shelf, meanwhile = _moving(length, page_size, end, changes)
-    found = read(shelf, page_size=page_size, meanwhile=meanwhile)
+    server, meanwhile = _moving(length, page_size, end, changes)
+    found = read(server, page_size=page_size, meanwhile=meanwhile)
     assert max(Counter(found).values(), default=1) == 1
 
 
@@ -131,8 +131,8 @@ def test_a_sweep_loses_nothing_that_was_there_throughout(
     clamp: int | None,
     changes: list[Happening | None],
 ) -> None:
-    shelf, meanwhile = _moving(length, min(page_size, clamp or page_size), end, changes, clamp)
-    there = set(shelf.rows)
+    server, meanwhile = _moving(length, min(page_size, clamp or page_size), end, changes, clamp)
+    there = set(server.rows)
 
     def watched(change: Change) -> Change:
         def then(rows: list[int]) -> None:
@@ -143,16 +143,16 @@ def test_a_sweep_loses_nothing_that_was_there_throughout(
 
     complete = True
     try:
-        found = read(shelf, page_size=page_size, sweep=True, meanwhile=[*map(watched, meanwhile)])
+        found = read(server, page_size=page_size, sweep=True, meanwhile=[*map(watched, meanwhile)])
     except IncompleteError as error:
         found, complete = error.args[0], False
     # A page that comes again and again is how an end looks, on a server that repeats its last one.
-    assume(shelf.most_again < (1 if end == "last page" else 2))
+    assume(server.most_again < (1 if end == "last page" else 2))
     assert there <= set(found) or not complete
     assert max(Counter(found).values(), default=1) == 1
     most_rows = length + sum(len(change.places) for change in changes if isinstance(change, Insert))
     most_pages = most_rows // min(page_size, clamp or page_size) + 4
-    assert len(shelf.requests) <= min(MAX_ROUNDS, len(changes) + 4) * (3 * most_pages + LOOK_FURTHER + 3)
+    assert len(server.requests) <= min(MAX_ROUNDS, len(changes) + 4) * (3 * most_pages + LOOK_FURTHER + 3)
 
 
 def _moving(
@@ -161,10 +161,10 @@ def _moving(
     end: End,
     changes: list[Happening | None],
     clamp: int | None = None,
-) -> tuple[Shelf[int], list[Change]]:
+) -> tuple[ListingServer[int], list[Change]]:
     fresh = count(1000)
 
     def happening(change: Happening | None) -> Change:
         return lambda rows: change.on(rows, fresh, page_size) if change else None
 
-    return Shelf([*range(length)], end=end, clamp=clamp), [*map(happening, changes)]
+    return ListingServer([*range(length)], end=end, clamp=clamp), [*map(happening, changes)]

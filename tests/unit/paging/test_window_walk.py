@@ -7,7 +7,7 @@ from functools import partial
 from random import Random
 
 import pytest
-from tests.unit.paging.shelf import Rows
+from tests.unit.paging.listing_server import Rows
 
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.window_walk import WindowWalk

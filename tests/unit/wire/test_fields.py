@@ -200,5 +200,5 @@ def test_date_is_read_in_each_documented_form(text: str) -> None:
 def test_usual_spelling_of_a_field_wins_unless_its_value_is_null() -> None:
     both = {**REQUEST, "cargoname": "Gadgets"}
     assert wire.rows({"raterequests": [both]}, wire.REQUESTS).records[0].commodity == "Widgets"
-    unsaid = wire.rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)
-    assert unsaid.records[0].commodity == "Gadgets"
+    missing = wire.rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)
+    assert missing.records[0].commodity == "Gadgets"

@@ -125,18 +125,18 @@ class TestRates:
         assert listing.offers[0].difference == 0
         assert listing.offers[0].extra == {}
 
-    @pytest.mark.parametrize("unsaid", [None, "", "  "])
-    def test_a_fee_without_an_amount_is_left_out_and_stays_readable(self, unsaid: object) -> None:
-        rates = {"Ocean": "1840.50", "Chassis": unsaid}
+    @pytest.mark.parametrize("missing", [None, "", "  "])
+    def test_a_fee_without_an_amount_is_left_out_and_stays_readable(self, missing: object) -> None:
+        rates = {"Ocean": "1840.50", "Chassis": missing}
         listing, flaws = flawed(wire.OFFERS, {**LISTING, "offer": {"0": {**ENTRY, "rates": rates, "rank": 1}}})
         offer = listing.offers[0]
         assert flaws == []
         assert (offer.rates, offer.rates_total, offer.difference) == ({"Ocean": ENTRY["offerAmount"]}, offer.amount, 0)
-        assert offer.extra == {"rank": 1, "rates": {"Chassis": unsaid}}
-        alone = wire.bid({"bid": {**LISTING, "offer": {**ENTRY, "rates": {"Chassis": unsaid}}}}).offer
+        assert offer.extra == {"rank": 1, "rates": {"Chassis": missing}}
+        alone = wire.bid({"bid": {**LISTING, "offer": {**ENTRY, "rates": {"Chassis": missing}}}}).offer
         assert alone is not None
         assert (alone.rates, alone.rates_total, alone.difference) == ({}, None, None)
-        assert alone.extra == {"rates": {"Chassis": unsaid}}
+        assert alone.extra == {"rates": {"Chassis": missing}}
 
     @given(st.dictionaries(st.text(max_size=3), st.none() | st.sampled_from(["", " ", "1.5", "x"]) | st.integers()))
     def test_the_fees_of_any_rates_can_be_added_up(self, rates: dict[str, object]) -> None:
@@ -144,8 +144,8 @@ class TestRates:
         for offer in listing.offers:
             assert offer.rates is not None
             assert (offer.rates_total is None) is (offer.difference is None) is (not offer.rates)
-            unsaid: Any = offer.extra.get("rates", {})
-            assert {*offer.rates, *unsaid} == {*rates}
+            missing: Any = offer.extra.get("rates", {})
+            assert {*offer.rates, *missing} == {*rates}
 
     @pytest.mark.parametrize(
         ("rates", "path"),

@@ -23,7 +23,7 @@ class HandlersRenamed(Scenario, name="handlers renamed, reordered and split betw
         self._origins: dict[str, object] = {}
         for number in range(self.rng.randrange(2, 5)):
             if self.rng.random() < 0.5:
-                world.trouble(when=is_offer, how=self.any_of("lost", "refused", 500), times=self.any_of(1, 2))
+                world.fail(when=is_offer, how=self.any_of("lost", "refused", 500), times=self.any_of(1, 2))
             self._start(disk, number)
             world.publish(self.rng.randrange(1, 4))
             await world.wait(self.interval * self.rng.uniform(0.3, 2))
@@ -105,7 +105,7 @@ class PriceRaisesAfterRestart(Scenario, name="the price function raises after a 
 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
-        world.trouble(when=is_offer, how=self.any_of("lost", "refused", "silent", 500), times=self.any_of(1, 2, 3))
+        world.fail(when=is_offer, how=self.any_of("lost", "refused", "silent", 500), times=self.any_of(1, 2, 3))
         self.quoting(disk)
         world.publish(4)
         await world.wait(self.interval * self.rng.uniform(0.5, 2))

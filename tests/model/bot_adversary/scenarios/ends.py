@@ -64,7 +64,7 @@ class Signalled(Scenario, name="signals at every point"):
         for _ in range(self.rng.randrange(1, 5)):
             if self.rng.random() < 0.6:
                 how = self.any_of("lost", "silent", "refused", 500, 200)
-                world.trouble(when=is_offer, how=how, times=self.any_of(1, 2), delay=self.rng.uniform(0, 20))
+                world.fail(when=is_offer, how=how, times=self.any_of(1, 2), delay=self.rng.uniform(0, 20))
             deploy = self.quoting(disk, think=self.any_of(0.0, 2.0, 60.0))
             left = self.rng.randrange(1, 12)
 

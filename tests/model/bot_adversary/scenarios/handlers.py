@@ -61,7 +61,7 @@ class Blocking(Scenario, name="handlers that block the loop"):
         self._start(disk)
         await world.wait(self.rng.uniform(1, 60))
         if self.rng.random() < 0.5:
-            world.trouble(when=is_offer, how=self.any_of("lost", "silent", "refused"), times=2)
+            world.fail(when=is_offer, how=self.any_of("lost", "silent", "refused"), times=2)
         world.publish(4)
         await world.wait(self.interval * 3)
         deploy = world.deploys[-1]
@@ -100,7 +100,7 @@ class Leaking(Scenario, name="handlers that leak tasks"):
         self._start(disk)
         world.publish(5)
         if self.rng.random() < 0.5:
-            world.trouble(when=is_offer, how=self.any_of("lost", "silent", "refused"), times=2)
+            world.fail(when=is_offer, how=self.any_of("lost", "silent", "refused"), times=2)
         await world.wait(self.interval + self.rng.uniform(0, 100))
         if self.rng.random() < 0.5:
             world.deploys[-1].kill()
@@ -141,7 +141,7 @@ class Raising(Scenario, name="handlers that raise base exceptions and groups"):
         world, disk = self.world, self.world.disk()
         world.publish(5)
         if self.rng.random() < 0.6:
-            world.trouble(when=is_offer, how=self.any_of("lost", "silent", "refused", 500), times=2)
+            world.fail(when=is_offer, how=self.any_of("lost", "silent", "refused", 500), times=2)
         await self.supervise(self.interval * 2 + self.rng.uniform(60, 300), lambda: self._start(disk))
         world.deploys[-1].kill()
         await self.finish(disk)
@@ -188,7 +188,7 @@ class Swallowing(Scenario, name="handlers that swallow errors and cancellation, 
         world, disk = self.world, self.world.disk()
         self._start(disk)
         world.publish(5)
-        world.trouble(
+        world.fail(
             when=is_offer, how=self.any_of("lost", "silent", "refused", 500), times=3, delay=self.any_of(0.0, 3.0, 20.0)
         )
         await world.wait(self.interval + self.rng.uniform(0, 100))
@@ -225,7 +225,7 @@ class SeveralHandlers(Scenario, name="several handlers offer on one request"):
         self._start(disk)
         requests = world.publish(4)
         if self.rng.random() < 0.6:
-            world.trouble(when=is_offer, how=self.any_of("lost", "silent", "refused", 500), times=3)
+            world.fail(when=is_offer, how=self.any_of("lost", "silent", "refused", 500), times=3)
         for _ in range(self.rng.randrange(1, 4)):
             await world.wait(self.interval * self.rng.uniform(0.3, 2))
             for request in self.rng.sample(requests, 2):

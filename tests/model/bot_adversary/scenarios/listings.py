@@ -26,7 +26,7 @@ class BidsListedLate(Scenario, name="own bids are not listed for ten minutes"):
             # Some offers are answered before one is not.
             world.publish(3)
             await world.wait(self.interval * 2 + self.settle)
-        world.trouble(when=is_offer, how=self.any_of("lost", "silent", "refused", 500, 502), times=self.any_of(1, 2, 4))
+        world.fail(when=is_offer, how=self.any_of("lost", "silent", "refused", 500, 502), times=self.any_of(1, 2, 4))
         world.publish(4)
         await world.wait(self.interval + self.rng.uniform(0, 300))
         if self.rng.random() < 0.5:
@@ -54,7 +54,7 @@ class BidsFrozen(Scenario, name="the listing of bids is frozen or cached"):
         await world.wait(self.interval + self.rng.uniform(0, 100))
         if not quirks.bids_cached:
             quirks.bids_frozen = world.now
-        world.trouble(when=is_offer, how=self.any_of("lost", "silent", 500), times=self.any_of(1, 3))
+        world.fail(when=is_offer, how=self.any_of("lost", "silent", 500), times=self.any_of(1, 3))
         world.publish(3)
         await world.wait(self.interval + self.rng.uniform(5, 20))
         quirks.bids_frozen = None
@@ -141,13 +141,13 @@ class AnswerLostAndListedLate(Scenario, name="the answer is lost and the bid is 
     async def play(self) -> None:
         world, disk = self.world, self.world.disk()
         world.service.quirks.bid_lag = lambda: self.rng.uniform(0.5, 0.95) * self.settle
-        trouble = world.trouble(
+        failure = world.fail(
             when=is_offer, how=self.any_of("lost", "silent"), times=self.any_of(1, 2, 5), delay=self.any_of(0.0, 1.0)
         )
         world.publish(self.rng.randrange(1, 5))
         for _ in range(self.rng.randrange(1, 4)):
             self.quoting(disk)
-            await world.until(lambda: trouble.struck > 0, 300)
+            await world.until(lambda: failure.struck > 0, 300)
             await world.wait(self.rng.uniform(0, 60))
             world.deploys[-1].kill()
             await world.wait(self.rng.uniform(0, 20))
@@ -168,7 +168,7 @@ class Rounded(Scenario, name="the service rounds, and a person's price is near")
             world.offer_by_hand(request.index, price + self.any_of(-1, 0, 1, 30))
         self.quoting(disk)
         await world.wait(self.interval)
-        world.trouble(when=is_offer, how=self.any_of("lost", "refused", 500), times=self.any_of(1, 3))
+        world.fail(when=is_offer, how=self.any_of("lost", "refused", 500), times=self.any_of(1, 3))
         for request in world.publish(3):
             if self.rng.random() < 0.7:
                 world.offer_by_hand(request.index, request.index * 1000 + request.quantity * 5 // 4)

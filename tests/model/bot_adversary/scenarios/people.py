@@ -32,7 +32,7 @@ class PersonWhileDeciding(Scenario, name="a person offers while the bot decides"
         requests = world.publish(6)
         same = self.rng.random() < 0.5
         if self.rng.random() < 0.5:
-            world.trouble(when=is_offer, how=self.any_of("lost", "refused", "silent", 500, 503), times=2)
+            world.fail(when=is_offer, how=self.any_of("lost", "refused", "silent", 500, 503), times=2)
         await world.wait(self.rng.uniform(self.interval, self.interval + 60))
         for request in requests[:4]:
             price = request.index * 1000 + Decimal(request.quantity) * Decimal("1.25")

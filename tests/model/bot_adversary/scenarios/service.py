@@ -15,7 +15,7 @@ class SlowExchange(Scenario, name="the exchange takes offers after the client ga
         self.settle = slowest + 30.0
         for _ in range(4):
             how, delay = self.any_of("lost", "silent", 504, 200), self.rng.uniform(0.5, 1) * slowest
-            world.trouble(when=is_offer, how=how, times=1, delay=delay)
+            world.fail(when=is_offer, how=how, times=1, delay=delay)
         self.quoting(disk)
         world.publish(4)
         await world.wait(self.interval + self.rng.uniform(0, 120))
@@ -46,7 +46,7 @@ class LoginRevoked(Scenario, name="the login is revoked in the middle"):
                     world.service.quirks.password = password
                 case _:
                     # The token ends under the very offer.
-                    rule = world.trouble(when=is_offer, how=self.any_of(401, 403), times=self.any_of(1, 3))
+                    rule = world.fail(when=is_offer, how=self.any_of(401, 403), times=self.any_of(1, 3))
                     rule.body, rule.takes = {"Unauthorized": "access denied"}, False
             await world.wait(self.interval * self.rng.uniform(0.5, 2))
         # A rejected login is tried again less and less often.
@@ -66,7 +66,7 @@ class GatewayPages(Scenario, name="a gateway answers in the exchange's place"):
             how = self.any_of("lost", "silent", 500, 502, 503, 504, 429, 400, 200, 302)
             body = self.any_of([], {}, {"error": "bad gateway"}, {"bid": []}, {"bids": {}}, {"message": "try again"})
             # A refusal in JSON comes from the exchange; any other reply comes from a gateway.
-            rule = world.trouble(when=is_offer, how=how, times=self.any_of(1, 2))
+            rule = world.fail(when=is_offer, how=how, times=self.any_of(1, 2))
             rule.body = [] if how == 400 else body
             rule.takes = how not in (400, 429) and self.rng.random() < 0.5
         self.quoting(disk)
@@ -86,7 +86,7 @@ class ClockJumps(Scenario, name="clocks jump"):
         for _ in range(self.rng.randrange(2, 6)):
             world.publish(self.rng.randrange(1, 3))
             if self.rng.random() < 0.5:
-                world.trouble(when=is_offer, how=self.any_of("lost", "refused"), times=1)
+                world.fail(when=is_offer, how=self.any_of("lost", "refused"), times=1)
             await world.wait(self.rng.uniform(0, self.interval * 2))
             deploy = world.deploys[-1]
             stopped = self.rng.random() < 0.5

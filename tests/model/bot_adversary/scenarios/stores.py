@@ -39,7 +39,7 @@ class StoreLost(Scenario, name="the store is lost"):
         world.service.quirks.bid_lag = lambda: self.rng.uniform(0, 0.9) * self.settle
         self.quoting(disk)
         if self.rng.random() < 0.5:
-            world.trouble(when=is_offer, how=self.any_of("lost", "silent"), times=2)
+            world.fail(when=is_offer, how=self.any_of("lost", "silent"), times=2)
         world.publish(4)
         await world.wait(self.rng.uniform(1, self.interval * 2))
         world.publish(self.rng.randrange(0, 3))
@@ -68,7 +68,7 @@ class DiskFull(Scenario, name="the disk is full in the middle"):
                 await deploy.running()
             world.publish(self.rng.randrange(0, 3))
             if self.rng.random() < 0.3:
-                world.trouble(when=is_offer, how=self.any_of("lost", "silent"), times=1)
+                world.fail(when=is_offer, how=self.any_of("lost", "silent"), times=1)
             disk.fail_from(
                 self.rng.randrange(1, 60),
                 self.any_of("full", "failing"),

@@ -95,7 +95,7 @@ ALWAYS: list[tuple[Exception | None, Decision]] = [
     (StoreRefusedError("no right"), held_back("StoreRefusedError: no right", 15.0)),
 ]
 # Outages of the service pass; no delivery dies while all deliveries fail.
-TROUBLE: list[Exception] = [
+OUTAGES: list[Exception] = [
     errors.TransportError("refused"),
     errors.DeadlineExceededError("60 s"),
     errors.ServerError("down"),
@@ -103,7 +103,7 @@ TROUBLE: list[Exception] = [
     errors.BadRequestError("a gateway's answer to a login", path="login"),
     errors.DecodeError("a gateway's page in place of a token", request_path="login"),
 ]
-# What is the handler's own failure, service or no service. A subclass of what is trouble would be trouble.
+# Failures of the handler, even during an outage. A subclass of an error of an outage would count as an outage.
 FAILURES: list[Exception] = [
     ValueError("no tariff"),
     TimeoutError(),
@@ -138,7 +138,7 @@ def test_decision_follows_from_error_and_attempts(
     assert decision_for(error, attempts=attempts, retries=retries, has_recovered=has_recovered) == expected
 
 
-@pytest.mark.parametrize("error", [*TROUBLE, *FAILURES], ids=ids)
+@pytest.mark.parametrize("error", [*OUTAGES, *FAILURES], ids=ids)
 @pytest.mark.parametrize(
     ("attempts", "retries", "ending"),
     [
@@ -160,14 +160,14 @@ def test_failure_is_retried_as_configured(error: Exception, attempts: int, retri
         assert found.delay == backoff(attempts, Random(0))
 
 
-@pytest.mark.parametrize("error", TROUBLE, ids=ids)
+@pytest.mark.parametrize("error", OUTAGES, ids=ids)
 @pytest.mark.parametrize(("attempts", "retries"), [(1, 0), (2, 1), (9, 8), (100, 8)])
 def test_transient_error_kills_nothing_during_outage(error: Exception, attempts: int, retries: int) -> None:
     expected = held_back(f"{type(error).__name__}: {error}")
     assert decision_for(error, attempts=attempts, retries=retries, has_recovered=False) == expected
 
 
-@pytest.mark.parametrize("error", TROUBLE, ids=ids)
+@pytest.mark.parametrize("error", OUTAGES, ids=ids)
 @pytest.mark.parametrize("attempts", [1, 8])
 def test_transient_error_is_a_failure_before_last_attempt(error: Exception, attempts: int) -> None:
     assert decision_for(error, attempts=attempts, has_recovered=False) == decision_for(
@@ -258,20 +258,20 @@ def test_stored_reason_is_truncated(error: Exception) -> None:
 def test_tables_have_each_error() -> None:
     """A new error class needs a row in a table."""
     public = {kind for name in errors.__all__ if issubclass(kind := getattr(errors, name), Exception)}
-    judged = {type(error) for error, _ in ALWAYS} | {type(error) for error in (*TROUBLE, *FAILURES)}
+    judged = {type(error) for error, _ in ALWAYS} | {type(error) for error in (*OUTAGES, *FAILURES)}
     assert public - judged == {errors.APIStatusError, errors.HeldError}, "a base, and what is raised before handlers"
 
 
 def test_reserved_errors_are_unique() -> None:
     assert len({IN_DOUBT, INTERRUPTED}) == 2
     assert decision_for(errors.OfferInDoubtError("perhaps")).error == IN_DOUBT
-    text = [decision_for(error).error for error in (*TROUBLE, *FAILURES)]
+    text = [decision_for(error).error for error in (*OUTAGES, *FAILURES)]
     assert not {IN_DOUBT, INTERRUPTED} & {*text}
 
 
 def test_retry_is_never_immediate() -> None:
     """An immediate retry would be claimed in a loop."""
-    everything = [*(error for error, _ in ALWAYS), *TROUBLE, *FAILURES]
+    everything = [*(error for error, _ in ALWAYS), *OUTAGES, *FAILURES]
     for has_recovered in (True, False):
         for error in everything:
             found = decision_for(error, has_recovered=has_recovered)

@@ -136,8 +136,8 @@ async def test_errors_of_listing_delay_report(sandbox: Sandbox, store: MemorySto
     index = sandbox.publish()
     async with sandbox.running(winning_bot(store, won)) as trial:
         await trial.idle()
-        for trouble in ("unavailable_forever", "html_200", "maintenance_200", "refused", "not_found_page", "half_json"):
-            with blind(sandbox, BIDS, trouble):
+        for failure in ("unavailable_forever", "html_200", "maintenance_200", "refused", "not_found_page", "half_json"):
+            with blind(sandbox, BIDS, failure):
                 await a_few_looks()
         approve(sandbox, index)
         await eventually(lambda: won)

@@ -65,16 +65,16 @@ class TestOutages:
         assert amounts_on(sandbox, index) == [AMOUNT]
 
     @pytest.mark.parametrize(
-        ("fault", "trouble"),
+        ("fault", "failure"),
         [(UNANSWERED, "stall"), (UNPROCESSED, "stall"), (UNANSWERED, "html_200"), (UNPROCESSED, "unauthorized_200")],
     )
     async def test_of_bid_listing_parks_nothing(
-        self, sandbox: Sandbox, store: MemoryStore, fault: str, trouble: str
+        self, sandbox: Sandbox, store: MemoryStore, fault: str, failure: str
     ) -> None:
         strike(sandbox, fault)
         async with sandbox.running(offering_bot(store)) as trial:
             await trial.idle()
-            with blind(sandbox, BIDS, trouble):
+            with blind(sandbox, BIDS, failure):
                 index = sandbox.publish()
                 await eventually(lambda: trial.status.in_doubt)
                 await anyio.sleep(900)

@@ -102,7 +102,7 @@ class TestServe:
             with pytest.raises(ConfigurationError, match="runs already"):
                 async with bot:
                     pass
-            # The first one is none the worse.
+            # The first bot is not affected.
             await eventually(lambda: amounts_on(sandbox, index))
             assert bot.status().state == "running"
 

@@ -1,4 +1,4 @@
-"""Tests of listings that lack a third of their requests or more: trouble first, then withdrawals if it lasts."""
+"""Tests of listings that lack a third of their requests or more: a failure first, then withdrawals if it lasts."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ async def partly_live(store: Store) -> tuple[Partial, Rig]:
     return service, rig
 
 
-async def test_first_scan_that_lacks_much_of_what_was_delivered_before_it_is_trouble(store: Store) -> None:
+async def test_first_scan_that_lacks_much_of_what_was_delivered_before_it_is_a_failure(store: Store) -> None:
     service = Partial()
     service.publish(*range(1, 9), age=HOUR)
     service.publish(9, 10, age=DAY)

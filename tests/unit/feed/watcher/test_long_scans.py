@@ -189,10 +189,10 @@ async def test_a_request_that_cannot_be_asked_for_ends_no_feed(store: Store) -> 
 async def test_retry_after_is_honoured_for_every_status(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    trouble = ServerError("the service failed", status=503)
-    trouble.retry_after = 15.0
+    failure = ServerError("the service failed", status=503)
+    failure.retry_after = 15.0
     service.pages.clear()
-    service.faults = [trouble] * 6
+    service.faults = [failure] * 6
     began = anyio.current_time()
     await rig.scan_until_well()
     # Three tries of a page are one scan, each after the pause that was asked for.

@@ -1,4 +1,4 @@
-"""Tests of the pace during trouble: never more requests than in health."""
+"""Tests of the pace during failures: never more requests than in health."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 import httpx
 import pytest
 from tests.unit.feed.rig import Rig, Service
-from tools.watcher_trouble import TROUBLES, hourly, usual
+from tools.watcher_failures import FAILURES, hourly, usual
 
 from freight_exchange import FreightExchange
 from freight_exchange.errors import BadRequestError, ServerError
@@ -21,29 +21,29 @@ EVERY_OTHER = ["503, every other request", "token refused, every other request"]
 health = cache(usual)
 
 
-def test_every_case_is_a_trouble() -> None:
-    assert TROUBLES.keys() >= {*CASES, *EVERY_OTHER}
+def test_every_case_is_measured_by_the_tool() -> None:
+    assert FAILURES.keys() >= {*CASES, *EVERY_OTHER}
 
 
 @pytest.mark.parametrize("bot", [False, True])
-@pytest.mark.parametrize("trouble", CASES)
-def test_watcher_in_trouble_sends_no_more_than_in_health(trouble: str, *, bot: bool) -> None:
-    assert hourly(trouble, 300, bot=bot) <= health(300, bot=bot)
+@pytest.mark.parametrize("failure", CASES)
+def test_watcher_during_failures_sends_no_more_than_in_health(failure: str, *, bot: bool) -> None:
+    assert hourly(failure, 300, bot=bot) <= health(300, bot=bot)
 
 
-@pytest.mark.parametrize("trouble", EVERY_OTHER)
-def test_bot_counts_the_retries_inside_a_look_for_selections(trouble: str) -> None:
-    assert hourly(trouble, 300, bot=True) <= health(300, bot=True)
+@pytest.mark.parametrize("failure", EVERY_OTHER)
+def test_bot_counts_the_retries_inside_a_look_for_selections(failure: str) -> None:
+    assert hourly(failure, 300, bot=True) <= health(300, bot=True)
 
 
 def test_retry_after_is_asked_again_only_when_it_has_passed() -> None:
     assert hourly("429, Retry-After: 3600", 30, bot=False) == 1
 
 
-@pytest.mark.parametrize("trouble", EVERY_OTHER)
-def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health(trouble: str) -> None:
+@pytest.mark.parametrize("failure", EVERY_OTHER)
+def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health(failure: str) -> None:
     """The count is over hours, since the start of an hour may make a difference of a request."""
-    assert sum(hourly(trouble, 30, bot=False) for _ in range(3)) <= 3 * 120
+    assert sum(hourly(failure, 30, bot=False) for _ in range(3)) <= 3 * 120
 
 
 @pytest.mark.virtual_time

@@ -1,4 +1,4 @@
-"""Tests of database connections: trouble, and databases that cannot be used."""
+"""Tests of database connections: failures, and databases that cannot be used."""
 
 from __future__ import annotations
 

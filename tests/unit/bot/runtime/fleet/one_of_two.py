@@ -23,7 +23,7 @@ class OneOfTwo(MemoryStore):
         super().__init__()
         self.is_free = True
         self.is_away = False
-        self.trouble: StoreError = StoreAwayError("the database is away")
+        self.failure: StoreError = StoreAwayError("the database is away")
         self.is_restored = self.has_twin = False
         self.wait = 0.0
         self.feed_state: str | None = None
@@ -38,7 +38,7 @@ class OneOfTwo(MemoryStore):
 
     def check(self) -> None:
         if self.is_away:
-            raise self.trouble
+            raise self.failure
 
 
 class _Seat:

@@ -23,13 +23,13 @@ REQUESTS = "quote/getrequests"
 
 
 @pytest.mark.parametrize(
-    "trouble", [StoreAwayError("it is away"), ConflictError("a write met another one"), StoreRefusedError("no login")]
+    "failure", [StoreAwayError("it is away"), ConflictError("a write met another one"), StoreRefusedError("no login")]
 )
 async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
-    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, trouble: StoreError
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, failure: StoreError
 ) -> None:
     store = OneOfTwo()
-    store.trouble = trouble
+    store.failure = failure
     bot = offering_bot(store)
     async with sandbox.running(bot) as trial:
         await trial.idle()
@@ -43,8 +43,8 @@ async def test_bot_stays_live_while_the_store_is_away_and_joins_again(
         store.is_away = False
         await eventually(lambda: amounts_on(sandbox, index))
         assert (trial.status.state, trial.status.live) == ("running", True)
-    (lost, *_) = [one for one in caplog.records if f"has lost its seat in the store: {trouble}" in one.getMessage()]
-    assert lost.levelno == (logging.ERROR if isinstance(trouble, StoreRefusedError) else logging.WARNING)
+    (lost, *_) = [one for one in caplog.records if f"has lost its seat in the store: {failure}" in one.getMessage()]
+    assert lost.levelno == (logging.ERROR if isinstance(failure, StoreRefusedError) else logging.WARNING)
 
 
 async def test_refusal_is_logged_though_the_loss_of_the_seat_was_just_logged(
@@ -57,7 +57,7 @@ async def test_refusal_is_logged_though_the_loss_of_the_seat_was_just_logged(
         store.is_away = True
         sandbox.publish()
         await eventually(lambda: "lost its seat" in caplog.text)
-        store.trouble = StoreRefusedError("no login")
+        store.failure = StoreRefusedError("no login")
         await anyio.sleep(30)
         assert [one.levelname for one in caplog.records if "lost its seat" in one.getMessage()] == ["WARNING", "ERROR"]
         store.is_away = False
@@ -146,11 +146,11 @@ async def test_store_that_is_away_while_the_bot_stops_is_no_reason_to_join_again
     assert losses == ["the bot has lost its seat in the store: the database is away; it was stopped, and ends"]
 
 
-@pytest.mark.parametrize("trouble", [StoreAwayError("it is away"), StoreRefusedError("no login")])
-async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox, trouble: StoreError) -> None:
+@pytest.mark.parametrize("failure", [StoreAwayError("it is away"), StoreRefusedError("no login")])
+async def test_store_that_is_away_at_the_start_ends_the_bot(sandbox: Sandbox, failure: StoreError) -> None:
     store = OneOfTwo()
-    store.is_away, store.trouble = True, trouble
-    with pytest.raises(type(trouble)):
+    store.is_away, store.failure = True, failure
+    with pytest.raises(type(failure)):
         await offering_bot(store).serve(exchange=sandbox.client())
 
 
@@ -164,6 +164,6 @@ async def test_store_that_refuses_a_bot_before_it_runs_ends_it(sandbox: Sandbox)
             return seat
 
     store = LacksRights()
-    store.trouble = StoreRefusedError("grant this user all rights")
+    store.failure = StoreRefusedError("grant this user all rights")
     with pytest.raises(StoreRefusedError), anyio.fail_after(60):
         await offering_bot(store).serve(exchange=sandbox.client())

@@ -55,7 +55,7 @@ def test_database_that_does_not_answer_ends_no_process(error: Exception, monkeyp
     assert limit(error, monkeypatch) > 8 * connection._REPLY_TIMEOUT
 
 
-def test_other_trouble_of_a_store_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_failure_of_a_store_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limit(StoreError("full"), monkeypatch) == 1.0 + CLOSE_TIMEOUT
 
 

@@ -1,4 +1,4 @@
-"""Tests of trouble that affects some scans and not others: the others have their turns."""
+"""Tests of failures that affect some scans and not others: the others have their turns."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ async def test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held
     assert any(isinstance(reported, Recovered) for reported in rig.reported)
 
 
-async def test_a_reader_who_leaves_while_others_would_wait_is_no_trouble(store: Store) -> None:
+async def test_a_reader_who_leaves_while_others_would_wait_is_no_failure(store: Store) -> None:
     """His scan is kept, and the next reader continues it."""
     service = Service(latency=0.5)
     rig = await live(service, store)

@@ -1,6 +1,6 @@
 """Measure the requests of a watcher per hour, with and without failures of the service, in virtual time.
 
-`python tools/watcher_trouble.py` prints a table for a feed and one for a bot with a handler of selections: one row for
+`python tools/watcher_failures.py` prints a table for a feed and one for a bot with a handler of selections: one row for
 each failure, one column for each interval. Exits with 1 if a failure causes more requests.
 """
 
@@ -30,7 +30,7 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import virtual_time_options
 
-__all__ = ["INTERVALS", "TROUBLES", "hourly", "main", "usual"]
+__all__ = ["FAILURES", "INTERVALS", "hourly", "main", "usual"]
 
 INTERVALS: Final = (10, 30, 300, 600)
 _WARM_UP: Final = 1800.0
@@ -66,7 +66,7 @@ def _refuse_every_other() -> Answer:
 
 Answer = Callable[[httpx.Request], Any]
 
-TROUBLES: Final[dict[str, Answer | None]] = {
+FAILURES: Final[dict[str, Answer | None]] = {
     "health": None,
     "429": lambda _: httpx.Response(429, json={"message": "slowly"}),
     "429, Retry-After: 3600": lambda _: httpx.Response(429, headers={"retry-after": "3600"}, json={}),
@@ -91,17 +91,17 @@ def _login(_: httpx.Request) -> httpx.Response:
 
 @attrs.define
 class _Service:
-    """Service with ten requests, which works until the trouble begins, and counts all requests that arrive."""
+    """Service with ten requests, which works until the failure begins, and counts all requests that arrive."""
 
-    trouble: Answer | None = None
+    failure: Answer | None = None
     began: float = math.inf
     times: list[float] = attrs.field(factory=list)
 
     async def answer(self, request: httpx.Request) -> httpx.Response:
         now = anyio.current_time()
         self.times.append(now)
-        if self.trouble is not None and now >= self.began:
-            answer = self.trouble(request)
+        if self.failure is not None and now >= self.began:
+            answer = self.failure(request)
             if answer is not None:
                 return answer if isinstance(answer, httpx.Response) else await answer
         path = request.url.path
@@ -122,9 +122,9 @@ def usual(interval: float, *, bot: bool) -> int:
     return math.ceil(hourly("health", interval, bot=bot, hours=_HEALTHY_HOURS) / _HEALTHY_HOURS)
 
 
-def hourly(trouble: str, interval: float, *, bot: bool, hours: int = 1) -> int:
-    """Return the requests in the hours after the trouble began, or in as many hours of health."""
-    service = _Service(TROUBLES[trouble])
+def hourly(failure: str, interval: float, *, bot: bool, hours: int = 1) -> int:
+    """Return the requests in the hours after the failure began, or in as many hours of health."""
+    service = _Service(FAILURES[failure])
 
     async def run() -> None:
         client = httpx.AsyncClient(transport=httpx.MockTransport(service.answer), trust_env=False)
@@ -172,10 +172,10 @@ def main(intervals: Sequence[float] = INTERVALS) -> int:
         print(f"\n| {'A bot' if who else 'A feed'}: requests an hour |", *(f" {each:g} s |" for each in intervals))
         print("|---|" + "---|" * len(intervals))
         health = [usual(each, bot=who) for each in intervals]
-        for trouble, answer in TROUBLES.items():
-            found = [hourly(trouble, each, bot=who) for each in intervals] if answer else health
+        for failure, answer in FAILURES.items():
+            found = [hourly(failure, each, bot=who) for each in intervals] if answer else health
             louder += sum(one > most for one, most in zip(found, health, strict=True))
-            print(f"| {trouble} |", *(f"{one} |" for one in found), flush=True)
+            print(f"| {failure} |", *(f"{one} |" for one in found), flush=True)
     return int(louder > 0)
 
 

@@ -1,4 +1,4 @@
-"""Witness of a store's file: triggers record each step of each offer and each delivery.
+"""Log that triggers write in the file of a store: each step of each offer and each delivery.
 
 They write in the transaction that they record, so a kill takes both or neither, and they share no code with the bot.
 """

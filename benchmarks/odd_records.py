@@ -1,6 +1,6 @@
-"""Pages with one odd record, as each decoder reads them: run, not recited.
+"""Pages with one odd record, as each decoder reads them: measured by running each decoder.
 
-Run: `python -m benchmarks.oddities DECODER` prints how many records of each page came out, of how many.
+Run: `python -m benchmarks.odd_records DECODER` prints how many records of each page came out, of how many.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def table() -> list[list[str]]:
     """Return the results for pages of ten records, one line for each decoder."""
     lines = [["", *_ODD, "exact decimals"]]
     for name, decoder in DECODERS.items():
-        found = alone("oddities", name)
+        found = alone("odd_records", name)
         # Without types there is nothing to refuse, and nothing to rely on.
         cells = [f"{found[odd]:.0f} of {_SIZE}" if name != "json" else "as it came" for odd in _ODD]
         lines.append([decoder.title, *cells, "yes" if found["exact"] else "no"])

@@ -32,7 +32,7 @@ class Rows(Generic[T]):
 
 
 @attrs.define
-class Shelf(Generic[T]):
+class ListingServer(Generic[T]):
     """Server of a listing. `broken` contains the rows that cannot be read."""
 
     rows: list[T]
@@ -102,7 +102,7 @@ def same(record: Hashable) -> Hashable:
 
 
 def read(
-    shelf: Shelf[T],
+    server: ListingServer[T],
     *,
     page_size: int = 10,
     sizes: PageSizes | None = None,
@@ -118,7 +118,7 @@ def read(
     found: list[T] = []
     for _ in range(most_pages):
         try:
-            page = shelf.page(walk.number, walk.size)
+            page = server.page(walk.number, walk.size)
         except APIStatusError as error:
             if not walk.fail(error):
                 raise
@@ -132,7 +132,7 @@ def read(
             return found
         assert not (isinstance(walk, Sweep) and walk.is_unstable), "the walk gave up"
         if happenings:
-            happenings.popleft()(shelf.rows)
+            happenings.popleft()(server.rows)
     raise AssertionError(f"the walk did not end within {most_pages} pages")
 
 
