@@ -61,7 +61,7 @@ def test_bot_recovers_from_a_lost_answer(window: Window, served: Served, bot: Pa
     reactions = page.get_by_role("list", name="How callers reacted")
     expect(reactions).to_contain_text("forwarder submits an offer on FX000001; the exchange carried it out.")
     expect(reactions).to_contain_text("lists its own offers")
-    until(lambda: "is no longer in doubt: it was found among the own bids" in bot.read_text())
+    until(lambda: "is no longer in doubt: it was found among your bids" in bot.read_text())
     expect(reactions).to_contain_text("One offer stands: recovered")
     expect(page.locator("#count-duplicates")).to_have_text("0")
     # The fault has struck, and is spent.

@@ -57,7 +57,7 @@ def place(lines: Lines, who: str, words: str, *, after: int = -1) -> int:
 def test_the_demo_kills_a_bot_and_finds_its_promises_kept() -> None:
     lines = transcript_of("demo.py")
     started = place(lines, "bot", "starts")
-    place(lines, "bot", "found among the own bids", after=started)
+    place(lines, "bot", "found among your bids", after=started)
     killed = place(lines, "bot", "is gone, with status -9", after=started)
     meanwhile = place(lines, "shipper", "publishes", after=killed)
     again = place(lines, "bot", "starts", after=meanwhile)

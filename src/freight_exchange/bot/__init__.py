@@ -5,7 +5,7 @@
 - `delivery`: delivery of events to handlers
 - `offers`: the ledger of offers
 - `answers`: the ledger of a shipper's answers to offers
-- `events`: events for own bids that a shipper selected, and for offers on own requests
+- `events`: events for bids of this account that a shipper selected, and for offers on its requests
 - `runtime`: process, sessions, lifespan and shutdown
 - `ops`: status, probes and administration
 - `unit_of_work`: the durable steps, and `failpoints` around them

@@ -264,7 +264,7 @@ class Bot(Router):
         """Resolve a doubt, or undo a refusal, by what a person sees at the service. Cancelling this does not stop it.
 
         Args:
-            request, revision: The own offer; or, with `offer`, the request of the offer that was answered.
+            request, revision: The offer of this bot; or, with `offer`, the request of the offer that was answered.
             taken: Whether the service has it. If not, its handler sends it again when it is called next. After a doubt,
                 the bot calls it, and replays a dead delivery for that. After a refusal, `replay` the dead letter.
             offer: Identifier of the offer whose approval or decline is meant.

@@ -20,7 +20,7 @@ STEPS: Final = (
     "unknown",  # ... or in doubt
     "resolved",  # the result of an offer in doubt is recorded
     "settle",  # the result of a delivery, or a replay, is recorded
-    "selected",  # the selection of an own bid becomes an event
+    "selected",  # the selection of a bid becomes an event
     "reported",  # ... and is recorded as delivered
     "known",  # the handlers and the bids from before are recorded, in each run
 )

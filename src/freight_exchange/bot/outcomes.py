@@ -32,7 +32,7 @@ def describe(value: object) -> str:
 
 
 class RetryLater(Exception):
-    """Request of a handler to be called again later. It is no failure and has no limit.
+    """Request of a handler to be called again later. It does not count as a failure and has no limit.
 
     Args:
         delay: A `timedelta` or seconds, default one minute; at least one second passes.

@@ -1,7 +1,7 @@
 """Versions of the records in the ledgers.
 
-A record is written only over the version that its writer has read, so nothing that was recorded meanwhile is lost. A
-version is a state and the time at which it was reached; a change that leaves both is no new version.
+A record is written only if the stored version is the one that was read, so no other change is lost. A version is a
+state and its time. A change that keeps both does not make a new version.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def is_version(stored: _Record | None, record: _Record) -> bool:
 def put_version(store: Work, record: _Record, *, replaces: _Record | None) -> bool:
     """Write a record in place of the version that was read, and return whether it was written.
 
-    The state alone does not tell versions apart: an offer in doubt may have been resolved, sent again, and be in doubt
+    The state alone does not identify a version: an offer in doubt may have been resolved, sent again, and be in doubt
     once more. What was found out about the first send then says nothing about the second one.
 
     Args:

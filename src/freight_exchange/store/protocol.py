@@ -233,7 +233,7 @@ class FeedStore(Protocol):
     def prune(self, *, before: float) -> bool | None:
         """Drop old data: make tombstones of requests last seen before that time, and delete finished events.
 
-        A tombstone keeps its index, digest, version and `first_seen` for ever. An event and its deliveries are deleted
+        A tombstone keeps its index, digest, version and `first_seen` forever. An event and its deliveries are deleted
         if all deliveries are done, and it was neither proposed nor acknowledged nor settled since that time. One call
         may do only a part of the work.
 

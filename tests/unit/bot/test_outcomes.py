@@ -25,7 +25,7 @@ class Blank(Exception):
         return None  # type: ignore[return-value]  # an invalid result that the bot must tolerate
 
 
-# What somebody gives as a reason, and what is kept of it.
+# Reasons that a handler gives, and the texts that are stored of them.
 REASONS: list[tuple[object, str]] = [
     ("no tariff", "no tariff"),
     ("", ""),

@@ -41,7 +41,7 @@ def check_against(
         raise _changed(draft, f"was {answer} before")
     if draft.approved and decline is not None and _declines(decline, offer):
         raise _changed(draft, "was declined before")
-    # A new status that is no answer does not change the terms.
+    # A new status that is not an answer does not change the terms.
     changed = [] if seen is None else [name for name in changed_fields(seen, offer) if name != "status"]
     if changed:
         raise _changed(draft, f"has changed since the handler saw it: {', '.join(changed)}")

@@ -154,7 +154,7 @@ def manual_answer(records: list[AnswerRecord], offer: int, *, taken: bool) -> tu
         taken: Whether the service has carried it out.
 
     Raises:
-        ValidationError: `taken` is no boolean, or no answer to the offer is in doubt or was refused.
+        ValidationError: `taken` is not a boolean, or no answer to the offer is in doubt or was refused.
     """
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")

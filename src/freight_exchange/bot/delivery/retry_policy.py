@@ -116,7 +116,7 @@ def decide(
         case OfferRejectedError():
             return Decision(ending="dead", state="dead", error=_describe(error))
         case StoreAwayError() | FencedError() | ConflictError():
-            # The replica lost its seat during the attempt, which is no failure of the handler.
+            # The replica lost its seat during the attempt, which is not a failure of the handler.
             return Decision(ending="released", state="ready", delay=_MIN_DELAY, refund_attempt=True)
         case LoginRejectedError():
             return _postpone("released", _OUTAGE_DELAY, error)

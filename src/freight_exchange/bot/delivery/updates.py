@@ -15,8 +15,8 @@ __all__ = ["merge_updates"]
 def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
     """Merge updates into one, from the first one's previous request to the last one's request."""
     first, last = updates[0], updates[-1]
-    # The difference has the changes of updates in between that the handler's filter excluded. The updates have changes
-    # that were reversed later, which an earlier attempt may have seen.
+    # `differing` includes changes of updates that the handler's filter excluded. `changed` includes changes that were
+    # reversed later, which an earlier attempt may have seen.
     differing = () if first.previous is None else differences(first.previous, last.request)
     changed = (name for update in updates for name in update.changed)
     return attrs.evolve(

@@ -42,12 +42,12 @@ _logger = logging.getLogger("freight_exchange.bot")
 _OUTAGE_LIMIT: Final = 3600.0
 """Seconds of transient errors, while the service answers other calls, before a delivery is given up."""
 _MIN_RETRIES: Final = 1
-"""Least number of retries after interruptions, even for a handler without `retries`: the process may have ended before
-the first call."""
+"""Minimum number of retries after interruptions, even for a handler without `retries`: the process may have ended
+before the first call."""
 
 
 class Worker:
-    """Caller of handlers.
+    """Worker: calls handlers and settles their deliveries.
 
     Args:
         handlers: The handlers, by their ids.
@@ -199,7 +199,7 @@ class Worker:
         if not handler.matches(event):
             raise Drop("the handler's filter excludes it")
         if isinstance(event, RequestEvent) and event.kind == "updated" and await self._is_own_update(event, number):
-            raise Drop("the update shows only the effect of the own offer")
+            raise Drop("the update shows only the effect of this bot's offer")
         await handler.function(subject(event), context, **self._arguments[handler.id])
 
     async def _is_own_update(self, event: RequestEvent, number: int) -> bool:

@@ -1,1 +1,1 @@
-"""Events that the feed of requests does not have: selections of own bids, and offers on own requests."""
+"""Events that the feed of requests lacks: selections of the account's bids, and offers on its requests."""

@@ -86,7 +86,7 @@ class SelectedBids:
     async def introduce(self, *, backfill: bool) -> None:
         """Record when the bot first had a handler of selections.
 
-        Call it before the first offer of a run, and before the own bids are read.
+        Call it before the first offer of a run, and before the account's bids are read.
 
         Args:
             backfill: Whether a bot that begins with this run reports earlier selections.
@@ -191,8 +191,8 @@ class SelectedBids:
 
         if skipped := await self._unit_of_work.write("known", skip):
             _logger.warning(
-                "%d own offers were selected before the bot had a handler of selections, and are not reported: on the "
-                "requests %s",
+                "%d of your offers were selected before the bot had a handler of selections, and are not reported;"
+                " requests: %s",
                 len(skipped),
                 ", ".join(map(str, skipped)),
             )

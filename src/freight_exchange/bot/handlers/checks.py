@@ -48,7 +48,7 @@ def check_types(types: str | tuple[str, ...] | None) -> None:
 
 
 def check_options(kind: Kind, *, id: object, retries: object, from_start: object) -> None:
-    """Check the options that are no filters."""
+    """Check the options that are not filters."""
     if id is not None:
         check_id(id)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:

@@ -118,19 +118,19 @@ class Context:
             rates: Amounts by fee name. Their sum need not be the total.
             terms: Terms and conditions.
             revision: Number of this price on the request, from 0.
-            allow_existing: Offer even if an own bid exists on the request that this bot did not make.
+            allow_existing: Offer even if this account has a bid on the request that this bot did not make.
 
         Returns:
             The bid as the service answered, or as it was found if no reply came.
 
         Raises:
             ValidationError: An argument is invalid; nothing was sent.
-            AlreadyOfferedError: An own bid exists that this bot did not make. Do not catch it: the event then counts
-                as handled.
+            AlreadyOfferedError: This account has a bid that this bot did not make. Do not catch it: the event then
+                counts as handled.
             OfferInDoubtError: It is not known whether the offer was taken. Do not catch it: the handler is called again
                 once it is known.
             OfferRejectedError: The service refused it, now or before.
-            RetryLater: The own bids cannot be read at present. Do not catch it.
+            RetryLater: The account's bids cannot be read at present. Do not catch it.
             ConfigurationError: The event is about no request, or its handler has ended; nothing was sent.
             FreightExchangeError: It was not sent; the handler is called again if it does not catch this.
         """

@@ -40,7 +40,7 @@ class Router:
     - `retries`: further calls after a failure, default 8; then the delivery is a dead letter.
     - `timeout`: seconds or a `timedelta` that a call may take, default five minutes.
     - `from_start`, of `on_new` and `on_selected`: whether a handler that is new to a bot's store first gets each
-      request that is already in the store, or each own bid that is listed as selected.
+      request that is already in the store, or each bid of this account that is listed as selected.
 
     One function may be registered for several kinds of events.
     """
@@ -69,7 +69,7 @@ class Router:
 
     @property
     def on_selected(self) -> SelectedDecorator:
-        """Register for own bids that a shipper selected: `async def handler(bid, ctx)`, with the shipper's contact."""
+        """Register for this account's selected bids: `async def handler(bid, ctx)`, with the shipper's contact."""
         return cast(SelectedDecorator, self._on("selected"))
 
     @property

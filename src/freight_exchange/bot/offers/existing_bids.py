@@ -1,4 +1,4 @@
-"""Own bids at the service, whether or not this bot made them."""
+"""The account's bids at the service, whether or not this bot made them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_WAIT: Final = 10.0
 
 
 class ExistingBids:
-    """Own bids that are not in the ledger.
+    """The account's bids that are not in the ledger.
 
     They are read at startup, and later by checks of doubts and of revisions. Any other offer reads nothing.
 
@@ -74,7 +74,7 @@ class ExistingBids:
         self._certain.set()
         if self._unknown:
             _logger.warning(
-                "%d requests have own bids that this bot's store does not have; no offer is made on them",
+                "%d requests have bids of yours that the bot's store lacks; no offer is made on them",
                 len(self._unknown),
             )
 
@@ -84,10 +84,10 @@ class ExistingBids:
 
     @contextmanager
     def allow(self, request: int) -> Iterator[None]:
-        """Permit an offer on a request despite an own bid that a later reading found, as a person decides in the block.
+        """Permit an offer on a request despite a bid that is not in the ledger.
 
-        The permission begins with the block, because the handler may offer before its end. A block that raises has
-        decided nothing, and ends the permission.
+        A person's decision is recorded inside the block. The permission begins with the block, because the handler may
+        offer before its end. A block that raises has decided nothing, and ends the permission.
         """
         is_new = request not in self._allowed
         self._allowed.add(request)
@@ -99,7 +99,7 @@ class ExistingBids:
             raise
 
     async def has_unknown_bid(self, request: int, *, is_newer: bool, has_known_bid: bool) -> bool:
-        """Return whether an own bid on a request exists that is not in the ledger.
+        """Return whether this account has a bid on a request that is not in the ledger.
 
         Args:
             request: The request.
@@ -107,7 +107,7 @@ class ExistingBids:
             has_known_bid: Whether the ledger has a bid there, which later readings show as well.
 
         Raises:
-            RetryLater: The own bids are not known yet.
+            RetryLater: The account's bids are not known yet.
         """
         await _wait_for(self._first_read)
         if not is_newer or self._is_restored:
@@ -123,13 +123,13 @@ class ExistingBids:
         return not has_known_bid and request not in self._allowed and self._exchange._has_seen_bid_on(request)
 
     async def list_on(self, request: int) -> tuple[Bid, ...]:
-        """Return the own bids on a request that the plain listing has now."""
+        """Return the account's bids on a request that the plain listing has now."""
         return tuple([bid for bid in await self._exchange._own_bids() if bid.index == request])
 
     async def _read_once(self) -> bool:
         """Read them, and return whether there are any, known or not."""
         listed = await self._list_requests()
-        # The ledger is read second: it recorded its own bids before they could be listed.
+        # The ledger is read second: it recorded each of its offers before the service could list it.
         offered = await self._repository.find_requests_with_offers(listed)
         self._unknown |= listed - offered
         if not offered and not self._first_read.is_set() and await self._repository.has_offers():
@@ -146,7 +146,7 @@ class ExistingBids:
 
         def note(index: int | None, error: DecodeError) -> None:
             found.update([] if index is None else [index])
-            _logger.error("an own bid on %s cannot be read: %s", describe_request(index), error)
+            _logger.error("your bid on %s cannot be read: %s", describe_request(index), error)
 
         bids = lenient_bids(self._exchange._limited(meter=meter), note)
         # The plain listing may lack some bids, and some types may not be served; neither is documented.
@@ -172,7 +172,7 @@ class ExistingBids:
                     return set()
                 wait = max(pause, (meter.sent - began) * _PAUSE_PER_REQUEST)
                 _logger.warning(
-                    "the own bids cannot be read from %s: %s; no offer is made until then; retrying in %.0f s",
+                    "your bids cannot be read from %s: %s; no offer is made until then; retrying in %.0f s",
                     self._exchange._base_url,
                     error,
                     wait,
@@ -182,7 +182,7 @@ class ExistingBids:
 
 
 def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeError], None]) -> Bids:
-    """Make a view of the own bids that skips unreadable ones under any options of the client.
+    """Make a view of the account's bids that skips unreadable ones under any options of the client.
 
     Args:
         exchange: The client.
@@ -204,7 +204,7 @@ def describe_request(request: int | None) -> str:
 def unknown_bid_error(request: int) -> AlreadyOfferedError:
     """Make the error for an offer beside a bid that is not in the ledger."""
     return AlreadyOfferedError(
-        f"an own offer exists on request {request} that this bot's store does not have: a person or another bot made "
+        f"this account has an offer on request {request} that the bot's store lacks: a person or another bot made "
         "it, or the store was lost; pass allow_existing=True to offer anyway",
         request=request,
     )
@@ -216,7 +216,7 @@ async def _wait_for(reading: anyio.Event) -> None:
     with anyio.move_on_after(min(_MAX_WAIT, remaining / 2)):
         await reading.wait()
     if not reading.is_set():
-        raise RetryLater(_MAX_WAIT, "the own bids at the service cannot be read at present")
+        raise RetryLater(_MAX_WAIT, "your bids cannot be read at present")
 
 
 def merge_bids(listed: Sequence[Bid], known: Iterable[Bid]) -> list[Bid]:

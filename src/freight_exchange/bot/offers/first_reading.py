@@ -1,4 +1,4 @@
-"""First reading of the own bids, once a bot has its seat in the store."""
+"""Initial check of the account's bids, once a bot has its seat in the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 
 class Memory(Protocol):
-    """Memory of the store, which may have been restored from a backup."""
+    """Whether the store may have been restored from a backup."""
 
     @property
     def is_restored(self) -> bool:
@@ -28,12 +28,12 @@ class Memory(Protocol):
 
 
 class FirstReading:
-    """First reading of the own bids. It takes longer if the store may have lost offers.
+    """Initial check of the account's bids. It takes longer if the store may have lost offers.
 
     Args:
-        bids: The own bids.
+        bids: The account's bids.
         repository: Records whether an earlier run has read them.
-        memory: Memory of the store.
+        restore_state: Whether the store may have been restored from a backup.
         settle: Seconds until the service lists an offer that was sent before the start.
     """
 
@@ -46,12 +46,12 @@ class FirstReading:
             bids.distrust()
             _logger.critical(
                 "the database may have lost its last commits: it was restored or moved, or a standby was promoted; no"
-                " offer is made for %.0f s, until the own bids were read, and no answer given",
+                " offer is made and no answer given for %.0f s, until your bids were read",
                 settle,
             )
 
     async def __call__(self) -> None:
-        """Read the own bids; repeat this until it succeeds."""
+        """Read the account's bids; repeat this until it succeeds."""
         is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
         # Other replicas may offer meanwhile only if one of them has read the bids before.
         await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=is_repeated)

@@ -36,14 +36,14 @@ _logger = logging.getLogger("freight_exchange.bot")
 _MAX_CHECKS: Final = 3
 _FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 _RETRY_PAUSE, _RETRY_PAUSE_EACH = 2.0, 0.1
-"""Least seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
+"""Minimum seconds, and seconds for each offer in doubt: each retry of a delivery costs two commits."""
 _OTHERS_PAUSE: Final = 5.0
 _CONCURRENCY: Final = 100
 """Limit of checks at a time. They share their readings of the listings, and each takes the settle time."""
 
 _MAX_RESENDS: Final = 3
 _CHECK_FACTOR: Final = 4
-"""If the service lists offers later than `settle`, absence is no proof. So each resend of an offer is checked four
+"""If the service lists offers later than `settle`, absence proves nothing. So each resend of an offer is checked four
 times as long as the one before, and there are at most three."""
 
 
@@ -125,7 +125,7 @@ class InDoubtResolver:
             match result:
                 case Applied(record=Bid() as bid):
                     changes = {"bid": bid, "changed_fields": changed_by_offer(bid, record.fields_before)}
-                    await self._close(record, "confirmed", why="it was found among the own bids", **changes)
+                    await self._close(record, "confirmed", why="it was found among your bids", **changes)
                     return
                 case NotApplied() if record.resends < _MAX_RESENDS:
                     resends = record.resends + 1
@@ -156,7 +156,7 @@ class InDoubtResolver:
         """Resolve an offer by a person's decision. Runs in a task that only the bot's end cancels: see `_record`.
 
         Raises:
-            ValidationError: It is not in doubt any more, it may still arrive, or `taken` is no boolean.
+            ValidationError: It is not in doubt any more, it may still arrive, or `taken` is not a boolean.
         """
         changes = manual_changes(record, taken=taken)
         if not taken:
@@ -240,21 +240,20 @@ class InDoubtResolver:
                 if is_slow:
                     slowness *= 2
                     _logger.warning(
-                        "%s cannot be checked yet: complete readings of the own bids take too long; retrying with twice"
-                        " the time",
+                        "%s cannot be checked yet: reading all of your bids takes too long; retrying with twice the time",
                         record,
                         extra={"request": record.request},
                     )
                     continue
                 if not isinstance(result, NotApplied) or anyio.current_time() >= until:
                     return result
-                # Absence is no proof before then, and each check reads whole listings.
+                # Absence proves nothing before then, and each check reads whole listings.
                 wait = max(pause, (until - anyio.current_time()) / 2)
             await anyio.sleep(wait)
             pause = min(2 * pause, _MAX_PAUSE)
 
     async def _baseline(self, record: OfferRecord) -> list[Bid]:
-        """Return the own bids on the request that are not this offer.
+        """Return the account's bids on the request that are not this offer.
 
         Those of the ledger are included: the service may list them late.
         """

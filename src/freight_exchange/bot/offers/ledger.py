@@ -109,7 +109,7 @@ class Ledger:
         Args:
             draft: The offer.
             event: The event that the handler was called for, if it is about a request.
-            allow_existing: Whether other own bids may exist on the request.
+            allow_existing: Whether this account may have other bids on the request.
             check: Called before the offer is recorded and before it is sent; raises if it may not be made.
 
         Raises:
@@ -229,7 +229,7 @@ class Ledger:
         await self._sender.wait_idle()
 
     async def is_own_update(self, event: RequestEvent, number: int) -> bool:
-        """Return whether an update is the first that shows only the change that an own offer caused.
+        """Return whether an update is the first that shows only the change that an offer of this bot caused.
 
         Args:
             event: The update.
@@ -260,7 +260,8 @@ class Ledger:
         """Return the result of an offer that must not be sent again."""
         if not known.is_same_offer(draft):
             _logger.warning(
-                "%s exists, and another price or other terms are not sent: %s is %s",
+                "%s was made before with %s and is %s; the different price or terms are not sent; pass a new revision"
+                " to quote again",
                 known,
                 known.amount,
                 known.state,

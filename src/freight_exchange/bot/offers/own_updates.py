@@ -1,4 +1,4 @@
-"""Updates of a request that an own offer caused: no handler receives them. Pure."""
+"""Updates of a request that an offer of this bot caused: no handler receives them. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def changed_by_offer(bid: Bid, before: Mapping[str, str] | None) -> tuple[str, .
     """Return the fields that the offer may have changed.
 
     Args:
-        bid: The reply to the offer, or the bid that was found later. The shipper's selection is no change by the offer.
+        bid: The reply to the offer, or the bid that was found later. The offer does not cause the shipper's selection.
         before: `offer_fields` of the request before the offer, if known.
     """
     if before is None:

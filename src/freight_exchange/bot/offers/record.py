@@ -201,7 +201,7 @@ def check_revision(value: object) -> int:
     """Check a revision.
 
     Raises:
-        ValidationError: It is no whole number from 0.
+        ValidationError: It is not a whole number from 0.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValidationError(f"revision must be a whole number from 0, not {value!r}", field="revision")
@@ -224,7 +224,7 @@ def manual_changes(record: OfferRecord | None, *, taken: bool) -> dict[str, Any]
     """Return the changes of a record when a person decides whether the service has the offer.
 
     Raises:
-        ValidationError: `taken` is no boolean, or the offer is neither in doubt nor refused.
+        ValidationError: `taken` is not a boolean, or the offer is neither in doubt nor refused.
     """
     if not isinstance(taken, bool):
         raise ValidationError(f"taken must be True or False, not {taken!r}", field="taken")
@@ -256,5 +256,5 @@ def describe_unsent(record: OfferRecord, *, is_final: bool) -> str:
 
 def _state(word: str) -> State:
     if word not in get_args(State):
-        raise ValueError(f"no offer is {word!r}")
+        raise ValueError(f"not a state of an offer: {word!r}")
     return word  # type: ignore[return-value]  # looked up

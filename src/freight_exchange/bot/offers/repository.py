@@ -145,11 +145,11 @@ class OfferRepository:
         await self._put(record.state, attrs.evolve(record, **changes), replaces=record)
 
     async def has_read_bids(self) -> bool:
-        """Return whether a run with this store has read the own bids from before it."""
+        """Return whether a run with this store has read the account's bids from before it."""
         return await self._unit_of_work.read(lambda store: store.effect(_BIDS_READ)) is not None
 
     async def mark_bids_read(self) -> None:
-        """Record that this run has read the own bids."""
+        """Record that this run has read the account's bids."""
         mark = Effect(key=_BIDS_READ, state="known", payload=b"", at=self._unit_of_work.time())
         await self._unit_of_work.write("known", lambda store: store.put_effect(mark, expected_state=None))
 

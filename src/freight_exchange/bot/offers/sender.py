@@ -234,7 +234,12 @@ class OfferSender:
         stored = await self._repository.find_one(record.request, record.key)
         fields = {"request": record.request}
         if stored is None:
-            _logger.warning("%s was taken, and the store has lost it: a backup was restored", record, extra=fields)
+            _logger.warning(
+                "%s was taken, but the store no longer has it, because a backup was restored; check the"
+                " service's own pages",
+                record,
+                extra=fields,
+            )
         elif stored.state != "confirmed" or not _may_be_same_bid(stored, record):
             _logger.critical(
                 "%s was taken, but so late that it counted as absent and was sent again: look at the service's own"

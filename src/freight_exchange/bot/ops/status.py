@@ -107,7 +107,7 @@ class Doubt(Serializable):
     Attributes:
         kind: `offer`; or `approval` or `decline`, of another party's offer.
         request, revision: Key of the offer. The revision of an answer is 0.
-        offer: Identifier of the offer that is answered; `None` for an own offer.
+        offer: Identifier of the offer that is answered; `None` if the doubt is about an offer of this bot.
         handler: Id of the handler that made it.
         amount, currency: Price, and index of its currency; `None` for an answer to an offer without one.
         parked: Whether a person must decide: `bot.resolve(...)`.
@@ -165,7 +165,7 @@ class FileStatus:
         is_restored: Whether the database may have lost commits, and the bot still looks for offers that it may have
             lost.
         covered_until: Watermark, UTC: nothing from before it was missed. `None` before the first complete scan.
-        unacknowledged: Events that are no deliveries yet.
+        unacknowledged: Events that have no deliveries yet.
         deliveries: Number in each state: `ready`, `claimed`, `done`, `dead`.
         offers: Number in each state: `intent`, `sending`, `unknown`, `confirmed`, `rejected`.
         answers: Number of approvals and declines in each of these states.

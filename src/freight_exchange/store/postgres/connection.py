@@ -266,7 +266,7 @@ def describe_address(address: str) -> str:
     """Describe a database for messages, without the password.
 
     Raises:
-        ConfigurationError: It is no address of a database.
+        ConfigurationError: It is not the address of a database.
     """
     parts = _parts(address)
     if parts is None:

@@ -21,9 +21,9 @@ _CONFLICTS: Final = (
 _ABSENT: Final = (
     errors.UndefinedTable, errors.InvalidSchemaName, errors.UndefinedColumn, errors.InvalidColumnReference,
 )  # fmt: skip
-"""Errors if a part of the schema is missing; the last one if it is the key of a table."""
+"""Errors for a missing part of the schema; the last one is for a missing key."""
 _NOT_PREPARED: Final = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
-"""Errors if a connection leads to another session of the server than before."""
+"""Errors after a pooler has switched the connection to a different server session."""
 _NUMBERED: Final = {f"{table}_pkey": table for table in ("binding", "replica", "event")}
 """Tables whose rows the database numbers, by the key that refuses a number twice."""
 _CUT_OFF: Final = ("25P03", "25P04")

@@ -61,13 +61,10 @@ class History:
         return self._cluster is not None
 
     def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
-        """Return whether the database may have lost commits since this or another process has seen it.
+        """Return whether the database may have lost commits since it was last seen, and the present cluster.
 
-        The answer stays `True` until `trust`. If an earlier copy of the database's files is put back, only processes
-        that ran before can recognise it.
-
-        Returns:
-            Whether commits may be lost, and the present cluster, for `restart`.
+        The first stays `True` until `trust`; the second is for `restart`. If an earlier copy of the database's files is
+        put back, only processes that ran before can recognise it.
         """
         replica, renewed = self.renewed
         seen = {"cluster": self._cluster, "flushed": self.flushed, "replica": replica, "renewed": renewed}

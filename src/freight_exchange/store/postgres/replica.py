@@ -166,7 +166,7 @@ class Replica:
                     self.notify(connection)
         except ConflictError as error:
             # The lease of the replica with the term has lapsed, but it is inside a transaction. That ends soon, unless
-            # its process is frozen. Or another program has locked the table, which is no reason to lose the seat.
+            # its process is frozen. Or another program has locked the table, which must not cost the seat.
             self._lock_log.add(connection, self.binding.feed, error, is_free=is_free)
             end_frozen(connection)
             return None

@@ -34,7 +34,7 @@ JOIN: Final = f"""
     SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
     RETURNING id, binding, {FILE}, {STARTED}
 """
-# `lease_until` is no key column, so a heartbeat waits for no transaction of this replica.
+# `lease_until` is not a key column, so a heartbeat waits for no transaction of this replica.
 HEARTBEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
     WHERE {_LIVING} AND NOT has_left

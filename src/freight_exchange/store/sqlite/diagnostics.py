@@ -22,7 +22,7 @@ _FULL: Final = "has no room left: make room on its disk; the write that failed i
 _FORBIDDEN: Final = "cannot be written to: give this user the right to write the file and its directory"
 _FAILING: Final = "could not be read or written because its disk is full or failing: check the disk, then start again"
 _BUSY: Final = "is locked by another program that has it open: close that one"
-_NOT_A_DATABASE: Final = "is no database: give another path, or move the file away"
+_NOT_A_DATABASE: Final = "is not a database: give another path, or move the file away"
 
 _BY_CODE: Final = {
     sqlite3.SQLITE_FULL: _FULL,

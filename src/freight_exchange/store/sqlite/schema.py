@@ -47,7 +47,7 @@ _FEEDS: Final = (
         PRIMARY KEY (feed, "index")
     ) WITHOUT ROWID
     """,
-    # Partial indexes: tombstones are kept for ever and cost nothing in them.
+    # Partial indexes: tombstones are kept forever and cost nothing in them.
     "CREATE INDEX seen_live ON seen (feed, updated_after) WHERE record IS NOT NULL AND digest <> x''",
     "CREATE INDEX seen_kept ON seen (feed, last) WHERE record IS NOT NULL",
     # AUTOINCREMENT: the number of a deleted event is never used again, because consumers remember numbers.

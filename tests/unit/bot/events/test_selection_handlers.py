@@ -65,7 +65,7 @@ class TestNewHandler:
                 await a_few_looks()
         assert won == []
         (line,) = [line for line in messages(caplog) if "before the bot had a handler" in line]
-        assert line.startswith("3 own offers")
+        assert line.startswith("3 of your offers")
         assert line.endswith(", ".join(map(str, before)))
         approve(sandbox, open_still)
         async with sandbox.running(quoting_bot(store, won=(won, {}), options={"start": start})):

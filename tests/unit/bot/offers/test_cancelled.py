@@ -217,7 +217,7 @@ class TestRepeatedTimeouts:
         async def quote(request: Any, ctx: Any) -> None:
             calls.append(request.index)
             with anyio.move_on_after(5 if leaves else HOUR):
-                # The own bids on the request are read, since others may stand beside it.
+                # The account's bids on the request are read, since others may stand beside it.
                 await ctx.offer(amount=AMOUNT, currency=840, allow_existing=True)
 
         async with sandbox.running(bot) as trial:

@@ -1,4 +1,4 @@
-"""Tests of own bids that are not in the ledger."""
+"""Tests of the account's bids that are not in the ledger."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ class TestNewStore:
             index = sandbox.publish()
             await trial.idle(within=timedelta(minutes=1))
             assert amounts_on(sandbox, index) == [AMOUNT]
-            # The second reading shows that offer, which is not a stranger's.
+            # The second reading shows that offer, which this bot made.
             await anyio.sleep(2 * 3600)
             sandbox.exchange.update(index, sandbox.now(), Cargo(quantity=3))
             await trial.idle()

@@ -1,4 +1,4 @@
-"""Tests of reads of the own bids at startup that fail after many requests: they cause no request storm."""
+"""Tests of reads of the account's bids at startup that fail after many requests: they cause no request storm."""
 
 from __future__ import annotations
 

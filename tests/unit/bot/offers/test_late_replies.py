@@ -178,7 +178,7 @@ async def test_reply_to_an_offer_that_the_store_has_lost_is_no_alarm(
     """It is not sent again, since its bid is found before another offer is made."""
     sandbox.publish()
     store = Restored(lambda record: record, FENCED)
-    await run(sandbox, store, lambda: "and the store has lost it: a backup was restored" in caplog.text)
+    await run(sandbox, store, lambda: "but the store no longer has it, because a backup was restored" in caplog.text)
     assert not messages(caplog, logging.CRITICAL)
 
 

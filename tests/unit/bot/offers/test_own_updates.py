@@ -1,4 +1,4 @@
-"""Updates that an own offer caused."""
+"""Tests of updates that an offer of this bot caused."""
 
 from __future__ import annotations
 

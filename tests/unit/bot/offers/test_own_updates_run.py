@@ -1,4 +1,4 @@
-"""Tests of delivering updates after an own offer."""
+"""Tests of delivering updates after an offer of this bot."""
 
 from __future__ import annotations
 

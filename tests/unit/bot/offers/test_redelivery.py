@@ -95,7 +95,7 @@ class TestEndedDelivery:
             bot = offering_bot(store)
             async with sandbox.running(bot) as trial:
                 await eventually(lambda: trial.status.in_doubt)
-                # A bot that has just begun reads the own bids before it offers, and may be between two tries of that.
+                # A bot that has just started reads the account's bids before it offers, and may be between two tries.
                 timeout = timedelta(minutes=5) if by_hand else AT_ONCE
                 await self.settled(sandbox, bot, trial, index, by_hand=by_hand, within=timeout)
         assert amounts_on(sandbox, index) == [AMOUNT]
@@ -173,7 +173,7 @@ class TestEndedDelivery:
             strike(sandbox, UNPROCESSED)
             index = sandbox.publish()
             await eventually(lambda: trial.status.in_doubt)
-            # Another price waits for the own bids, which are read before it is sent.
+            # Another price waits for the account's bids, which are read before it is sent.
             strike(sandbox, "unavailable_forever", BIDS, times=None)
             await anyio.sleep(60)
             sandbox.exchange.faults.clear()

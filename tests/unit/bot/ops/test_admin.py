@@ -39,7 +39,7 @@ def made(path: Path, handler: Callable[[Any, Any], Awaitable[None]], **options: 
 
 
 def run(sandbox: Sandbox, bot: Bot, during: Callable[[], object] = lambda: None, *, hours: float = 0.5) -> None:
-    # Less than an hour: the next run's wall clock is behind by as much, and an hour is no small step.
+    # Less than an hour: the next run's wall clock is behind by as much, and an hour is a large step.
     async def main() -> None:
         async with sandbox.running(bot):
             await anyio.sleep(3600 * hours)
@@ -229,7 +229,7 @@ def test_path_without_store_raises(path: Path) -> None:
         BotFile(path).status()
     assert not path.exists()
     path.write_text("not a database, but long enough to be taken for one at a glance")
-    with pytest.raises(StoreError, match="is no database"):
+    with pytest.raises(StoreError, match="is not a database"):
         BotFile(path).status()
 
 

@@ -65,7 +65,7 @@ class TestDrain:
         patient[0] = 0.0
         status = await run_until_idle(sandbox, bot)
         assert status.dead == 0
-        # Being cut off is not a failure.
+        # A cancellation by the drain does not count as a failure.
         assert set(attempts) == {1}
         assert [amounts_on(sandbox, index) for index in indexes] == [[AMOUNT]] * crowd
 

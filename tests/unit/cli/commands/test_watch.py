@@ -45,10 +45,10 @@ def test_run_with_store_continues_after_last_event(shell: Shell) -> None:
 
 
 def test_store_that_is_no_database_is_reported(shell: Shell) -> None:
-    Path("seen.db").write_text("something that is no database, and long enough to show it")
+    Path("seen.db").write_text("something that is not a database, and long enough to show it")
     result = shell(*WATCH, "--store", "seen.db")
     assert result.status == Status.STORE
-    assert "is no database: give another path, or move the file away" in result.err
+    assert "is not a database: give another path, or move the file away" in result.err
 
 
 def test_options_filter_events(shell: Shell) -> None:

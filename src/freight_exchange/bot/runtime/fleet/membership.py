@@ -251,8 +251,8 @@ class Membership:
         handlers = seat.left_out()
         if handlers and handlers != self._left_out:
             _logger.warning(
-                "the newest version of the bot lacks handlers of this replica, and what it finds does not reach them:"
-                " %s; stop this replica if they were removed, else give all replicas the same handlers",
+                "handlers %s receive no new events: the newest version of the bot, which scans, lacks them; stop this"
+                " replica if they were removed, otherwise give all replicas the same handlers",
                 ", ".join(handlers),
             )
         self._left_out = handlers

@@ -62,12 +62,15 @@ async def _enter_or_follow(feed: Feed, membership: Membership, interval: float) 
         except TermHeldError as error:
             if error.feed_state is not None:
                 feed.follow(error.feed_state)
-                _logger.info("working without scanning: %s", error)
+                _logger.info("this replica handles deliveries but does not scan: %s", error)
                 return False
-            # Before the other replica's first page there is no work, and no clock.
+            # Until the other replica commits its first page, the store has no deliveries and no feed time.
             await anyio.sleep(_POLL_INTERVAL)
         else:
-            _logger.warning("the first scan of this replica fails, perhaps for it alone: another one tries")
+            _logger.warning(
+                "the first scan of this replica failed, perhaps because of this machine; another replica takes over"
+                " scanning"
+            )
             await anyio.sleep(_HAND_OVER_PAUSE)
 
 
@@ -184,11 +187,13 @@ class Term:
                     await self._feed.__aexit__(None, None, None)
                     is_entered = False
                     if not self._is_handed_over:
-                        _logger.info("a newer version of the bot scans from now on; this one goes on working")
+                        _logger.info(
+                            "a newer version of the bot scans from now on; this replica keeps handling deliveries"
+                        )
                         continue
                     _logger.warning(
-                        "the scans of this replica fail, perhaps for it alone: another one scans from now on, and this"
-                        " one goes on working"
+                        "the scans of this replica fail, perhaps because of this machine; another replica scans from"
+                        " now on, and this replica keeps handling deliveries"
                     )
                     await anyio.sleep(_HAND_OVER_PAUSE)
             except* LoginRejectedError as group:

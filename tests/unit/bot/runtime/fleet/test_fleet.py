@@ -230,7 +230,7 @@ async def test_handlers_that_the_newest_version_lacks_are_logged_once(
         await anyio.sleep(2.5)
         newer.stop()
     assert amounts_on(sandbox, index) == []
-    (warning,) = [text for text in messages(caplog) if "lacks handlers of this replica" in text]
+    (warning,) = [text for text in messages(caplog) if "which scans, lacks them" in text]
     assert "quote; stop this replica" in warning
 
 

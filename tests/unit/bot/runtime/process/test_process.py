@@ -290,13 +290,13 @@ class TestStatuses:
 
     def test_73_for_unusable_store(self, tmp_path: Path) -> None:
         path = tmp_path / "bot.db"
-        path.write_bytes(b"this is no database, and never was one" * 100)
+        path.write_bytes(b"this is not a database, and never was one" * 100)
         for store in (path, tmp_path):
             with process(backend="trio", store=str(store)) as child:
                 ended, _, log = end_of(child)
             assert ended == 73
             assert "Traceback" not in log
-        assert path.read_bytes().startswith(b"this is no database")
+        assert path.read_bytes().startswith(b"this is not a database")
 
     def test_75_for_held_store(self, tmp_path: Path) -> None:
         store = str(tmp_path / "bot.db")
