@@ -40,7 +40,7 @@ from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
-    from freight_exchange.bot.offers.first_reading import Memory
+    from freight_exchange.bot.offers.initial_bid_check import RestoreState
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.platform.tasks import TaskStarter
@@ -86,12 +86,12 @@ class AnswerLedger:
         """Return the answers in doubt, the oldest first."""
         return self._repository.doubts()
 
-    async def start(self, adoption: Adoption, memory: Memory) -> None:
+    async def start(self, adoption: Adoption, restore_state: RestoreState) -> None:
         """Resolve the answers that earlier runs left in doubt.
 
         If the store may have lost answers, no answer is given before the service has had time to show them.
         """
-        if memory.is_restored:
+        if restore_state.is_restored:
             self._certain_at = anyio.current_time() + self._settle.total_seconds() + adoption.wait
         await self.adopt(adoption)
 

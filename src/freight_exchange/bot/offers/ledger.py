@@ -17,7 +17,7 @@ import anyio
 import attrs
 
 from freight_exchange.bot.offers.existing_bids import ExistingBids, unknown_bid_error
-from freight_exchange.bot.offers.first_reading import FirstReading, Memory
+from freight_exchange.bot.offers.initial_bid_check import InitialBidCheck, RestoreState
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.own_updates import is_only_own_change, matches_reply, may_be_own_update, offer_fields
 from freight_exchange.bot.offers.record import (
@@ -89,12 +89,12 @@ class Ledger:
         self.resolver = InDoubtResolver(exchange, self._repository, metrics, settle=settle)
         self._sender = OfferSender(exchange, unit_of_work, self._repository, self.resolver, tasks, metrics)
 
-    async def start(self, adoption: Adoption, memory: Memory) -> None:
+    async def start(self, adoption: Adoption, restore_state: RestoreState) -> None:
         """Resolve the offers that earlier runs left in doubt, and read the existing bids."""
         await self.adopt(adoption)
         # An offer that the store has lost may still arrive, like an adopted one.
         settle = self._settle.total_seconds() + adoption.wait
-        self._tasks.start_soon(FirstReading(self._existing_bids, self._repository, memory, settle=settle))
+        self._tasks.start_soon(InitialBidCheck(self._existing_bids, self._repository, restore_state, settle=settle))
 
     async def adopt(self, adoption: Adoption) -> None:
         """Resolve the offers that processes left in doubt at their end."""

@@ -18,7 +18,7 @@ from freight_exchange import FreightExchange, FreightExchangeError, OfferInDoubt
 from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.metrics.metrics import Metrics
-from freight_exchange.bot.offers.first_reading import Memory
+from freight_exchange.bot.offers.initial_bid_check import RestoreState
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.feed.feed import Feed
 from freight_exchange.platform import clock
@@ -113,8 +113,8 @@ async def test_answer_of_an_ended_replica_is_checked_once_it_cannot_arrive_any_m
 
 async def test_no_answer_is_given_before_the_service_shows_those_that_a_restored_store_has_forgotten() -> None:
     async with running() as replica:
-        memory = SimpleNamespace(is_restored=True)
-        await replica.ledger.start(Adoption(wait=20.0), cast("Memory", memory))
+        restore_state = SimpleNamespace(is_restored=True)
+        await replica.ledger.start(Adoption(wait=20.0), cast("RestoreState", restore_state))
         calls = replica.calls
         await anyio.sleep(19)
         with pytest.raises(RetryLater, match="the store is restored"):

@@ -17,7 +17,7 @@ from tests.unit.store.rows import BINDING, LEASE
 
 from freight_exchange import AlreadyOfferedError, FreightExchange, OfferInDoubtError, StoreError
 from freight_exchange.bot.metrics.metrics import Metrics
-from freight_exchange.bot.offers.first_reading import Memory
+from freight_exchange.bot.offers.initial_bid_check import RestoreState
 from freight_exchange.bot.offers.ledger import Ledger
 from freight_exchange.bot.offers.record import OfferRecord, manual_changes
 from freight_exchange.bot.unit_of_work import UnitOfWork
@@ -116,7 +116,7 @@ async def test_person_who_resolves_an_offer_that_was_resolved_elsewhere_ends_no_
 async def test_decision_that_was_not_recorded_allows_no_offer_beside_another_bid() -> None:
     """A bid that a later read finds stops the offer that its handler may repeat."""
     async with replicas() as both:
-        await both.first.start(Adoption(), cast("Memory", SimpleNamespace(is_restored=False)))
+        await both.first.start(Adoption(), cast("RestoreState", SimpleNamespace(is_restored=False)))
         await both.offer(both.first, UNPROCESSED)
         both.decide(taken=False)
         with pytest.raises(StoreError, match="has changed the offer"):

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from freight_exchange.bot.offers.existing_bids import ExistingBids
     from freight_exchange.bot.offers.repository import OfferRepository
 
-__all__ = ["FirstReading", "Memory"]
+__all__ = ["InitialBidCheck", "RestoreState"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 
-class Memory(Protocol):
+class RestoreState(Protocol):
     """Whether the store may have been restored from a backup."""
 
     @property
@@ -27,7 +27,7 @@ class Memory(Protocol):
         ...
 
 
-class FirstReading:
+class InitialBidCheck:
     """Initial check of the account's bids. It takes longer if the store may have lost offers.
 
     Args:
@@ -37,24 +37,26 @@ class FirstReading:
         settle: Seconds until the service lists an offer that was sent before the start.
     """
 
-    def __init__(self, bids: ExistingBids, repository: OfferRepository, memory: Memory, *, settle: float) -> None:
+    def __init__(
+        self, bids: ExistingBids, repository: OfferRepository, restore_state: RestoreState, *, settle: float
+    ) -> None:
         self._bids = bids
         self._repository = repository
-        self._memory = memory
+        self._restore_state = restore_state
         self._settle = settle
-        if memory.is_restored:
+        if restore_state.is_restored:
             bids.distrust()
             _logger.critical(
                 "the database may have lost its last commits: it was restored or moved, or a standby was promoted; no"
-                " offer is made and no answer given for %.0f s, until your bids were read",
+                " offer is made and no answer given for %.0f s, until your bids have been read",
                 settle,
             )
 
     async def __call__(self) -> None:
         """Read the account's bids; repeat this until it succeeds."""
-        is_repeated = await self._repository.has_read_bids() and not self._memory.is_restored
+        is_repeated = await self._repository.has_read_bids() and not self._restore_state.is_restored
         # Other replicas may offer meanwhile only if one of them has read the bids before.
         await self._bids.read(settle=0.0 if is_repeated else self._settle, is_shared=is_repeated)
         await self._repository.mark_bids_read()
-        if self._memory.is_restored:
-            await self._memory.trust()
+        if self._restore_state.is_restored:
+            await self._restore_state.trust()
