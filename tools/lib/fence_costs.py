@@ -10,8 +10,8 @@ from tools.lib.measured_processes import ACCOUNT
 from tools.lib.waiting_queue import BotQueue
 
 from freight_exchange.store import PostgresStore
-from freight_exchange.store.postgres import work_sql
-from freight_exchange.store.postgres.replica import Replica
+from freight_exchange.store.postgres.fleet import work_sql
+from freight_exchange.store.postgres.fleet.replica import Replica
 from freight_exchange.store.protocol import Binding
 from freight_exchange.store.work import Work
 

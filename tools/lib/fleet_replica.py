@@ -24,8 +24,8 @@ from freight_exchange import Bot, Context, FreightExchange, RateRequest, Timeout
 from freight_exchange.errors import FencedError
 from freight_exchange.platform import clock
 from freight_exchange.store import PostgresStore
-from freight_exchange.store.postgres import seat, work, work_sql
-from freight_exchange.store.postgres.replica import Replica
+from freight_exchange.store.postgres.fleet import seat, work, work_sql
+from freight_exchange.store.postgres.fleet.replica import Replica
 from freight_exchange.store.protocol import Binding
 from freight_exchange.transport.message import Progress
 

@@ -102,7 +102,7 @@ MUTATIONS: Final = (
     ),
     one(
         "ledger: a gateway's page is a refusal",
-        "bot/write_outcome.py",
+        "bot/writes/write_outcome.py",
         'return "rejected" if _is_service_reply(error) else "unknown"',
         'return "rejected"',
         "tests/unit/bot/offers/test_rejected.py::TestRejected",
@@ -144,14 +144,14 @@ MUTATIONS: Final = (
     ),
     one(
         "deliveries: attempts are not counted at the claim",
-        "store/sqlite/work_sql.py",
+        "store/sqlite/sql/work_sql.py",
         "SET state = 'claimed', attempts = attempts + 1",
         "SET state = 'claimed', attempts = max(1, attempts)",
         "tests/unit/bot/delivery/test_suspects.py::test_killer_is_dead_after_its_retries",
     ),
     one(
         "deliveries: two of one request at a time",
-        "store/sqlite/work_sql.py",
+        "store/sqlite/sql/work_sql.py",
         "<= :now {{handler_filter}} AND {_IS_CLAIMABLE}",
         "<= :now {{handler_filter}}",
         "tests/unit/store/test_work.py",
@@ -225,7 +225,7 @@ MUTATIONS: Final = (
     ),
     one(
         "deliveries: the oldest event first, however often it was put off",
-        "store/sqlite/work_sql.py",
+        "store/sqlite/sql/work_sql.py",
         'ORDER BY not_before, "index", event, handler',
         "ORDER BY event, handler",
         "tests/unit/bot/delivery/test_retries.py::test_postponed_deliveries_starve_no_newer_one",
@@ -399,8 +399,8 @@ MUTATIONS: Final = (
     one(
         "answers: an adopted one is looked for at once",
         "bot/answers/in_doubt.py",
-        "await self._arrivals.wait(record, wait)",
-        "await self._arrivals.wait(record, 0)",
+        "await self._late_writes.wait(record, wait)",
+        "await self._late_writes.wait(record, 0)",
         "tests/unit/bot/answers/test_taken_over.py",
     ),
     one(

@@ -11,47 +11,47 @@ __all__ = ["MUTATIONS", "TESTS"]
 TESTS: Final = ("tests/unit/store/postgres", "tests/unit/bot/runtime/fleet")
 """Tests that run where a mutation names none."""
 
-_FLEET: Final = "tests/unit/store/postgres/test_fleet.py"
-_REPLICA: Final = "tests/unit/store/postgres/test_replica.py"
-_WORK: Final = "tests/unit/store/postgres/test_work.py"
+_FLEET: Final = "tests/unit/store/postgres/fleet/test_fleet.py"
+_REPLICA: Final = "tests/unit/store/postgres/fleet/test_replica.py"
+_WORK: Final = "tests/unit/store/postgres/fleet/test_work.py"
 _CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
 _ADDRESS: Final = "tests/unit/store/postgres/test_address.py"
-_FROZEN: Final = "tests/unit/store/postgres/test_frozen.py"
+_FROZEN: Final = "tests/unit/store/postgres/fleet/test_frozen_sessions.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 
 MUTATIONS: Final = (
     one(
         "fence: a replica that was taken over goes on writing",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         "%(started)s AND epoch = 0",
         "%(started)s",
         f"{_FLEET}::TestTakeOver::test_ends_all_writes_of_the_replica",
     ),
     one(
         "fence: the epoch is compared, and not locked",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         'FENCE_LOCK: Final = "FOR KEY SHARE"',
         'FENCE_LOCK: Final = ""',
         f"{_FLEET}::TestTakeOver::test_waits_for_a_transaction_of_the_replica",
     ),
     one(
         "fence: a claim has none",
-        "store/postgres/work_sql.py",
+        "store/postgres/fleet/work_sql.py",
         "WHERE EXISTS (SELECT FROM fence) AND delivery.binding",
         "WHERE delivery.binding",
         f"{_FLEET}::TestTakeOver::test_during_a_claim_leaves_the_delivery_to_others",
     ),
     one(
         "lease: the heartbeat waits for a transaction of its replica",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         'FENCE_LOCK: Final = "FOR KEY SHARE"',
         'FENCE_LOCK: Final = "FOR UPDATE"',
         f"{_REPLICA}::test_heartbeat_renews_the_lease_during_a_transaction_of_its_replica",
     ),
     one(
         "lease: it follows the clock of the machine",
-        "store/postgres/replica.py",
+        "store/postgres/fleet/replica.py",
         "        row = connection.row(replica_sql.HEARTBEAT, self._values)\n",
         "        now = f\"to_timestamp({__import__('time').time()})\"\n"
         '        row = connection.row(replica_sql.HEARTBEAT.replace("clock_timestamp()", now), self._values)\n',
@@ -59,24 +59,24 @@ MUTATIONS: Final = (
     ),
     one(
         "term: a commit of a scan does not compare its epoch",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         "WHERE id = %(binding)s AND term_epoch = %(epoch)s FOR NO KEY UPDATE",
         "WHERE id = %(binding)s FOR NO KEY UPDATE",
         f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
     ),
     one(
         "term: its epoch stays as it is",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         "SET term_epoch = term_epoch + 1, term_replica = %(replica)s",
         "SET term_replica = %(replica)s",
         f"{_FLEET}::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",
     ),
     one(
         "term: each replica writes at each notification, though another one has it",
-        "store/postgres/replica.py",
+        "store/postgres/fleet/replica.py",
         "if (other := connection.row(replica_sql.OTHER_HOLDER, self._values)) is not None:",
         "if (other := None) is not None:",
-        "tests/unit/store/postgres/test_term.py::test_replica_that_asks_for_a_taken_term_writes_nothing",
+        "tests/unit/store/postgres/fleet/test_term.py::test_replica_that_asks_for_a_taken_term_writes_nothing",
     ),
     one(
         "term: each question for it reads the handlers of the newest version",
@@ -87,31 +87,31 @@ MUTATIONS: Final = (
     ),
     one(
         "lease: that of an ended twin or newer version goes on after the clock was set back",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         'return f"NOT {replica}.has_left AND {replica}.{_IN_TIME}"',
         'return f"NOT {replica}.has_left AND {replica}.lease_until >= clock_timestamp() AND %(lease)s >= 0"',
         f"{_REPLICA}::test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere",
     ),
     one(
         "stop: it takes ten seconds for each call of a database that does not answer",
-        "store/postgres/seat.py",
+        "store/postgres/fleet/seat.py",
         "            if connection.has_stalled:\n",
         "            if False:\n",
-        "tests/unit/store/postgres/test_leave.py",
+        "tests/unit/store/postgres/fleet/test_leave.py",
     ),
     one(
         "stop: a seat is not given back if its connection was cut",
-        "store/postgres/seat.py",
+        "store/postgres/fleet/seat.py",
         "(self._work_connection, self._work_connection, self._term_connection)",
         "(self._work_connection,)",
-        "tests/unit/store/postgres/test_leave.py",
+        "tests/unit/store/postgres/fleet/test_leave.py",
     ),
     one(
         "join: a server with too few connections gets a new row each second",
         "store/postgres/store.py",
         "                one.open()\n",
         "                pass\n",
-        "tests/unit/store/postgres/test_join.py",
+        "tests/unit/store/postgres/fleet/test_join.py",
     ),
     one(
         "join: the loss of a seat that never ran is a warning each second",
@@ -122,10 +122,10 @@ MUTATIONS: Final = (
     ),
     one(
         "term: nothing says that another program keeps all replicas from scanning",
-        "store/postgres/replica.py",
+        "store/postgres/fleet/replica.py",
         "            self._lock_log.add(connection, self.binding.feed, error, is_free=is_free)\n",
         "",
-        "tests/unit/store/postgres/test_lock_log.py",
+        "tests/unit/store/postgres/fleet/test_lock_log.py",
     ),
     one(
         "refused: a bot that runs ends while its password is changed",
@@ -178,17 +178,17 @@ MUTATIONS: Final = (
     ),
     one(
         "term: a lock of another program costs each replica its seat",
-        "store/postgres/replica.py",
+        "store/postgres/fleet/replica.py",
         "        except ConflictError as error:\n",
         "        except () as error:\n",
-        "tests/unit/store/postgres/test_term.py::test_replica_keeps_its_seat_while_another_program_locks_the_terms",
+        "tests/unit/store/postgres/fleet/test_term.py::test_replica_keeps_its_seat_while_another_program_locks_the_terms",
     ),
     one(
         "term: a replica that was taken over does not find that out from the term",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         "replica.id <> %(replica)s AND EXISTS ({CHECK})",
         "replica.id <> %(replica)s",
-        "tests/unit/store/postgres/test_term.py",
+        "tests/unit/store/postgres/fleet/test_term.py",
     ),
     one(
         "term: it is kept until the handlers have ended",
@@ -207,7 +207,7 @@ MUTATIONS: Final = (
     ),
     one(
         "term: the handlers of an ended version count as those of the newest one",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         '            AND {is_alive("other")}\n        ORDER BY',
         "        ORDER BY",
         f"{_FLEET}::TestNewerVersion::test_leaves_out_handlers_that_it_lacks",
@@ -217,11 +217,11 @@ MUTATIONS: Final = (
         "store/postgres/schema.py",
         "(binding, (handler || ''), not_before,",
         "(binding, not_before,",
-        "tests/unit/store/postgres/test_claim_costs.py::test_deliveries_of_a_removed_handler_cost_nothing",
+        "tests/unit/store/postgres/fleet/test_claim_costs.py::test_deliveries_of_a_removed_handler_cost_nothing",
     ),
     one(
         "claims: they wait for one that is locked",
-        "store/postgres/work_sql.py",
+        "store/postgres/fleet/work_sql.py",
         "FOR UPDATE SKIP LOCKED",
         "FOR UPDATE",
         f"{_FLEET}::TestClaims::test_skip_deliveries_that_another_replica_is_claiming",
@@ -237,7 +237,7 @@ MUTATIONS: Final = (
         "claims: two of one request, one after the other",
         (
             (
-                "store/postgres/work_sql.py",
+                "store/postgres/fleet/work_sql.py",
                 "AND {_NAME} = wanted.handler AND {_IS_CLAIMABLE}\n                AND NOT EXISTS",
                 "AND {_NAME} = wanted.handler\n                AND NOT EXISTS",
             ),
@@ -247,7 +247,7 @@ MUTATIONS: Final = (
     ),
     one(
         "take-over: what a living replica sends is adopted",
-        "store/postgres/work_sql.py",
+        "store/postgres/fleet/work_sql.py",
         "AND state IN ('sending', 'unknown')\n"
         "        AND owner IN (SELECT id FROM freight_exchange.replica WHERE binding = %(binding)s AND has_left)",
         "AND state IN ('sending', 'unknown')",
@@ -255,7 +255,7 @@ MUTATIONS: Final = (
     ),
     one(
         "take-over: bytes that the kernel still sends are not waited for",
-        "store/postgres/seat.py",
+        "store/postgres/fleet/seat.py",
         "1.01 * (SEND_WINDOW + SEND_TIMEOUT)",
         "SEND_WINDOW",
         f"{_FLEET}::TestTakeOver::test_adopts_claims_and_open_effects",
@@ -263,8 +263,8 @@ MUTATIONS: Final = (
     one(
         "take-over: an offer that may still arrive is looked for at once",
         "bot/offers/in_doubt.py",
-        "await self._arrivals.wait(record, wait)",
-        "await self._arrivals.wait(record, 0)",
+        "await self._late_writes.wait(record, wait)",
+        "await self._late_writes.wait(record, 0)",
         "tests/unit/bot/offers/test_taken_over.py",
     ),
     one(
@@ -276,7 +276,7 @@ MUTATIONS: Final = (
     ),
     one(
         "take-over: a late reply is written over what was decided meanwhile",
-        "store/postgres/work.py",
+        "store/postgres/fleet/work.py",
         "AND key = %(key)s FOR NO KEY UPDATE",
         "AND key = %(key)s",
         f"{_WORK}::test_late_reply_is_written_over_nothing_but_what_it_was_decided_by",
@@ -383,21 +383,21 @@ MUTATIONS: Final = (
     ),
     one(
         "restored: a replica writes on into the table of a dump",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         " AND {FILE} = %(relation)s",
         "",
         "tests/unit/store/postgres/test_history.py",
     ),
     one(
         "restored: a replica writes on into rows from before its last heartbeat",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         " AND {LEASE} >= %(renewed)s",
         "",
         "tests/unit/store/postgres/test_history.py",
     ),
     one(
         "restored: a replica writes on at another server behind its pooler",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         " AND {STARTED} = %(started)s",
         "",
         "tests/unit/store/postgres/test_history.py",
@@ -510,14 +510,14 @@ MUTATIONS: Final = (
     ),
     one(
         "stop: a seat is not given back after a call that was not answered",
-        "store/postgres/seat.py",
+        "store/postgres/fleet/seat.py",
         "for connection in (self._work_connection, self._work_connection, self._term_connection):",
         "for connection in () if any(one.has_stalled for one in connections) else connections:",
-        "tests/unit/store/postgres/test_leave.py",
+        "tests/unit/store/postgres/fleet/test_leave.py",
     ),
     one(
         "database: a new connection of the heartbeat does not listen",
-        "store/postgres/seat.py",
+        "store/postgres/fleet/seat.py",
         "if not connection.is_open or self._listens_on != connection.count:",
         "if not connection.is_open or not self._listens_on:",
         f"{_CONNECTION}::TestConnectionCutWhileIdle",
@@ -538,10 +538,10 @@ MUTATIONS: Final = (
     ),
     one(
         "database: a count of waiting deliveries has no end",
-        "store/postgres/work_sql.py",
+        "store/postgres/fleet/work_sql.py",
         '{_OVERDUE.format(limit="%(limit)s")} LIMIT %(limit)s)',
         '{_OVERDUE.format(limit="ALL")})',
-        "tests/unit/store/postgres/test_claim_costs.py",
+        "tests/unit/store/postgres/fleet/test_claim_costs.py",
     ),
     one(
         "database: a statement waits for a lock after it was given up",
@@ -559,17 +559,17 @@ MUTATIONS: Final = (
     ),
     one(
         "frozen: a page is one statement, however long it is sent",
-        "store/postgres/term.py",
+        "store/postgres/fleet/term.py",
         "if part and length + size(row) > _PART:",
         "if False:",
-        "tests/unit/store/postgres/test_term.py::test_long_page_is_sent_in_parts",
+        "tests/unit/store/postgres/fleet/test_term.py::test_long_page_is_sent_in_parts",
     ),
     one(
         "frozen: the bytes of a page are sent as text",
         "store/postgres/feed_sql.py",
         "%(records)b::bytea[]",
         "%(records)s::bytea[]",
-        "tests/unit/store/postgres/test_term.py::test_page_is_sent_as_the_bytes_that_it_has",
+        "tests/unit/store/postgres/fleet/test_term.py::test_page_is_sent_as_the_bytes_that_it_has",
     ),
     one(
         "frozen: a transaction may last forever",
@@ -580,14 +580,14 @@ MUTATIONS: Final = (
     ),
     one(
         "frozen: a replica waits for the term of one that is frozen",
-        "store/postgres/replica.py",
+        "store/postgres/fleet/replica.py",
         "            end_frozen(connection)\n",
         "",
         f"{_FROZEN}::test_frozen_replica_loses_the_term",
     ),
     one(
         "frozen: a replica passes over the work of one that is frozen",
-        "store/postgres/seat.py",
+        "store/postgres/fleet/seat.py",
         "        end_frozen(connection)\n",
         "",
         f"{_FROZEN}::test_work_of_a_frozen_replica_is_adopted",
@@ -601,35 +601,35 @@ MUTATIONS: Final = (
     ),
     one(
         "frozen: a role that its login has taken may not end the connection",
-        "store/postgres/frozen.py",
+        "store/postgres/fleet/frozen_sessions.py",
         '            connection.execute("SET LOCAL ROLE NONE")\n',
         "",
         f"{_FROZEN}::test_frozen_replica_whose_role_differs_from_its_login_loses_the_term",
     ),
     one(
         "frozen: a user who may not end connections ends the bot",
-        "store/postgres/frozen.py",
+        "store/postgres/fleet/frozen_sessions.py",
         "except NotPermittedError as error:",
         "except () as error:",
         f"{_FROZEN}::test_replica_that_may_not_end_frozen_ones_says_so_once",
     ),
     one(
         "frozen: a late replica counts as frozen",
-        "store/postgres/frozen.py",
+        "store/postgres/fleet/frozen_sessions.py",
         "        AND state_change < clock_timestamp() - make_interval(secs => %(silence)s)\n",
         "",
         f"{_FROZEN}::test_replica_is_not_ended_while_a_living_one_may_be_silent",
     ),
     one(
         "frozen: a replica that writes without its fence keeps its locks",
-        "store/postgres/frozen.py",
+        "store/postgres/fleet/frozen_sessions.py",
         "mode IN ('RowShareLock', 'RowExclusiveLock')",
         "mode = 'RowShareLock' AND relname = 'replica'",
         f"{_FROZEN}::test_replica_that_is_frozen_while_it_gives_the_term_back_does_not_keep_it",
     ),
     one(
         "frozen: a copy counts as frozen while it reads its file",
-        "store/postgres/frozen.py",
+        "store/postgres/fleet/frozen_sessions.py",
         " AND NOT bool_or(mode = 'ExclusiveLock')",
         "",
         "tests/unit/store/postgres/test_copy.py::test_copy_is_not_ended_by_a_replica_that_starts_meanwhile",
@@ -643,24 +643,24 @@ MUTATIONS: Final = (
     ),
     one(
         "lease: that of a replica that ended before the clock was set back goes on",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         " BETWEEN clock_timestamp() AND clock_timestamp() + make_interval(secs => greatest(%(lease)s, 3600))",
         " >= clock_timestamp()",
-        "tests/unit/store/postgres/test_replica.py",
+        "tests/unit/store/postgres/fleet/test_replica.py",
     ),
     one(
         "lease: that of a watch ends after an hour",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         "greatest(%(lease)s, 3600)",
         "3600 + 0 * %(lease)s",
-        "tests/unit/store/postgres/test_replica.py",
+        "tests/unit/store/postgres/fleet/test_replica.py",
     ),
     one(
         "database: a copy without its sequences counts as a conflict",
         "store/postgres/errors.py",
         'if (table := _NUMBERED.get(error.diag.constraint_name or "")) is not None:',
         "if (table := None) is not None:",
-        "tests/unit/store/postgres/test_join.py",
+        "tests/unit/store/postgres/fleet/test_join.py",
     ),
     one(
         "database: a pooler without prepared statements is not named",
@@ -678,14 +678,14 @@ MUTATIONS: Final = (
     ),
     one(
         "retention: the row of a replica with an offer in doubt goes",
-        "store/postgres/replica_sql.py",
+        "store/postgres/fleet/replica_sql.py",
         "AND state IN ('sending', 'unknown') AND owner = gone.id",
         "AND false",
         f"{_FLEET}::test_replicas_that_ended_long_ago_are_forgotten_unless_they_own_something",
     ),
     one(
         "wake-up: new deliveries send no notification",
-        "store/postgres/term.py",
+        "store/postgres/fleet/term.py",
         "                self._replica.notify(connection)\n",
         "",
         f"{_FLEET}::test_notification_wakes_other_replicas",
@@ -699,21 +699,21 @@ MUTATIONS: Final = (
     ),
     one(
         "version: the result of a check is written over a newer doubt",
-        "bot/versions.py",
+        "bot/writes/record_versions.py",
         "expected_state=replaces.state, expected_at=replaces.at)",
         "expected_state=replaces.state)",
         "tests/unit/bot/offers/test_newer_doubts.py",
     ),
     one(
         "version: the database compares the state alone",
-        "store/postgres/work_sql.py",
+        "store/postgres/fleet/work_sql.py",
         "AND at = coalesce(%(expected_at)s::double precision, at)",
         "",
         "tests/unit/store/test_work_transactions.py::test_effect_is_written_only_over_the_version_of_its_expected_time",
     ),
     one(
         "version: a file compares the state alone",
-        "store/sqlite/effect_sql.py",
+        "store/sqlite/sql/effect_sql.py",
         "AND at = coalesce(?, at)",
         "AND coalesce(?, at) IS NOT NULL",
         "tests/unit/store/test_work_transactions.py::test_effect_is_written_only_over_the_version_of_its_expected_time",

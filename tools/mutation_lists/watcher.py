@@ -367,14 +367,14 @@ MUTATIONS: Final = (
     ),
     one(
         "8 memory bounded by count",
-        "store/sqlite/feed_sql.py",
+        "store/sqlite/sql/feed_sql.py",
         "    return found\n",
         "    return {index: found[index] for index in sorted(found)[-8:]}\n",
         "tests/unit/feed/watcher/test_rules.py",
     ),
     one(
         "8 no tombstone",
-        "store/sqlite/feed_sql.py",
+        "store/sqlite/sql/feed_sql.py",
         "    connection.executemany(_ADD_TOMBSTONE, old)\n",
         "",
         "tests/unit/feed/watcher/test_pruning.py",

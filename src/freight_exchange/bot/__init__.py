@@ -10,7 +10,8 @@
 - `ops`: status, probes and administration
 - `unit_of_work`: the durable steps, and `failpoints` around them
 - `metrics`: counters and histograms
-- `outcomes`, `write_outcome`, `versions`, `arrivals`: shared by several of them
+- `writes`: outcomes and versions of writes, shared by `offers` and `answers`
+- `outcomes`: results of a handler other than success: `Drop` and `RetryLater`
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from freight_exchange.errors import StoreError
 from freight_exchange.store.postgres import feed_sql as postgres_sql
 from freight_exchange.store.protocol import Binding, Commit, HeldHereError, ReadSet, StoredEvent
 from freight_exchange.store.seat import BotStore
-from freight_exchange.store.sqlite import feed_sql
+from freight_exchange.store.sqlite.sql import feed_sql
 from freight_exchange.store.work import WorkStore
 
 INDEXES = range(12)

@@ -11,9 +11,9 @@ import anyio
 
 from freight_exchange.bot.answers.record import RESOLVED, AnswerRecord
 from freight_exchange.bot.answers.repository import redeliver_answer
-from freight_exchange.bot.arrivals import Arrivals
 from freight_exchange.bot.offers.record import UNSETTLED
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
+from freight_exchange.bot.writes.late_writes import LateWrites
 from freight_exchange.errors import LoginRejectedError, OfferInDoubtError
 from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.models import Applied, Listing, NotApplied, Reconciliation, StillUnknown
@@ -66,7 +66,7 @@ class AnswerResolver:
         self._repository = repository
         self._metrics = metrics
         self._settle = settle
-        self._arrivals = Arrivals()
+        self._late_writes = LateWrites()
         self.wake = _ignore
 
     async def settled(self, key: str) -> AnswerRecord | None:
@@ -89,7 +89,7 @@ class AnswerResolver:
 
     async def resolve(self, record: AnswerRecord, wait: float = 0.0) -> None:
         """Check an answer until its result is known or decided elsewhere. It may still arrive for `wait` seconds."""
-        await self._arrivals.wait(record, wait)
+        await self._late_writes.wait(record, wait)
         pause = _FIRST_PAUSE
         while self._repository.is_current(record):
             try:
@@ -107,7 +107,7 @@ class AnswerResolver:
 
     def check_arrived(self, record: AnswerRecord) -> None:
         """Raise `ValidationError` if an answer may still arrive."""
-        self._arrivals.check(record)
+        self._late_writes.check(record)
 
     async def _look(self, record: AnswerRecord) -> AnswerRecord:
         settle = min(self._settle * _CHECK_FACTOR**record.resends, _MAX_SETTLE)

@@ -24,7 +24,7 @@ from freight_exchange.bot.answers.record import AnswerRecord, answer_key, answer
 from freight_exchange.bot.answers.repository import AnswerRepository, redeliver_answer
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.bot.write_outcome import outcome_of
+from freight_exchange.bot.writes.write_outcome import outcome_of
 from freight_exchange.errors import (
     FreightExchangeError,
     NotFoundError,

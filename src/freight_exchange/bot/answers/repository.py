@@ -8,7 +8,7 @@ import attrs
 
 from freight_exchange.bot.answers.record import AnswerRecord, AnswerState
 from freight_exchange.bot.offers.repository import changed_elsewhere_error
-from freight_exchange.bot.versions import put_version
+from freight_exchange.bot.writes.record_versions import put_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -30,7 +30,7 @@ from freight_exchange.platform.tasks import split_cancellations
 if TYPE_CHECKING:
     from freight_exchange.bot.answers.ledger import AnswerLedger
     from freight_exchange.bot.metrics.metrics import Metrics
-    from freight_exchange.bot.offers.ledger import Ledger
+    from freight_exchange.bot.offers.ledger import OfferLedger
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.store.work import Delivery, Work
@@ -68,7 +68,7 @@ class Worker:
         arguments: Mapping[str, Mapping[str, object]],
         exchange: FreightExchange,
         unit_of_work: UnitOfWork,
-        ledger: Ledger,
+        ledger: OfferLedger,
         answers: AnswerLedger,
         metrics: Metrics,
         stopping: Stopping,

@@ -11,7 +11,7 @@ import anyio
 from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.handlers.handler import BotEvent
-from freight_exchange.bot.offers.ledger import Ledger
+from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.offers.record import OfferRecord, check_revision
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.client import FreightExchange
@@ -77,7 +77,7 @@ class Context:
         attempt: int,
         stopping: Stopping,
         exchange: FreightExchange,
-        ledger: Ledger,
+        ledger: OfferLedger,
         answers: AnswerLedger,
         log: Log,
     ) -> None:

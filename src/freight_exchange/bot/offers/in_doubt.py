@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
-from freight_exchange.bot.arrivals import Arrivals
 from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_unsent, manual_changes
 from freight_exchange.bot.offers.repository import ChangedElsewhereError, changed_elsewhere_error
-from freight_exchange.bot.versions import is_version
+from freight_exchange.bot.writes.late_writes import LateWrites
+from freight_exchange.bot.writes.record_versions import is_version
 from freight_exchange.endpoints.reconcile.reconcile import time_limit
 from freight_exchange.errors import ValidationError
 from freight_exchange.errors.transient import READ_ERRORS
@@ -72,7 +72,7 @@ class InDoubtResolver:
         self._slots = anyio.CapacityLimiter(_CONCURRENCY)
         self._unresolved: dict[str, OfferRecord] = {}
         self._being_recorded: dict[str, anyio.Event] = {}
-        self._arrivals = Arrivals()
+        self._late_writes = LateWrites()
         self.wake = _ignore
 
     def retry_pause(self, request: int | None, *, handler: str | None = None) -> float | None:
@@ -109,7 +109,7 @@ class InDoubtResolver:
     async def resolve(self, record: OfferRecord, wait: float = 0.0) -> None:
         """Check an offer until it is found, absent, or decided elsewhere. It may still arrive for `wait` seconds."""
         if wait:
-            await self._arrivals.wait(record, wait)
+            await self._late_writes.wait(record, wait)
         try:
             await self._resolve(record)
         except ChangedElsewhereError as error:
@@ -160,7 +160,7 @@ class InDoubtResolver:
         """
         changes = manual_changes(record, taken=taken)
         if not taken:
-            self._arrivals.check(record)
+            self._late_writes.check(record)
         if not self._take(record):
             raise ValidationError(f"{record} is not in doubt any more", field="request")
         await self._close(record, why=f"a person decided that it was {'taken' if taken else 'not taken'}", **changes)
@@ -240,7 +240,7 @@ class InDoubtResolver:
                 if is_slow:
                     slowness *= 2
                     _logger.warning(
-                        "%s cannot be checked yet: reading all of your bids takes too long; retrying with twice the time",
+                        "%s cannot be checked yet: reading all your bids takes too long; retrying with twice the time",
                         record,
                         extra={"request": record.request},
                     )

@@ -15,7 +15,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 
 class RestoreState(Protocol):
-    """Whether the store may have been restored from a backup."""
+    """Doubt whether the store was restored from a backup."""
 
     @property
     def is_restored(self) -> bool:

@@ -17,8 +17,8 @@ import anyio
 import attrs
 
 from freight_exchange.bot.offers.existing_bids import ExistingBids, unknown_bid_error
-from freight_exchange.bot.offers.initial_bid_check import InitialBidCheck, RestoreState
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
+from freight_exchange.bot.offers.initial_bid_check import InitialBidCheck, RestoreState
 from freight_exchange.bot.offers.own_updates import is_only_own_change, matches_reply, may_be_own_update, offer_fields
 from freight_exchange.bot.offers.record import (
     UNSETTLED,
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
     from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.seat import Adoption
 
-__all__ = ["Ledger"]
+__all__ = ["OfferLedger"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _MAX_UPDATE_DELAY: Final = 600.0
 
 
-class Ledger:
+class OfferLedger:
     """Offers of a bot.
 
     Args:

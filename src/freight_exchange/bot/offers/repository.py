@@ -10,7 +10,7 @@ import attrs
 
 from freight_exchange.bot.offers.record import PLACED, UNSETTLED, OfferRecord, offer_prefix
 from freight_exchange.bot.outcomes import IN_DOUBT
-from freight_exchange.bot.versions import put_version
+from freight_exchange.bot.writes.record_versions import put_version
 from freight_exchange.errors import StoreError
 from freight_exchange.store.work import NO_LIMIT, Effect
 

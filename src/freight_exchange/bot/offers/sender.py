@@ -11,8 +11,8 @@ import attrs
 
 from freight_exchange.bot.offers.own_updates import changed_by_offer
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
-from freight_exchange.bot.versions import is_version
-from freight_exchange.bot.write_outcome import outcome_of
+from freight_exchange.bot.writes.record_versions import is_version
+from freight_exchange.bot.writes.write_outcome import outcome_of
 from freight_exchange.errors import (
     BadRequestError,
     FencedError,

@@ -21,7 +21,7 @@ from freight_exchange.bot.offers.record import (
     manual_changes,
 )
 from freight_exchange.bot.offers.repository import redeliver
-from freight_exchange.bot.versions import put_version
+from freight_exchange.bot.writes.record_versions import put_version
 from freight_exchange.errors import ValidationError
 from freight_exchange.store.protocol import ConflictError
 

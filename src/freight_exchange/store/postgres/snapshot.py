@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import replica_sql, schema, work_sql
+from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
-from freight_exchange.store.postgres.replica import Replica
-from freight_exchange.store.postgres.term import PostgresTerm
+from freight_exchange.store.postgres.fleet import replica_sql, work_sql
+from freight_exchange.store.postgres.fleet.replica import Replica
+from freight_exchange.store.postgres.fleet.term import PostgresTerm
 from freight_exchange.store.protocol import Binding
 from freight_exchange.store.work import DeliveryState
 

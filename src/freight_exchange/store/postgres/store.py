@@ -15,11 +15,11 @@ from freight_exchange.platform.clock import wall_time
 from freight_exchange.platform.database_url import DatabaseAddress
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
-from freight_exchange.store.postgres.frozen import end_frozen
+from freight_exchange.store.postgres.fleet.frozen_sessions import end_frozen
+from freight_exchange.store.postgres.fleet.replica import Replica
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet.term import LeasedTerm, PostgresTerm
 from freight_exchange.store.postgres.history import History
-from freight_exchange.store.postgres.replica import Replica
-from freight_exchange.store.postgres.seat import PostgresSeat
-from freight_exchange.store.postgres.term import LeasedTerm, PostgresTerm
 from freight_exchange.store.protocol import Binding, ConflictError, HeldHereError
 
 __all__ = ["PostgresStore"]

@@ -21,14 +21,14 @@ from freight_exchange.store.sqlite.schema import prepare, verify
 from freight_exchange.store.sqlite.wal_check import wal_path
 from freight_exchange.store.store_lock import StoreLock
 
-__all__ = ["MEMORY", "Lease", "SQLiteConnection", "transaction"]
+__all__ = ["MEMORY", "SQLiteConnection", "StoreLease", "transaction"]
 
 MEMORY: Final = ":memory:"
 _BUSY_TIMEOUT: Final = 5.0
 
 
 @attrs.frozen
-class Lease:
+class StoreLease:
     """The right to write one feed.
 
     Attributes:
@@ -65,7 +65,7 @@ class SQLiteConnection:
         self.path: Final = path
         self._accepts_begun_copy = accepts_begun_copy
         self.access: Final = threading.Lock()
-        self.leases: Final[dict[str, Lease]] = {}
+        self.leases: Final[dict[str, StoreLease]] = {}
         self.lock_inode = 0
         self.is_closed = False
         self._connection: sqlite3.Connection | None = None
@@ -104,7 +104,7 @@ class SQLiteConnection:
         self._file = None if self.path == MEMORY else Path(self.path).stat()
         return connection
 
-    def note_wal(self) -> None:
+    def record_wal(self) -> None:
         """Record the identity of the file's log. Call it after a write: the first write creates the log."""
         if self._file is not None and self._wal is None:
             self._wal = wal_path(Path(self.path)).stat()
@@ -117,7 +117,7 @@ class SQLiteConnection:
         self._connection = self._dispose = self._wal = None
 
     @contextlib.contextmanager
-    def using(self, lease: Lease) -> Iterator[sqlite3.Connection]:
+    def using(self, lease: StoreLease) -> Iterator[sqlite3.Connection]:
         """Yield the connection to the holder of a lease, and hold `access` meanwhile.
 
         Raises:
@@ -131,7 +131,7 @@ class SQLiteConnection:
             self._check_files()
             yield self._connection
 
-    def release(self, lease: Lease) -> None:
+    def release(self, lease: StoreLease) -> None:
         """Give a lease back. Never raises; a lease that is not held is ignored."""
         with self.access:
             self._release(lease)
@@ -145,7 +145,7 @@ class SQLiteConnection:
             self.is_closed = True
             self.disconnect_if_unused()
 
-    def _release(self, lease: Lease) -> None:
+    def _release(self, lease: StoreLease) -> None:
         if self.leases.get(lease.name) is not lease:
             return
         del self.leases[lease.name]

@@ -9,16 +9,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.holder import Holder
+from freight_exchange.store.lease_holder import Holder
 from freight_exchange.store.protocol import Commit, ReadSet
-from freight_exchange.store.sqlite import effect_sql, feed_sql, work_sql
 from freight_exchange.store.sqlite.connection import transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
+from freight_exchange.store.sqlite.sql import effect_sql, feed_sql, work_sql
 from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
     from freight_exchange.store.protocol import AbsenceQuery, NewEvent, StoredEvent, TrackedRequest
-    from freight_exchange.store.sqlite.connection import Lease, SQLiteConnection
+    from freight_exchange.store.sqlite.connection import SQLiteConnection, StoreLease
     from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 __all__ = ["SQLiteFeed"]
@@ -27,7 +27,7 @@ __all__ = ["SQLiteFeed"]
 class SQLiteFeed:
     """The state of one feed, its deliveries and effects, under one lease. Each method is one transaction."""
 
-    def __init__(self, database: SQLiteConnection, lease: Lease, state: str | None, unacknowledged: int) -> None:
+    def __init__(self, database: SQLiteConnection, lease: StoreLease, state: str | None, unacknowledged: int) -> None:
         self.lease = lease
         self.state = state
         self.unacknowledged = unacknowledged

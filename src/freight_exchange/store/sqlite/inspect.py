@@ -13,7 +13,7 @@ from urllib.parse import quote
 import attrs
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.holder import Holder
+from freight_exchange.store.lease_holder import Holder
 from freight_exchange.store.protocol import Binding
 from freight_exchange.store.sqlite.diagnostics import check_path, check_wal, translate_errors
 from freight_exchange.store.sqlite.schema import VERSION, identify

@@ -8,8 +8,8 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 
 from freight_exchange.store.protocol import StoredEvent, TrackedRequest
-from freight_exchange.store.sqlite import effect_sql, feed_sql, work_sql
 from freight_exchange.store.sqlite.inspect import FeedRow, feeds, open_snapshot
+from freight_exchange.store.sqlite.sql import effect_sql, feed_sql, work_sql
 from freight_exchange.store.work import Delivery, DeliveryState, Effect
 
 __all__ = ["SQLiteSnapshot", "snapshots"]

@@ -9,13 +9,13 @@ from collections.abc import Collection
 from typing import Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
-from freight_exchange.store.holder import Holder
+from freight_exchange.store.lease_holder import Holder
 from freight_exchange.store.protocol import Binding, HeldHereError
-from freight_exchange.store.sqlite import feed_sql
-from freight_exchange.store.sqlite.connection import MEMORY, Lease, SQLiteConnection, transaction
+from freight_exchange.store.sqlite.connection import MEMORY, SQLiteConnection, StoreLease, transaction
 from freight_exchange.store.sqlite.diagnostics import translate_errors
 from freight_exchange.store.sqlite.feed import SQLiteFeed
 from freight_exchange.store.sqlite.seat import SQLiteSeat
+from freight_exchange.store.sqlite.sql import feed_sql
 
 __all__ = ["SQLiteStore"]
 
@@ -61,7 +61,7 @@ class SQLiteStore:
                 connection = database.connect()
                 try:
                     feed = self._take_lease(connection, binding, lease)
-                    database.note_wal()
+                    database.record_wal()
                 except BaseException:
                     database.disconnect_if_unused()
                     raise
@@ -100,7 +100,7 @@ class SQLiteStore:
                 (binding.base_url, binding.account, epoch + 1, current.to_json(), time.time() + seconds, feed_id),
             )
             unacknowledged = feed_sql.unacknowledged(connection, feed_id)
-        lease = Lease(feed_id, binding.feed, epoch + 1, seconds)
+        lease = StoreLease(feed_id, binding.feed, epoch + 1, seconds)
         return SQLiteFeed(self._database, lease, state, unacknowledged)
 
     def _refuse_if_held_elsewhere(self, binding: Binding, holder: Holder | None, until: float, current: Holder) -> None:

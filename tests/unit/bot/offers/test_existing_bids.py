@@ -38,7 +38,7 @@ from freight_exchange.errors import AlreadyOfferedError
 from freight_exchange.models import Bid
 from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore, rows
-from freight_exchange.store.sqlite import effect_sql
+from freight_exchange.store.sqlite.sql import effect_sql
 from freight_exchange.store.work import Effect
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
 

@@ -18,7 +18,7 @@ from tests.unit.store.rows import BINDING, LEASE
 from freight_exchange import AlreadyOfferedError, FreightExchange, OfferInDoubtError, StoreError
 from freight_exchange.bot.metrics.metrics import Metrics
 from freight_exchange.bot.offers.initial_bid_check import RestoreState
-from freight_exchange.bot.offers.ledger import Ledger
+from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.offers.record import OfferRecord, manual_changes
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.feed.feed import Feed
@@ -48,16 +48,16 @@ class Replicas:
             request=sandbox.publish(), handler="quote", event=1, amount=Decimal(AMOUNT), currency=840
         )
 
-    def _ledger(self, exchange: FreightExchange, tasks: Any) -> Ledger:
+    def _ledger(self, exchange: FreightExchange, tasks: Any) -> OfferLedger:
         feed = SimpleNamespace(time=anyio.current_time)
         access = SimpleNamespace(inline=True, state=lambda: self.work, run=self._run)
         unit_of_work = UnitOfWork(cast("Feed", feed), lambda _: None, cast("Any", access))
-        return Ledger(exchange, unit_of_work, tasks, Metrics(), handlers=("quote",), settle=SETTLE)
+        return OfferLedger(exchange, unit_of_work, tasks, Metrics(), handlers=("quote",), settle=SETTLE)
 
     async def _run(self, work: Callable[[], T]) -> T:
         return work()
 
-    async def offer(self, ledger: Ledger, fault: str) -> None:
+    async def offer(self, ledger: OfferLedger, fault: str) -> None:
         strike(self.sandbox, fault)
         with pytest.raises(OfferInDoubtError):
             await ledger.offer(self.draft, event=None, allow_existing=True, check=lambda: None)

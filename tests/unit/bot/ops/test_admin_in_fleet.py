@@ -21,8 +21,8 @@ from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import PostgresStore
-from freight_exchange.store.postgres.seat import PostgresSeat
-from freight_exchange.store.postgres.work import PostgresWork
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet.work import PostgresWork
 from freight_exchange.store.work import Effect
 
 OFFER = OfferRecord(request=1, state="sending", handler="quote", amount=Decimal(100), currency=1)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service
 
 from freight_exchange.store import Store
-from freight_exchange.store.sqlite import feed_sql
+from freight_exchange.store.sqlite.sql import feed_sql
 
 pytestmark = pytest.mark.virtual_time
 

@@ -7,7 +7,7 @@ import threading
 from tests.unit.store.postgres.databases import execute
 from tests.unit.store.rows import BINDING, event, put
 
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.work import WorkStore
 

@@ -13,9 +13,10 @@ from tests.unit.store.rows import BINDING, INDEXES, LEASE, effect, event, everyt
 
 from freight_exchange.errors import HeldError, StoreAwayError, StoreError
 from freight_exchange.store import PostgresStore, SQLiteStore
-from freight_exchange.store.postgres import copy, frozen, schema
+from freight_exchange.store.postgres import copy, schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.copy import copy_file
+from freight_exchange.store.postgres.fleet import frozen_sessions
 from freight_exchange.store.sqlite.feed import SQLiteFeed
 
 
@@ -160,9 +161,9 @@ class TestInterruptedCopy:
 def test_copy_is_not_ended_by_a_replica_that_starts_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the copy reads the file, it is as silent to the server as a frozen process."""
     empty_store().close()
-    monkeypatch.setattr(frozen, "_SILENCE", 0.0)
+    monkeypatch.setattr(frozen_sessions, "_SILENCE", 0.0)
     with closing(DatabaseConnection(database_url())) as other:
-        monkeypatch.setattr(copy, "_digest", lambda rows: frozen.end_frozen(other))
+        monkeypatch.setattr(copy, "_digest", lambda rows: frozen_sessions.end_frozen(other))
         assert sum(copy_file(path, database_url()).values()) > 0
 
 

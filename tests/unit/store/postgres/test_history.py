@@ -14,7 +14,7 @@ from tests.unit.store.rows import BINDING, effect
 
 from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.store.postgres.connection import _Connection
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import Binding
 

@@ -11,7 +11,7 @@ from tests.unit.store.postgres.databases import database_url, empty_store
 from tests.unit.store.rows import BINDING
 
 from freight_exchange.store.postgres import feed_sql
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 
 KEPT = 20_000
 BATCH = 2_000

@@ -78,9 +78,9 @@ def logged_store(path: Path, state: str = "in the log") -> tuple[bytes, bytes]:
 
 
 class TestForeignFile:
-    def test_that_is_no_database_is_refused(self, path: Path) -> None:
+    def test_that_is_not_a_database_is_refused(self, path: Path) -> None:
         path.write_bytes(b"Dear forwarder,\n" * 1000)
-        assert "no database" in refusal(path)
+        assert "not a database" in refusal(path)
 
     @pytest.mark.parametrize("application_id", [0, 7])
     def test_of_another_program_is_refused(self, path: Path, application_id: int) -> None:
@@ -241,7 +241,7 @@ class TestDamage:
         for length in sorted(lengths):
             path.write_bytes(sound[:length])
             message = refusal(path)
-            assert "is damaged" in message or "no database" in message, length
+            assert "is damaged" in message or "not a database" in message, length
 
     def test_by_truncation_is_reported_beside_a_log(self, path: Path, sound: bytes) -> None:
         path.write_bytes(sound)
@@ -256,7 +256,7 @@ class TestDamage:
         for start in range(0, len(sound), PAGE):
             path.write_bytes(sound[:start] + random.Random(start).randbytes(PAGE) + sound[start + PAGE :])
             message = refusal(path)
-            assert "is damaged" in message or "no database" in message, start
+            assert "is damaged" in message or "not a database" in message, start
 
     def test_of_a_bit_is_reported_or_raises_no_other_error(self, path: Path, sound: bytes) -> None:
         chance = random.Random(11)

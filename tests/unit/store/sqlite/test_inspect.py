@@ -16,7 +16,7 @@ from tests.unit.store.rows import BINDING, LEASE, put
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.holder import Holder
+from freight_exchange.store.lease_holder import Holder
 from freight_exchange.store.sqlite.inspect import feeds, last_holder, open_snapshot
 
 

@@ -22,8 +22,8 @@ from tests.unit.store.rows import BINDING, LEASE, event, known, put, read_state,
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store import holder as holder_module
-from freight_exchange.store.holder import Holder
+from freight_exchange.store import lease_holder as holder_module
+from freight_exchange.store.lease_holder import Holder
 from freight_exchange.store.protocol import HeldHereError
 
 PROGRAM = """

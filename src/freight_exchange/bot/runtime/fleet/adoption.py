@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from freight_exchange.bot.answers.ledger import AnswerLedger
     from freight_exchange.bot.delivery.dispatcher import Dispatcher
-    from freight_exchange.bot.offers.ledger import Ledger
+    from freight_exchange.bot.offers.ledger import OfferLedger
     from freight_exchange.bot.runtime.fleet.membership import Membership
 
 __all__ = ["adopt_lapsed"]
 
 
-async def adopt_lapsed(membership: Membership, dispatcher: Dispatcher, ledger: Ledger, answers: AnswerLedger) -> None:
+async def adopt_lapsed(
+    membership: Membership, dispatcher: Dispatcher, ledger: OfferLedger, answers: AnswerLedger
+) -> None:
     """Take over the work of replicas as they end, until cancelled."""
     while True:
         await membership.wait_lapsed()

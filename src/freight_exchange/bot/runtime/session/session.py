@@ -15,11 +15,11 @@ from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.delivery.dispatcher import Dispatcher
 from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
-from freight_exchange.bot.offers.ledger import Ledger
+from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.runtime.fleet.adoption import adopt_lapsed
 from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, Membership
 from freight_exchange.bot.runtime.fleet.term import Term, join
-from freight_exchange.bot.runtime.session.end import await_replies, cancel_handlers, drain
+from freight_exchange.bot.runtime.session.drain import await_replies, cancel_handlers, drain
 from freight_exchange.bot.runtime.session.feeds import make_feeds
 from freight_exchange.bot.runtime.session.health import Health
 from freight_exchange.bot.unit_of_work import UnitOfWork
@@ -54,7 +54,7 @@ class Components:
 
     feed: Feed
     unit_of_work: UnitOfWork
-    ledger: Ledger
+    ledger: OfferLedger
     answers: AnswerLedger
     dispatcher: Dispatcher
     membership: Membership
@@ -209,7 +209,7 @@ class BotSession:
     async def _run_deliveries(self, unit_of_work: UnitOfWork, ledger_tasks: TaskGroup, *, has_term: bool) -> None:
         """Receive events and deliver them until the end of the drain."""
         starter, settle = FailureReportingGroup(ledger_tasks, self._report_failure), self._options.settle
-        ledger = Ledger(
+        ledger = OfferLedger(
             self._exchange, unit_of_work, starter, self._metrics, handlers=self._handlers.keys(), settle=settle
         )
         answers = AnswerLedger(self._exchange, unit_of_work, starter, self._metrics, settle=settle)

@@ -13,7 +13,7 @@ from tests.unit.store.postgres.databases import empty_store, execute
 from freight_exchange import RetryLater
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.offers.record import OfferRecord
-from freight_exchange.store.postgres import seat
+from freight_exchange.store.postgres.fleet import seat
 from freight_exchange.store.protocol import Binding
 from freight_exchange.testing import Sandbox
 

@@ -20,10 +20,10 @@ from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.fleet import term
 from freight_exchange.bot.runtime.fleet.membership import Membership
 from freight_exchange.store import PostgresStore
-from freight_exchange.store.postgres import seat
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.fleet import seat
+from freight_exchange.store.postgres.fleet.work import PostgresWork
 from freight_exchange.store.postgres.history import History
-from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.testing import Sandbox
 
 REQUESTS = "quote/getrequests"

@@ -11,7 +11,7 @@ from tests.unit.bot.rig import amounts_on, eventually, offering_bot
 from tests.unit.store.postgres.databases import empty_store, execute
 
 from freight_exchange.store import PostgresStore
-from freight_exchange.store.postgres import seat
+from freight_exchange.store.postgres.fleet import seat
 from freight_exchange.testing import FAULTS, Sandbox
 
 WITHIN = timedelta(seconds=30)

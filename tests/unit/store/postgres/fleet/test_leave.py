@@ -13,7 +13,7 @@ from tests.unit.store.postgres.replicas import join, take_term
 
 from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.postgres import connection
-from freight_exchange.store.postgres.replica import Replica
+from freight_exchange.store.postgres.fleet.replica import Replica
 from freight_exchange.store.postgres.store import PostgresStore
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from freight_exchange.store.holder import Holder
+from freight_exchange.store.lease_holder import Holder
 
 HOLDER = Holder(host="pod-a", pid=1, since="now", boot="1", machine="m", lock=7)
 

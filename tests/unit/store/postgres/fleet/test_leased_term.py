@@ -11,8 +11,8 @@ from tests.unit.store.rows import BINDING, put
 from freight_exchange import HeldError
 from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.store.postgres.connection import DatabaseConnection
+from freight_exchange.store.postgres.fleet.term import PostgresTerm
 from freight_exchange.store.postgres.store import PostgresStore
-from freight_exchange.store.postgres.term import PostgresTerm
 
 
 @pytest.fixture

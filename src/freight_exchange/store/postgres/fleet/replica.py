@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final, Self
 import attrs
 
 from freight_exchange.errors import FencedError
-from freight_exchange.store.holder import Holder
-from freight_exchange.store.postgres import replica_sql
-from freight_exchange.store.postgres.frozen import end_frozen
+from freight_exchange.store.lease_holder import Holder
+from freight_exchange.store.postgres.fleet import replica_sql
+from freight_exchange.store.postgres.fleet.frozen_sessions import end_frozen
+from freight_exchange.store.postgres.fleet.lock_log import LockLog
 from freight_exchange.store.postgres.history import History
-from freight_exchange.store.postgres.lock_log import LockLog
 from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ import pytest
 from tests.unit.store.postgres.databases import database_url
 from tests.unit.store.postgres.replicas import join, lapse, take_term
 
-from freight_exchange.store.postgres import lock_log, session
+from freight_exchange.store.postgres import session
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.errors import NotPermittedError
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet import lock_log
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 
 

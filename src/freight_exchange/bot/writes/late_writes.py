@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import ValidationError
 
-__all__ = ["Arrivals"]
+__all__ = ["LateWrites"]
 
 
 class _Record(Protocol):
@@ -17,7 +17,7 @@ class _Record(Protocol):
     def key(self) -> str: ...
 
 
-class Arrivals:
+class LateWrites:
     """Writes that were taken over, for as long as they may still arrive."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from tests.unit.store.rows import BINDING, effect, event, put, seen
 
 from freight_exchange.errors import FencedError
 from freight_exchange.store.postgres import connection, feed_sql, session
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import SEND_WINDOW

@@ -12,7 +12,7 @@ from tests.unit.store.rows import BINDING
 from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.postgres import session
 from freight_exchange.store.postgres.connection import DatabaseConnection
-from freight_exchange.store.postgres.replica import Replica
+from freight_exchange.store.postgres.fleet.replica import Replica
 
 
 def test_replica_joins_once_a_long_commit_of_another_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:

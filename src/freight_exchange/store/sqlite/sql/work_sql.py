@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Final, get_args
 
 from freight_exchange.store.rows import read_delivery
-from freight_exchange.store.sqlite import feed_sql
+from freight_exchange.store.sqlite.sql import feed_sql
 from freight_exchange.store.work import Delivery, DeliveryState
 
 __all__ = [

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import work_sql
+from freight_exchange.store.postgres.fleet import work_sql
 from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.work import NO_LIMIT, Delivery, DeliveryState, Effect
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
-    from freight_exchange.store.postgres.replica import Replica
+    from freight_exchange.store.postgres.fleet.replica import Replica
 
 __all__ = ["PostgresWork"]
 

@@ -7,13 +7,14 @@ from contextlib import suppress
 from typing import Final
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import feed_sql, work_sql
+from freight_exchange.store.postgres import feed_sql
 from freight_exchange.store.postgres.connection import DatabaseConnection
-from freight_exchange.store.postgres.frozen import end_frozen
+from freight_exchange.store.postgres.fleet import work_sql
+from freight_exchange.store.postgres.fleet.frozen_sessions import end_frozen
+from freight_exchange.store.postgres.fleet.replica import CHANNEL, Replica
+from freight_exchange.store.postgres.fleet.term import PostgresTerm
+from freight_exchange.store.postgres.fleet.work import PostgresWork
 from freight_exchange.store.postgres.history import trust
-from freight_exchange.store.postgres.replica import CHANNEL, Replica
-from freight_exchange.store.postgres.term import PostgresTerm
-from freight_exchange.store.postgres.work import PostgresWork
 from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.work import SEND_WINDOW

@@ -1,4 +1,4 @@
-"""The process that holds a lease or the lock of a file."""
+"""Process that holds a lease or the lock of a file."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from tests.unit.store.rows import BINDING, LEASE, effect, event, put
 
 from freight_exchange.errors import StoreError
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite import effect_sql, work_sql
 from freight_exchange.store.sqlite.feed import SQLiteFeed
+from freight_exchange.store.sqlite.sql import effect_sql, work_sql
 from freight_exchange.store.work import WorkStore
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.unit.store.rows import BINDING, LEASE
 
 from freight_exchange.store import SQLiteStore
-from freight_exchange.store.sqlite import feed_sql
+from freight_exchange.store.sqlite.sql import feed_sql
 
 
 def test_no_statement_scans_a_table(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.store.postgres.databases import database_url, empty_store
 from tests.unit.store.rows import BINDING, event, put
 
-from freight_exchange.store.postgres import work_sql
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet import work_sql
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.work import NO_LIMIT
 
 REQUESTS = 1000

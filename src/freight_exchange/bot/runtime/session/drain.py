@@ -1,4 +1,4 @@
-"""End of a session: of its handlers, and of the offers that are being sent."""
+"""Drain of a session: wait for its handlers, and for the offers that are being sent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.answers.ledger import AnswerLedger
     from freight_exchange.bot.delivery.dispatcher import Dispatcher
     from freight_exchange.bot.metrics.metrics import InFlight
-    from freight_exchange.bot.offers.ledger import Ledger
+    from freight_exchange.bot.offers.ledger import OfferLedger
 
 __all__ = ["await_replies", "cancel_handlers", "drain"]
 
@@ -25,7 +25,7 @@ _REPLY_TIMEOUT: Final = 10.0
 
 
 async def drain(
-    dispatcher: Dispatcher, ledger: Ledger, answers: AnswerLedger, in_flight: InFlight, timeout: timedelta
+    dispatcher: Dispatcher, ledger: OfferLedger, answers: AnswerLedger, in_flight: InFlight, timeout: timedelta
 ) -> None:
     """Wait for the handlers, their offers and their answers to end, for a limited time."""
     if in_flight:
@@ -47,7 +47,7 @@ async def cancel_handlers(dispatcher: Dispatcher, tasks: TaskGroup, in_flight: I
         _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", str(in_flight))
 
 
-async def await_replies(ledger: Ledger, answers: AnswerLedger) -> None:
+async def await_replies(ledger: OfferLedger, answers: AnswerLedger) -> None:
     """Wait for replies to writes after the seat was lost: another replica could only look for their effects."""
     with anyio.move_on_after(_REPLY_TIMEOUT, shield=True):
         await ledger.wait_idle()

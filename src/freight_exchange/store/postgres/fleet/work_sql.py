@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.store.postgres.replica_sql import CHECK, FENCE_LOCK
+from freight_exchange.store.postgres.fleet.replica_sql import CHECK, FENCE_LOCK
 
 __all__: list[str] = []
 

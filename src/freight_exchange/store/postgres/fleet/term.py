@@ -7,14 +7,15 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from freight_exchange.errors import StoreError
-from freight_exchange.store.postgres import feed_sql, work_sql
-from freight_exchange.store.postgres.work import PostgresWork
+from freight_exchange.store.postgres import feed_sql
+from freight_exchange.store.postgres.fleet import work_sql
+from freight_exchange.store.postgres.fleet.work import PostgresWork
 from freight_exchange.store.protocol import Commit, ReadSet, StoredEvent, TrackedRequest
 from freight_exchange.store.rows import live_sort_key, read_request
 
 if TYPE_CHECKING:
     from freight_exchange.store.postgres.connection import DatabaseConnection
-    from freight_exchange.store.postgres.replica import Replica
+    from freight_exchange.store.postgres.fleet.replica import Replica
     from freight_exchange.store.protocol import AbsenceQuery, NewEvent
     from freight_exchange.store.work import Delivery
 

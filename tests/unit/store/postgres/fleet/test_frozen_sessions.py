@@ -18,10 +18,11 @@ from tests.unit.store.postgres.replicas import join, lapse, take_term
 from tests.unit.store.rows import effect, put, seen
 
 from freight_exchange.errors import StoreAwayError
-from freight_exchange.store.postgres import connection, frozen, session
+from freight_exchange.store.postgres import connection, session
 from freight_exchange.store.postgres.connection import DatabaseConnection
-from freight_exchange.store.postgres.replica import Replica
-from freight_exchange.store.postgres.seat import PostgresSeat
+from freight_exchange.store.postgres.fleet import frozen_sessions
+from freight_exchange.store.postgres.fleet.replica import Replica
+from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import Effect
@@ -35,7 +36,7 @@ LAPSED = "lease_until = '2000-01-01'"
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresStore]:
     """Return a store whose replicas wait only briefly for locks, and count as frozen after half a second."""
-    monkeypatch.setattr(frozen, "_SILENCE", 0.5)
+    monkeypatch.setattr(frozen_sessions, "_SILENCE", 0.5)
     monkeypatch.setattr(session, "_LOCK_WAIT", "200ms")
     store = empty_store()
     yield store
@@ -180,7 +181,7 @@ def test_replica_that_may_not_end_frozen_ones_says_so_once(
 def test_replica_is_not_ended_while_a_living_one_may_be_silent(
     store: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frozen, "_SILENCE", 10.0)
+    monkeypatch.setattr(frozen_sessions, "_SILENCE", 10.0)
     first, second = join(store), join(store)
     term = take_term(first)
     lapse(first)

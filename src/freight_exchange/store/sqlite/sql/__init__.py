@@ -1,0 +1,1 @@
+"""SQL statements of the SQLite store, and the functions that run them."""
