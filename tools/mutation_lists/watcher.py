@@ -248,7 +248,7 @@ MUTATIONS: Final = (
     one(
         "7 a withdrawn request that returns counts as updated",
         "feed/core/changes/classify.py",
-        "return bool(differences(recall(before.record), record))",
+        "return bool(differences(load_request(before.record), record))",
         "return True",
         "tests/unit/feed/test_classify.py",
     ),
@@ -340,8 +340,8 @@ MUTATIONS: Final = (
     one(
         "7 an inference counts as proof",
         "feed/core/absence/inferred_updates.py",
-        "if self._since(row) >= begin else 1)",
-        "if row.updated_after >= begin else 1)",
+        "if self._since(row) >= start else 1)",
+        "if row.updated_after >= start else 1)",
         "tests/unit/feed/test_inferred_updates.py",
     ),
     one(
@@ -744,9 +744,9 @@ MUTATIONS: Final = (
         "tests/unit/feed/watcher/test_failures.py::test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held_to_a_pace",
     ),
     one(
-        "feed: what is in hand is forgotten on a break",
+        "feed: delivered events are not requeued on a break",
         "feed/queue.py",
-        "        self._waiting.extendleft(reversed(self.in_hand.values()))\n",
+        "        self._waiting.extendleft(reversed(self.delivered.values()))\n",
         "",
         "tests/unit/feed/test_feed_acks.py",
     ),

@@ -14,7 +14,7 @@ from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.feed.events import KINDS, Event, RequestEvent
 from freight_exchange.feed.options import WatchOptions
-from freight_exchange.feed.scanning.journal import Journal
+from freight_exchange.feed.scanning.journal import ScanJournal
 from freight_exchange.feed.scanning.poller import Poller
 from freight_exchange.feed.scanning.source import Source
 from freight_exchange.feed.serialization import unpack
@@ -43,13 +43,13 @@ class Feed(EventStream[Event]):
         super().__init__(client, options, partial(_is_wanted, options.where), kinds=KINDS, unpack=unpack)
         self._source = source
         self._watch_options = options
-        self._journal: Journal
+        self._journal: ScanJournal
         self._followed: Watermark | None = None
         self._poller: Poller
 
     async def _begin(self, pacer: Pacer) -> None:
         client, options = self._client, self._watch_options
-        self._journal = Journal(
+        self._journal = ScanJournal(
             self.lease.state(),
             self.lease.run,
             start=options.start,

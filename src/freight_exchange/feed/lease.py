@@ -35,7 +35,7 @@ _TO_LEAVE: Final = 5.0
 
 
 class Lease:
-    """Lease of the state of one feed, from `take` to `let_go`.
+    """Lease of the state of one feed, from `take` to `release`.
 
     Args:
         store: Store of the state.
@@ -101,7 +101,7 @@ class Lease:
         if not self._left:
             self._held = self._store.open(binding, lease=lease)
 
-    async def let_go(self) -> None:
+    async def release(self) -> None:
         """Give the lease back, even during a cancellation."""
         self._left = True
         with anyio.CancelScope(shield=True):

@@ -35,7 +35,7 @@ class EventQueue(Generic[EventT]):
         unpack: Returns an event from its kind and its bytes.
 
     Attributes:
-        in_hand: Delivered events that are not acknowledged yet, by their numbers.
+        delivered: Delivered events that are not acknowledged yet, by their numbers.
         filtered: Numbers of events that the filter excluded. The next acknowledgement includes them.
         gaps: Gaps that are not acknowledged yet, by their numbers.
     """
@@ -57,28 +57,28 @@ class EventQueue(Generic[EventT]):
         self._waiting: deque[StoredEvent] = deque()
         self._last_read = 0
         self._uncertain: set[int] = set()
-        self.in_hand: dict[int, StoredEvent] = {}
+        self.delivered: dict[int, StoredEvent] = {}
         self.filtered: list[int] = []
         self.gaps: dict[int, Gap] = {}
 
     def reset(self) -> None:
         """Drop the events that were read; `load` reads them again."""
         self._waiting.clear()
-        self.in_hand.clear()
+        self.delivered.clear()
         self.filtered.clear()
         self._last_read = 0
 
-    def take_back(self) -> None:
+    def requeue_unacknowledged(self) -> None:
         """Put delivered events that are not acknowledged back in the queue."""
         if self._uncertain:
             # An acknowledgement failed, and may have been committed: only a read shows what remains.
             self._uncertain.clear()
             self.reset()
-        self._waiting.extendleft(reversed(self.in_hand.values()))
-        self.in_hand.clear()
+        self._waiting.extendleft(reversed(self.delivered.values()))
+        self.delivered.clear()
 
     def deliver(self, most: int) -> tuple[EventT, ...]:
-        """Return up to `most` next events that pass the filter, and add them to `in_hand`."""
+        """Return up to `most` next events that pass the filter, and add them to `delivered`."""
         wanted: dict[int, EventT] = {}
         filtered: list[int] = []
         for stored in self._waiting:
@@ -93,7 +93,7 @@ class EventQueue(Generic[EventT]):
         for _ in range(len(wanted) + len(filtered)):
             stored = self._waiting.popleft()
             if stored.id in wanted:
-                self.in_hand[stored.id] = stored
+                self.delivered[stored.id] = stored
         self.filtered += filtered
         return tuple(wanted.values())
 
@@ -114,32 +114,32 @@ class EventQueue(Generic[EventT]):
         return bool(self._waiting)
 
     async def acknowledge(
-        self, numbers: Iterable[int], note: Callable[[Sequence[int], float], None] | None = None
+        self, numbers: Iterable[int], record: Callable[[Sequence[int], float], None] | None = None
     ) -> None:
         """Acknowledge events, and those that the filter excluded.
 
         Args:
             numbers: Numbers of the events.
-            note: Writes the acknowledgement of the given numbers at the given time, in place of the store.
+            record: Writes the acknowledgement of the given numbers at the given time, in place of the store.
         """
         store = self._lease.state()
-        delivered = {*numbers}
-        done = {*self.filtered, *delivered}
+        acknowledged = {*numbers}
+        done = {*self.filtered, *acknowledged}
         if not done:
             return
         time = self._time()
 
         def write() -> None:
             self._uncertain.update(done)
-            if note is None:
-                store.acknowledge(sorted(delivered), at=time, filtered=sorted(done - delivered))
+            if record is None:
+                store.acknowledge(sorted(acknowledged), at=time, filtered=sorted(done - acknowledged))
             else:
-                note(sorted(done), time)
-            was_taken_back = False
+                record(sorted(done), time)
+            was_requeued = False
             for number in done:
-                was_taken_back = self.in_hand.pop(number, None) is None or was_taken_back
+                was_requeued = self.delivered.pop(number, None) is None or was_requeued
                 self.gaps.pop(number, None)
-            if was_taken_back:
+            if was_requeued:
                 self._waiting = deque(stored for stored in self._waiting if stored.id not in done)
             self._uncertain -= done
             # The filter may have excluded more events during the write.

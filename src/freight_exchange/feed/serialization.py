@@ -13,7 +13,7 @@ from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, 
 if TYPE_CHECKING:
     from freight_exchange.models import RateRequest
 
-__all__ = ["NOT_OURS", "UNREADABLE", "pack", "pack_selected", "recall", "unpack", "unpack_selected"]
+__all__ = ["NOT_OURS", "UNREADABLE", "load_request", "pack", "pack_selected", "unpack", "unpack_selected"]
 
 NOT_OURS: Final = (ArithmeticError, AttributeError, DecodeError, KeyError, OSError, TypeError, ValueError)
 """Errors on reading bytes that this version did not write."""
@@ -107,7 +107,7 @@ def pack_selected(event: BidSelected) -> bytes:
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
-def recall(kept: bytes) -> RateRequest:
+def load_request(kept: bytes) -> RateRequest:
     """Return the request from its bytes; raise `StoreError` as in `unpack`."""
     try:
         return wire.recall(kept)

@@ -11,7 +11,7 @@ import attrs
 from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
-from freight_exchange.feed.serialization import recall, unpack
+from freight_exchange.feed.serialization import load_request, unpack
 from freight_exchange.models._base import Serializable
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.store.protocol import StoredEvent, TrackedRequest
@@ -135,7 +135,7 @@ def explain(
         return explained("waiting", f"is {event.kind}, and its event waits to be pulled or acknowledged")
     if events and events[-1].kind == Unreadable.kind:
         return explained("unreadable", "was listed in a form that cannot be read: an Unreadable event has the reason")
-    record = None if seen.record is None else recall(seen.record)
+    record = None if seen.record is None else load_request(seen.record)
     excluded = None if where is None or record is None else where.excluded_by(record)
     if excluded is not None:
         return explained("excluded", f"is excluded by the filter: {excluded}")

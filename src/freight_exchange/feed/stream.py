@@ -94,23 +94,23 @@ class EventStream(Generic[EventT]):
             await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)
             await self._begin(pacer)
         except BaseException:
-            await self._let_go()
+            await self._release()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._let_go()
+        await self._release()
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         self._stop()
-        await self.lease.let_go()
+        await self.lease.release()
 
     # Events
 
     def __aiter__(self) -> Self:
-        self._queue.take_back()
+        self._queue.requeue_unacknowledged()
         return self
 
     async def __anext__(self) -> EventT:
@@ -122,12 +122,12 @@ class EventStream(Generic[EventT]):
 
         Pulling the next batch acknowledges the one before it, except for events that are acknowledged already.
         """
-        self._queue.take_back()
-        return _Batches(partial(self._pull, BATCH), self._queue.take_back)
+        self._queue.requeue_unacknowledged()
+        return _Batches(partial(self._pull, BATCH), self._queue.requeue_unacknowledged)
 
     async def ack(self) -> None:
         """Acknowledge the delivered events without pulling more."""
-        await self._queue.acknowledge([*self._queue.in_hand])
+        await self._queue.acknowledge([*self._queue.delivered])
 
     async def deliver(self, handlers: Mapping[int, Sequence[str]], *, leave: Sequence[int] = ()) -> None:
         """Acknowledge a bot's events and enqueue their deliveries, in one transaction.
@@ -137,7 +137,7 @@ class EventStream(Generic[EventT]):
             leave: Numbers of events to leave unacknowledged, in this call and in the next pull.
         """
         for number in leave:
-            self._queue.in_hand.pop(number, None)
+            self._queue.delivered.pop(number, None)
 
         def write(numbers: Sequence[int], at: float) -> None:
             work: WorkStore = self.lease.state()  # type: ignore[assignment]  # a bot has checked that
@@ -154,7 +154,7 @@ class EventStream(Generic[EventT]):
         try:
             # With a store that works in the event loop, a reader that only pulls could not be cancelled.
             await anyio.lowlevel.checkpoint()
-            await self._queue.acknowledge([*self._queue.in_hand])
+            await self._queue.acknowledge([*self._queue.delivered])
             while True:
                 if events := self._queue.deliver(most):
                     self._client.instruments.found(self._options.name, [number_of(event) for event in events])
@@ -170,12 +170,12 @@ class EventStream(Generic[EventT]):
 
 
 class _Batches(AsyncIterator[tuple[EventT, ...]]):
-    def __init__(self, pull: Callable[[], Awaitable[tuple[EventT, ...]]], take_back: Callable[[], None]) -> None:
+    def __init__(self, pull: Callable[[], Awaitable[tuple[EventT, ...]]], requeue: Callable[[], None]) -> None:
         self._pull = pull
-        self._take_back = take_back
+        self._requeue = requeue
 
     def __aiter__(self) -> Self:
-        self._take_back()
+        self._requeue()
         return self
 
     async def __anext__(self) -> tuple[EventT, ...]:

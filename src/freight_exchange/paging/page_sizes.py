@@ -105,7 +105,7 @@ class PageSizes:
         """Record that the service refuses pages of more than `wanted` rows."""
         self._clamp[operation] = self._refused[operation] = wanted
 
-    def afresh(self) -> PageSizes:
+    def without_learned_sizes(self) -> PageSizes:
         """Return page sizes with the refusals only, to learn the others anew: the service may now cut pages shorter."""
         fresh = PageSizes()
         for operation, wanted in self._refused.items():

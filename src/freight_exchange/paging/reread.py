@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from freight_exchange.paging.page import RawPage
     from freight_exchange.paging.seen_rows import SeenRows
 
-__all__ = ["LOOK_FURTHER", "Recheck", "Reread"]
+__all__ = ["PAGES_PAST_END", "Recheck", "Reread"]
 
 T = TypeVar("T")
 
-LOOK_FURTHER: Final = 3
+PAGES_PAST_END: Final = 3
 """Pages that a sweep requests past the first sign of the end, as all rows of a page may be hidden from the user.
 
 If pages are small it requests more (`end_signs.pages_past_end`).
@@ -100,7 +100,7 @@ class Reread(Recheck[T]):
     @property
     def reached_end(self) -> bool:
         # If fewer rows are found than before, these pages may have been cut shorter than in the first pass.
-        enough = pages_past_end(LOOK_FURTHER, self.size)
+        enough = pages_past_end(PAGES_PAST_END, self.size)
         return max(self._misses, self._repeats) >= enough and not self._expected - self.found
 
     def take(self, rows: RawPage[T]) -> tuple[T, ...]:

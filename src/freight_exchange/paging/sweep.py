@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE, WantedSize
-from freight_exchange.paging.reread import LOOK_FURTHER, Recheck, Reread
+from freight_exchange.paging.reread import PAGES_PAST_END, Recheck, Reread
 from freight_exchange.paging.seen_rows import Alike, SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 
@@ -83,7 +83,7 @@ class Sweep(Generic[T]):
         self._rounds += 1
         self._recheck = None
         wanted = WantedSize(self._operation, self._sizes, self._page_size, self._start)
-        return SinglePass(wanted, self._seen, start=self._start, further=LOOK_FURTHER, curious=True)
+        return SinglePass(wanted, self._seen, start=self._start, further=PAGES_PAST_END, curious=True)
 
     @property
     def _pass(self) -> SinglePass[T] | Recheck[T]:
@@ -178,12 +178,12 @@ class Sweep(Generic[T]):
         size = climb.size
         if climb.found.end == start + 1 and start == 0:
             size = min(size, self._proven)
-            most = -(-climb.first_size // size) + pages_past_end(LOOK_FURTHER, size)
+            most = -(-climb.first_size // size) + pages_past_end(PAGES_PAST_END, size)
             return Reread(range(most), size, self._seen, climb.found.rows)
         # Each round uses another size, since services differ in their treatment of odd sizes.
         if start == 0 and (self._rounds <= 2 or not climb.full):
             size = max(1, size // 2 if self._rounds == 2 else size - self._rounds)
-        pages = -(-climb.found.end * climb.size // size) + LOOK_FURTHER
+        pages = -(-climb.found.end * climb.size // size) + PAGES_PAST_END
         return Recheck(range(pages - 1, start - 1, -1), size, self._seen)
 
     def _end_round(self, recheck: Recheck[T]) -> None:

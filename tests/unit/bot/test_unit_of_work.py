@@ -68,7 +68,7 @@ async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     yield made
     made.go_on.set()
     if hold.is_held:
-        await hold.let_go()
+        await hold.release()
 
 
 async def call_while_busy(rig: Rig, *calls: Callable[[], Any]) -> None:
@@ -171,7 +171,7 @@ async def test_cancelled_commit_is_finished_by_others(rig: Rig) -> None:
 
 @pytest.mark.anyio
 async def test_released_store_raises_for_each_step(rig: Rig) -> None:
-    await rig.hold.let_go()
+    await rig.hold.release()
     for _ in range(2):
         with pytest.raises(Exception, match="closed"):
             await rig.put("a")

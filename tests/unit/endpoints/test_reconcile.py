@@ -27,7 +27,7 @@ from freight_exchange import (
 )
 from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.page_sizes import DEFAULT_PAGE_SIZE, MIN_PAGE_SIZE
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import PAGES_PAST_END
 from freight_exchange.testing import Cargo
 
 pytestmark = pytest.mark.virtual_time
@@ -235,7 +235,9 @@ async def test_a_settle_time_of_nothing_takes_two_readings() -> None:
         assert isinstance(await error.reconcile(settle=timedelta(0)), NotApplied)
     plain = [call for call in setup.sandbox.audit_log.calls_to("GET", "quote/bid") if "type" not in call.parameters]
     # A reading of no rows is one page, and those that it looks further, in the wanted and in the least size.
-    assert len(plain) == 2 * sum(1 + pages_past_end(LOOK_FURTHER, size) for size in (DEFAULT_PAGE_SIZE, MIN_PAGE_SIZE))
+    assert len(plain) == 2 * sum(
+        1 + pages_past_end(PAGES_PAST_END, size) for size in (DEFAULT_PAGE_SIZE, MIN_PAGE_SIZE)
+    )
 
 
 async def test_reconcile_of_a_raw_write_finds_nothing() -> None:

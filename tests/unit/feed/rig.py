@@ -15,7 +15,7 @@ from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.core.watermark import MIN_RETENTION
 from freight_exchange.feed.events import Event, RequestEvent
-from freight_exchange.feed.scanning.journal import Journal
+from freight_exchange.feed.scanning.journal import ScanJournal
 from freight_exchange.feed.scanning.poller import Poller
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.hooks import Event as HookEvent
@@ -173,7 +173,7 @@ class Rig:
         self.reported: list[HookEvent] = []
         self._options: dict[str, Any] = {"start": start, "interval": interval, "allowance": allowance}
         self.feed_store = self.store.open(BINDING, lease=60.0)
-        self.journal = Journal(
+        self.journal = ScanJournal(
             self.feed_store,
             self._run,
             start=start,

@@ -74,7 +74,7 @@ async def test_an_exception_does_not_acknowledge(sandbox: Sandbox, listed: list[
     assert sorted(await rest(sandbox, store)) == listed
 
 
-async def test_a_new_loop_gets_the_event_in_hand_again(sandbox: Sandbox, listed: list[int]) -> None:
+async def test_new_loop_receives_unacknowledged_event_again(sandbox: Sandbox, listed: list[int]) -> None:
     async with sandbox.client() as exchange, exchange.watch(start="backfill") as feed:
         first = await anext(feed)
         assert await anext(aiter(feed)) == first
@@ -105,7 +105,7 @@ async def test_new_loop_gets_events_that_the_store_holds_unacknowledged_after_an
     assert sorted([*again, first] if written else again) == listed
 
 
-async def test_feed_ack_acknowledges_the_event_in_hand(sandbox: Sandbox, listed: list[int], store: Store) -> None:
+async def test_feed_ack_acknowledges_delivered_event(sandbox: Sandbox, listed: list[int], store: Store) -> None:
     async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill") as feed:
         first = index_of(await anext(feed))
         await feed.ack()
@@ -167,7 +167,7 @@ async def test_a_filter_that_raises_loses_no_event(sandbox: Sandbox, listed: lis
         assert sorted(map(index_of, await anext(batches))) == listed
 
 
-async def test_feed_that_is_entered_again_delivers_the_event_that_was_in_hand(
+async def test_feed_that_is_entered_again_delivers_unacknowledged_event_again(
     sandbox: Sandbox, listed: list[int]
 ) -> None:
     async with sandbox.client() as exchange:

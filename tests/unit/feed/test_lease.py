@@ -57,7 +57,7 @@ async def test_another_process_is_waited_for_and_reported_once(reported: Callabl
     await hold.take(BINDING, lease=LEASE, standby=True)
     assert hold.is_held
     assert reported() == ["the feed 'requests' stands by: it is held by process 7 on pod-b"]
-    await hold.let_go()
+    await hold.release()
 
 
 @pytest.mark.parametrize(("here", "taken"), [(3, True), (MANY, False)])
@@ -66,7 +66,7 @@ async def test_standby_waits_for_a_feed_of_this_process_only_while_that_is_endin
     with nullcontext() if taken else pytest.raises(HeldError, match="already"):
         await hold.take(BINDING, lease=LEASE, standby=True)
     assert hold.is_held is taken
-    await hold.let_go()
+    await hold.release()
 
 
 async def test_another_path_to_the_file_in_the_same_program_is_refused(
@@ -87,9 +87,9 @@ async def test_the_same_name_in_the_same_store_is_refused(store: Store) -> None:
     await first.take(BINDING, lease=LEASE, standby=True)
     with anyio.fail_after(MANY), pytest.raises(HeldError, match="its own name"):
         await second.take(BINDING, lease=LEASE, standby=True)
-    await first.let_go()
+    await first.release()
     await second.take(BINDING, lease=LEASE, standby=True)
-    await second.let_go()
+    await second.release()
 
 
 async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
@@ -99,13 +99,13 @@ async def test_a_feed_that_is_being_left_is_waited_for(path: Path) -> None:
 
         async def leave() -> None:
             await anyio.sleep(3)
-            await first.let_go()
+            await first.release()
 
         tasks.start_soon(leave)
         with anyio.fail_after(MANY):
             await second.take(BINDING, lease=LEASE, standby=True)
     assert second.is_held
-    await second.let_go()
+    await second.release()
 
 
 @pytest.mark.parametrize("interval", [1, 30, 3600])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from freight_exchange import wire
 from freight_exchange.errors import StoreError
 from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
-from freight_exchange.feed.serialization import pack, pack_selected, recall, unpack, unpack_selected
+from freight_exchange.feed.serialization import load_request, pack, pack_selected, unpack, unpack_selected
 from freight_exchange.models import Bid, Contact, RateRequest
 
 NOW = datetime(2026, 3, 1, 12, 30, 45, 123457, tzinfo=UTC)
@@ -67,7 +67,7 @@ def test_the_fractions_of_a_raw_record_are_kept_digit_by_digit() -> None:
 @pytest.mark.parametrize("kept", [b'{"index":7', b'{"jndex":7}', b"[]", b""])
 def test_a_request_that_was_kept_and_cannot_be_read_is_a_store_failure(kept: bytes) -> None:
     with pytest.raises(StoreError, match=r"a request in the store .* another version"):
-        recall(kept)
+        load_request(kept)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import PAGES_PAST_END
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import Sweep
 
@@ -206,7 +206,7 @@ def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -
     else:
         assert read(server, page_size=5, sweep=sweep) == [*range(25)]
     # Up and down, each with a look past the end.
-    assert len(server.requests) <= 25 // own * 3 + 10 + 2 * pages_past_end(LOOK_FURTHER, min(own, 25))
+    assert len(server.requests) <= 25 // own * 3 + 10 + 2 * pages_past_end(PAGES_PAST_END, min(own, 25))
 
 
 def test_page_longer_than_requested_shows_the_servers_page_size() -> None:

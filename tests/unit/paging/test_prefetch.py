@@ -17,7 +17,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import PAGES_PAST_END
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, 9])
@@ -32,7 +32,9 @@ async def test_a_window_changes_nothing_but_the_pages_in_flight(
     # Those that a climb left over may still be on their way out when the descent sends for its first.
     assert min(window, 9) <= server.most_under_way <= (2 * window - 1 if sweep or end == "500" else window)
     assert (
-        {*range(10)} <= {*server.numbers} <= {*range(11 + (pages_past_end(LOOK_FURTHER, 10) if sweep else 0) + window)}
+        {*range(10)}
+        <= {*server.numbers}
+        <= {*range(11 + (pages_past_end(PAGES_PAST_END, 10) if sweep else 0) + window)}
     )
 
 

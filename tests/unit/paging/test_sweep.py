@@ -8,14 +8,14 @@ import pytest
 from tests.unit.paging.listing_server import IncompleteError, ListingServer, Rows, learned, read, reader, same
 
 from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import LOOK_FURTHER, Reread
+from freight_exchange.paging.reread import PAGES_PAST_END, Reread
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import MAX_ROUNDS, Sweep
 
 
 @pytest.mark.parametrize("identity", [same, None])
-@pytest.mark.parametrize("pages", range(1, LOOK_FURTHER + 1))
+@pytest.mark.parametrize("pages", range(1, PAGES_PAST_END + 1))
 def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> None:
     server = ListingServer([*range(650)], hidden=lambda row: 100 <= row < 100 + 100 * pages)
     assert read(server, page_size=100, sweep=True, identity=identity) == [
@@ -51,7 +51,7 @@ def test_a_sweep_distinguishes_an_ignored_offset_from_a_repeated_end() -> None:
 def test_broken_rows_that_are_alike_do_not_keep_a_sweep_going() -> None:
     server = ListingServer([0, None, 1, None, 2, None, 3], broken=lambda row: row is None)
     assert read(server, page_size=2, sweep=True) == [0, 1, 2, 3]
-    assert len(server.requests) <= 3 * (5 + 2 * LOOK_FURTHER + 8)
+    assert len(server.requests) <= 3 * (5 + 2 * PAGES_PAST_END + 8)
 
 
 def test_twins_behind_a_hidden_row_are_both_swept() -> None:
@@ -63,7 +63,7 @@ def test_a_still_listing_is_swept_up_and_down_once() -> None:
     server = ListingServer([*range(25)])
     assert read(server, sweep=True) == [*range(25)]
     up, down = (
-        [(number, 10) for number in range(4 + pages_past_end(LOOK_FURTHER, 10))],
+        [(number, 10) for number in range(4 + pages_past_end(PAGES_PAST_END, 10))],
         [(number, 9) for number in range(6, -1, -1)],
     )
     assert server.requests == up + down
@@ -72,8 +72,8 @@ def test_a_still_listing_is_swept_up_and_down_once() -> None:
 def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
     server = ListingServer([*range(5)])
     assert read(server, sweep=True, sizes=learned(10)) == [*range(5)]
-    further = pages_past_end(LOOK_FURTHER, 10)
-    up, again = [(number, 10) for number in range(1, further + 1)], [(n, 5) for n in range(LOOK_FURTHER + 1)]
+    further = pages_past_end(PAGES_PAST_END, 10)
+    up, again = [(number, 10) for number in range(1, further + 1)], [(n, 5) for n in range(PAGES_PAST_END + 1)]
     assert server.requests == [(0, 10), (1, 5), *up, *again]
 
 
@@ -121,7 +121,7 @@ def test_a_page_of_rows_inserted_does_not_pass_for_the_end_of_a_sweep() -> None:
 def test_a_listing_that_holds_a_row_twice_is_swept_in_bounded_time() -> None:
     server = ListingServer([0, 1, 2, 0, 3, 4])
     assert read(server, page_size=2, sweep=True) == [0, 1, 2, 3, 4]
-    assert len(server.requests) <= 4 * (8 + LOOK_FURTHER + 6)
+    assert len(server.requests) <= 4 * (8 + PAGES_PAST_END + 6)
 
 
 def test_a_listing_that_never_stands_still_is_given_up() -> None:

@@ -22,7 +22,7 @@ from freight_exchange.errors import (
     TransportError,
 )
 from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import PAGES_PAST_END
 from freight_exchange.paging.single_pass import SinglePass
 from freight_exchange.paging.sweep import Sweep
 
@@ -79,9 +79,9 @@ def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: 
     trial = end == "last page" and length in (9, 10)
     pages, repeated = length // 10 + 2, 2 if end == "500" and length else 0
     # Up and down, each with a look past the end, of a full page twice as far; a trial where the end repeats.
-    down = pages_past_end(LOOK_FURTHER, 10) if length == 10 else LOOK_FURTHER
+    down = pages_past_end(PAGES_PAST_END, 10) if length == 10 else PAGES_PAST_END
     most = (
-        2 * pages + down + pages_past_end(LOOK_FURTHER, 10) + trial + (end == "last page")
+        2 * pages + down + pages_past_end(PAGES_PAST_END, 10) + trial + (end == "last page")
         if sweep
         else pages + (length % 10 > 0)
     )

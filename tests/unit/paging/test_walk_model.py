@@ -14,7 +14,7 @@ from tests.unit.paging.listing_server import ENDS, End, IncompleteError, Listing
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.end_signs import pages_past_end
 from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import PAGES_PAST_END
 from freight_exchange.paging.sweep import MAX_ROUNDS
 
 Change = Callable[[list[int]], None]
@@ -100,7 +100,7 @@ def test_a_still_listing_is_read_whole_and_once(
     found = read(server, page_size=page_size, sizes=sizes, sweep=sweep)
     assert found == [row for row in range(length) if row not in broken]
     pages = length // min(page_size, clamp or page_size) + 3 + 2 * (end == "500")
-    further = pages_past_end(LOOK_FURTHER, min(page_size, MIN_PAGE_SIZE))
+    further = pages_past_end(PAGES_PAST_END, min(page_size, MIN_PAGE_SIZE))
     assert len(server.requests) <= (3 * pages + 2 * further if sweep else pages)
 
 
@@ -152,7 +152,7 @@ def test_a_sweep_loses_nothing_that_was_there_throughout(
     assert max(Counter(found).values(), default=1) == 1
     most_rows = length + sum(len(change.places) for change in changes if isinstance(change, Insert))
     most_pages = most_rows // min(page_size, clamp or page_size) + 4
-    assert len(server.requests) <= min(MAX_ROUNDS, len(changes) + 4) * (3 * most_pages + LOOK_FURTHER + 3)
+    assert len(server.requests) <= min(MAX_ROUNDS, len(changes) + 4) * (3 * most_pages + PAGES_PAST_END + 3)
 
 
 def _moving(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from freight_exchange.bot.handlers.handler import Handler, kind_of
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
-from freight_exchange.feed.serialization import pack, recall
+from freight_exchange.feed.serialization import load_request, pack
 from freight_exchange.store.protocol import Commit, NewEvent
 from freight_exchange.store.work import Effect
 
@@ -186,7 +186,7 @@ def _deliver(store: WorkStore, *, handler: Handler, events: Sequence[NewEvent], 
 
 def _backfill_event(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
     assert seen.record is not None
-    event = RequestEvent(kind="new", request=recall(seen.record), observed_between=(None, now))
+    event = RequestEvent(kind="new", request=load_request(seen.record), observed_between=(None, now))
     if not matches(handler, event):
         return None
     kind = BACKFILL_KIND + handler.id

@@ -16,7 +16,7 @@ from freight_exchange.bot.offers.record import PLACED, offer_prefix
 from freight_exchange.bot.offers.repository import OfferRepository
 from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
 from freight_exchange.feed.events import BidSelected
-from freight_exchange.feed.serialization import pack_selected, recall
+from freight_exchange.feed.serialization import load_request, pack_selected
 from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
 from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
@@ -272,7 +272,7 @@ def _complete_freight(bid: Bid, seen: TrackedRequest | None) -> Bid:
     """Fill the freight fields that the bid listing lacks, from the last known state of the request."""
     if seen is None or seen.record is None:
         return bid
-    request = recall(seen.record)
+    request = load_request(seen.record)
     return attrs.evolve(bid, **{name: getattr(request, name) for name in _FREIGHT if getattr(bid, name) is None})
 
 

@@ -48,14 +48,14 @@ class Advance:
         allowance: Seconds that the service may take to show an update, as the user set it.
 
     Attributes:
-        suspects: Indexes of the requests that the last deep scan found, and the watermark before it; `None` once a
-            narrow scan has checked whether they were late.
+        unconfirmed_late: Indexes of the requests that the last deep scan found, and the watermark before it. `None`
+            once a narrow scan has checked whether they were late.
     """
 
     def __init__(self, start: Start, allowance: float) -> None:
         self._start: Start = start
         self._allowance = allowance
-        self.suspects: tuple[frozenset[int], Watermark] | None = None
+        self.unconfirmed_late: tuple[frozenset[int], Watermark] | None = None
 
     def is_covering(self, state: State, scan: ActiveScan, received: Reading) -> bool:
         """Return whether a scan has omitted no update; `received` is when its last page came."""
@@ -106,9 +106,9 @@ class Advance:
         """
         if scan.tier is schedule.DEEPEST:
             return state.late, max(self._allowance, state.allowance / 2)
-        if scan.tier is not schedule.NARROW or self.suspects is None:
+        if scan.tier is not schedule.NARROW or self.unconfirmed_late is None:
             return state.late, state.allowance
-        late = len(self.suspects[0] - scan.indexes)
+        late = len(self.unconfirmed_late[0] - scan.indexes)
         longer = max(state.allowance, min(MAX_ALLOWANCE, 2 * state.allowance))
         return state.late + late, longer if late else state.allowance
 

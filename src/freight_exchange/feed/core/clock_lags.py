@@ -38,7 +38,7 @@ def with_lag(lags: Sequence[ClockLag], by: float, until: float) -> tuple[ClockLa
     return ClockLag(by=first.by + second.by, until=second.until), *others
 
 
-def comparable_time(begin: float, lags: Sequence[ClockLag]) -> float:
+def comparable_time(window_start: float, lags: Sequence[ClockLag]) -> float:
     """Convert the start of a window, read after the lags, to a time that can be compared with dates of requests.
 
     Requests seen before a lag may be older than their dates. The service measures the window, so a lag does not change
@@ -48,9 +48,9 @@ def comparable_time(begin: float, lags: Sequence[ClockLag]) -> float:
     behind, end = sum(lag.by for lag in lags), -math.inf
     for lag in lags:
         start = lag.until - _RANGE
-        if begin + behind < start:
-            return max(end, begin + behind)
-        if begin + behind < lag.until + lag.by:
-            return start + _RANGE * (begin + behind - start) / (lag.by + _RANGE)
+        if window_start + behind < start:
+            return max(end, window_start + behind)
+        if window_start + behind < lag.until + lag.by:
+            return start + _RANGE * (window_start + behind - start) / (lag.by + _RANGE)
         behind, end = behind - lag.by, lag.until
-    return max(end, begin)
+    return max(end, window_start)

@@ -60,8 +60,8 @@ class MissingRequests:
             scan.doubt = doubts.doubt_error(doubt, at=ended, absent=len(absent))
         # An empty listing may be a failure: it counts as one miss only, until a deeper scan lacks them too.
         most = 1 if scan.window < WIDEST and not scan.indexes else math.inf
-        begin = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
-        scan.missing = self.inferred.count_misses(absent if scan.doubt is None else (), begin, most)
+        start = -math.inf if query is None or scan.window >= WIDEST else query.updated_after
+        scan.missing = self.inferred.count_misses(absent if scan.doubt is None else (), start, most)
         scan.recheck_window = recheck_window(state, scan, self.inferred.earliest(scan.missing), received)
         return doubt
 

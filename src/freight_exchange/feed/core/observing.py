@@ -62,7 +62,7 @@ def _undecided(observation: Observation, state: State) -> Observation:
     # A request seen for the first time may be as old as the window. If scans take long, the window begins before the
     # feed was entered.
     begin, end = observation.between
-    older = timedelta(seconds=max(0.0, observation.covered - observation.begin))
+    older = timedelta(seconds=max(0.0, observation.covered - observation.start))
     return attrs.evolve(
         observation,
         between=(None if begin is None else begin - older, end),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.feed.core.planning.active_scan import ActiveScan
     from freight_exchange.feed.core.planning.pacer import Pacer
-    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.journal import ScanJournal
     from freight_exchange.feed.scanning.source import Source
     from freight_exchange.platform.clock import Clock
 
@@ -44,7 +44,7 @@ class WithdrawalCheck:
         pacer: Pace of the feed; scans have priority over look-ups.
     """
 
-    def __init__(self, source: Source, journal: Journal, clock: Clock, pacer: Pacer) -> None:
+    def __init__(self, source: Source, journal: ScanJournal, clock: Clock, pacer: Pacer) -> None:
         self._source = source
         self._journal = journal
         self._clock = clock
@@ -62,11 +62,11 @@ class WithdrawalCheck:
         is_in_time = due < self._pacer.due or (self._late_lookups_left > 0 and due == now)
         return due if self._lookups and is_in_time else math.inf
 
-    def note_listed(self, scan: ActiveScan) -> None:
+    def record_listed(self, scan: ActiveScan) -> None:
         """Record the requests that any scan listed, even a failed one: they need no look-up any more."""
         self._lookups.close_listed(scan.indexes)
 
-    def note_scan(self, scan: ActiveScan) -> bool:
+    def record_scan(self, scan: ActiveScan) -> bool:
         """Record the requests that a complete scan lacked; return whether some need a second scan to confirm that."""
         state = self._journal.state
         is_doubtful = self._lookups.update(

@@ -22,7 +22,7 @@ from freight_exchange.platform.clock import max_elapsed
 if TYPE_CHECKING:
     from freight_exchange.feed.core.planning.active_scan import ActiveScan
     from freight_exchange.feed.core.planning.pacer import Pacer
-    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.journal import ScanJournal
     from freight_exchange.feed.scanning.source import Source
     from freight_exchange.models import RateRequest
     from freight_exchange.platform.clock import Clock, Reading
@@ -49,7 +49,7 @@ class PageFetcher:
     """
 
     def __init__(
-        self, source: Source, journal: Journal, clock: Clock, pacer: Pacer, expected: Callable[[], float]
+        self, source: Source, journal: ScanJournal, clock: Clock, pacer: Pacer, expected: Callable[[], float]
     ) -> None:
         self._source = source
         self._journal = journal
@@ -57,7 +57,7 @@ class PageFetcher:
         self._pacer = pacer
         self._expected = expected
 
-    async def take(self, scan: ActiveScan) -> None:
+    async def fetch_next(self, scan: ActiveScan) -> None:
         """Fetch the next page and commit it. After a cancellation, the next call continues with this page.
 
         Raises:

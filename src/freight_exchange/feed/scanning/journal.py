@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from freight_exchange.options import Start
     from freight_exchange.wire import Rows
 
-__all__ = ["Journal", "UnclearError"]
+__all__ = ["ScanJournal", "UnclearError"]
 
 _RELEARN_AFTER: Final = 600.0
 """Seconds after a find in which further finds do not make the feed learn page sizes anew."""
@@ -68,7 +68,7 @@ class _Decided:
     flips: AbstractSet[tuple[int | None, str]] = frozenset()
 
 
-class Journal:
+class ScanJournal:
     """Journal of the results of scans and look-ups.
 
     Args:
@@ -100,9 +100,9 @@ class Journal:
         self._relearn_at = -math.inf
 
     @property
-    def suspects(self) -> Watermark | None:
+    def unconfirmed_since(self) -> Watermark | None:
         """Watermark before the last deep scan, until a narrow scan has checked whether its finds were late."""
-        return None if self._rules.suspects is None else self._rules.suspects[1]
+        return None if self._rules.unconfirmed_late is None else self._rules.unconfirmed_late[1]
 
     async def record_page(
         self, scan: ActiveScan, page: Rows[RateRequest] | None, sent: Reading, received: Reading
@@ -129,7 +129,7 @@ class Journal:
         # During the first scan, a narrow one starts without page sizes, and learns less about them than the first scan.
         learns_less = not state.is_primed and scan.tier is schedule.NARROW and self.sizes.longest(OPERATION)
         sizes = scan.scanner.sizes if is_complete and not learns_less else self.sizes
-        gap, after = find_gap(scan.noted_in(state, sizes), received)
+        gap, after = find_gap(scan.recorded_in(state, sizes), received)
         decided = _Decided(after)
         # Before everything is listed, only the complete first scan proves absences: other scans have listed requests
         # that it may lack.
@@ -142,7 +142,7 @@ class Journal:
                 raise UnclearError
             scan.changed |= result.changed
             tracked = self._missing.inferred.corrected(
-                result.tracked, found.requests, max(observation.begin, observation.updated_within(_DISTRUSTED))
+                result.tracked, found.requests, max(observation.start, observation.updated_within(_DISTRUSTED))
             )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
@@ -169,7 +169,9 @@ class Journal:
             scan.event_count += self._store.commit(decide, indexes=tuple(about), absence=query)
             # In the same thread as the commit: a caller cancelled during it finds both done, or neither.
             self._apply(decided, observation, ended)
-            self.sizes = sizes.afresh() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
+            self.sizes = (
+                sizes.without_learned_sizes() if is_complete and scan.lacks_more(state.absence_doubt) else sizes
+            )
             scan.unwritten, scan.recent_updates = None, None
             scan.is_covering = is_covering and scan.doubt is None
 
@@ -204,7 +206,7 @@ class Journal:
         def decide(found: ReadSet) -> Commit:
             result = classify(tuple(records.values()), (), found.requests, observation)
             decided.state = attrs.evolve(state, schema=result.schema)
-            decided.tracked = self._missing.inferred.corrected(result.tracked, found.requests, observation.begin)
+            decided.tracked = self._missing.inferred.corrected(result.tracked, found.requests, observation.start)
             decided.known, decided.flips = found.requests, result.flips
             return Commit(
                 requests=decided.tracked, events=result.events, state=decided.state.dump(), at=observation.sent
@@ -258,7 +260,7 @@ class Journal:
         # and there may be many such finds.
         if received.loop >= self._relearn_at:
             self._relearn_at = received.loop + _RELEARN_AFTER
-            self.sizes = self.sizes.afresh()
+            self.sizes = self.sizes.without_learned_sizes()
 
     async def record_unprovable(self, row: TrackedRequest) -> None:
         """Commit that a request cannot be looked up, so that its absence proves nothing."""
@@ -279,10 +281,10 @@ class Journal:
         self._missing.prune(time - MIN_RETENTION)
         return bool(await self._run(lambda: self._store.prune(before=time - self._retention)))
 
-    def note_suspects(self, scan: ActiveScan, now: Reading) -> None:
+    def record_unconfirmed_late(self, scan: ActiveScan, now: Reading) -> None:
         """Record, after a complete scan, the finds that the next narrow scan checks for lateness."""
         is_deep = scan.tier is not schedule.NARROW and bool(scan.changed) and is_recent(scan.watermark, now)
-        self._rules.suspects = (frozenset(scan.changed), scan.watermark) if is_deep else None
+        self._rules.unconfirmed_late = (frozenset(scan.changed), scan.watermark) if is_deep else None
 
     def _apply(self, decided: _Decided, observation: Observation, time: float) -> None:
         """Apply what was decided about a page, once it is committed."""

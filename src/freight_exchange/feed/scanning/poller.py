@@ -18,7 +18,7 @@ from freight_exchange.feed.core.planning.planner import Planner
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.scanning.fetch import PageFetcher
 from freight_exchange.feed.scanning.paced import until_due
-from freight_exchange.feed.scanning.progress import Progress
+from freight_exchange.feed.scanning.progress import FeedProgress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
 from freight_exchange.instrumentation import ScanInfo
@@ -26,7 +26,7 @@ from freight_exchange.instrumentation import ScanInfo
 if TYPE_CHECKING:
     from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.core.planning.pacer import Pacer
-    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.journal import ScanJournal
     from freight_exchange.feed.scanning.source import Source
     from freight_exchange.options import Start
 
@@ -59,7 +59,7 @@ class Poller:
     def __init__(
         self,
         source: Source,
-        journal: Journal,
+        journal: ScanJournal,
         client: ClientParts,
         pacer: Pacer,
         *,
@@ -75,7 +75,7 @@ class Poller:
         self._pages = PageFetcher(source, journal, client.clock, pacer, planner.expected_duration)
         self._withdrawals = WithdrawalCheck(source, journal, client.clock, pacer)
         self._reports = ScanReports(client.hooks, name=name, url=client.base_url)
-        self.progress = Progress(journal, client.clock, pacer, planner, self._queue, self._reports)
+        self.progress = FeedProgress(journal, client.clock, pacer, planner, self._queue, self._reports)
         self._is_entering = False
         self._pruned = -math.inf
 
@@ -162,20 +162,20 @@ class Poller:
             raise
         except READ_ERRORS as failure:
             if self._continues_after(failure, scan):
-                self.progress.note_stall(scan, failure)
+                self.progress.record_stall(scan, failure)
                 await self._reports.send_changes()
                 return
             error = failure
         self._queue.end(scan)
-        self._withdrawals.note_listed(scan)
+        self._withdrawals.record_listed(scan)
         self.progress.show(scan)
         now = anyio.current_time()
         # The outcome is recorded first, so that a hook that raises or a reader who leaves cannot change the pace.
         if error is None:
-            is_doubtful = self._withdrawals.note_scan(scan)
-            self.progress.note_success(scan, now, is_covering=is_covering, is_doubtful=is_doubtful)
+            is_doubtful = self._withdrawals.record_scan(scan)
+            self.progress.record_success(scan, now, is_covering=is_covering, is_doubtful=is_doubtful)
         else:
-            self.progress.note_failure(scan, now, error)
+            self.progress.record_failure(scan, now, error)
         await self._reports.send_end(
             scan.scanner,
             tier=scan.tier.name,
@@ -202,7 +202,7 @@ class Poller:
                 return await self._read(scan)
         except anyio.get_cancelled_exc_class():
             came = scan.unwritten is not None or (scan.scanner.pages, scan.recent) != so_far
-            self._note_departure(scan, began, page_came=came)
+            self._record_departure(scan, began, page_came=came)
             raise
         finally:
             scan.seconds += anyio.current_time() - began
@@ -215,7 +215,7 @@ class Poller:
         """
         events_before = scan.event_count
         while True:
-            await self._pages.take(scan)
+            await self._pages.fetch_next(scan)
             self.progress.show(scan)
             self._reports.log_progress(scan)
             if scan.scanner.ended:
@@ -254,7 +254,7 @@ class Poller:
             is_more_due = await self._journal.prune(time())
             await anyio.sleep(_BETWEEN_PARTS if is_more_due else _BETWEEN_PRUNINGS)
 
-    def _note_departure(self, scan: ActiveScan, began: float, *, page_came: bool) -> None:
+    def _record_departure(self, scan: ActiveScan, began: float, *, page_came: bool) -> None:
         """Record that a reader left. Several in a row who leave before a page comes count as a failure.
 
         Each of them would cost a request, and receive nothing.
@@ -267,7 +267,7 @@ class Poller:
         if scan.departures < _MAX_DEPARTURES:
             return
         scan.due = self._pacer.record_failure(now)
-        self.progress.note_error(
+        self.progress.record_error(
             DeadlineExceededError(
                 f"the reader left {scan.departures} times in a row before a page of the scan had come, after "
                 f"{now - began:.1f} s the last time: wait longer for events"

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.feed.core.planning.pacer import Pacer
     from freight_exchange.feed.core.planning.planner import Planner
-    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.journal import ScanJournal
     from freight_exchange.feed.scanning.reports import ScanReports
     from freight_exchange.feed.scanning.scan_queue import ScanQueue
     from freight_exchange.platform.clock import Clock
 
-__all__ = ["Progress"]
+__all__ = ["FeedProgress"]
 
 
-class Progress:
+class FeedProgress:
     """Progress of one feed.
 
     Args:
@@ -45,7 +45,7 @@ class Progress:
     """
 
     def __init__(
-        self, journal: Journal, clock: Clock, pacer: Pacer, planner: Planner, queue: ScanQueue, reports: ScanReports
+        self, journal: ScanJournal, clock: Clock, pacer: Pacer, planner: Planner, queue: ScanQueue, reports: ScanReports
     ) -> None:
         self._journal = journal
         self._clock = clock
@@ -82,13 +82,13 @@ class Progress:
         """Record the end of the feed."""
         self.phase = "stopped"
 
-    def note_stall(self, scan: ActiveScan, error: FreightExchangeError) -> None:
+    def record_stall(self, scan: ActiveScan, error: FreightExchangeError) -> None:
         """Record that a page failed, and that its scan will continue there."""
         scan.due = self._pacer.record_failure(anyio.current_time(), retry_delay(error))
         self._planner.record_stall(scan.tier)
-        self.note_error(error, is_backing_off=not self._queue.keeps_up())
+        self.record_error(error, is_backing_off=not self._queue.keeps_up())
 
-    def note_success(self, scan: ActiveScan, ended: float, *, is_covering: bool, is_doubtful: bool) -> None:
+    def record_success(self, scan: ActiveScan, ended: float, *, is_covering: bool, is_doubtful: bool) -> None:
         """Record that a scan has read its whole window.
 
         Args:
@@ -107,29 +107,29 @@ class Progress:
         if scan.scanner.pages > 1:
             self.offset_ignored = scan.scanner.offset_ignored
         if is_covering:
-            self._note_coverage(scan, ended)
+            self._record_coverage(scan, ended)
         else:
             # The window slid past the watermark during the scan: repeat it with a wider window.
             self._planner.record_duration(scan.tier, 2 * (ended - scan.started))
             self.phase = "catching-up"
             self._pacer.rescan_soon(ended)
         if not self._planner.failing:
-            self._reports.note_recovery()
+            self._reports.record_recovery()
 
-    def _note_coverage(self, scan: ActiveScan, ended: float) -> None:
+    def _record_coverage(self, scan: ActiveScan, ended: float) -> None:
         began = to_utc(scan.began)
         if scan.tier is schedule.NARROW:
             self._planner.record_duration(scan.tier, ended - scan.started)
         # Narrow scans may have overtaken a deep one.
         self.last_success = began if self.last_success is None else max(began, self.last_success)
         if self._journal.state.is_primed and not self._planner.is_fresh:
-            self._journal.note_suspects(scan, self._clock.read())
+            self._journal.record_unconfirmed_late(scan, self._clock.read())
         elif scan.window >= WIDEST:
             self._planner.is_fresh = False
         self.phase = self._priming_or("live")
         self._pacer.record_scan(scan.started)
 
-    def note_failure(self, scan: ActiveScan, ended: float, error: FreightExchangeError) -> None:
+    def record_failure(self, scan: ActiveScan, ended: float, error: FreightExchangeError) -> None:
         """Record that a scan failed at `ended` on the loop's clock; raise the error if waiting does not help."""
         state = self._journal.state
         if not state.is_entered and not is_transient(error):
@@ -139,13 +139,13 @@ class Progress:
         self._queue.record_failure(scan, error)
         self._planner.record_failure(scan.tier, state.watermark.time_at(self._clock.read()))
         self._pacer.record_failure(ended, retry_delay(error))
-        self.note_error(error)
+        self.record_error(error)
 
-    def note_error(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
+    def record_error(self, error: FreightExchangeError, *, is_backing_off: bool = True) -> None:
         """Record a failure; the pacer knows its pause already."""
         if is_backing_off and self._journal.state.is_entered:
             self.phase = "backing-off"
-        self._reports.note_error(error, self.quiet_for)
+        self._reports.record_error(error, self.quiet_for)
 
     def _priming_or(self, phase: Phase) -> Phase:
         return phase if self._journal.state.stage in ("settling", "primed") else "priming"

@@ -107,14 +107,14 @@ class ScanReports:
                 )
             )
 
-    def note_error(self, error: FreightExchangeError, wait: float) -> None:
+    def record_error(self, error: FreightExchangeError, wait: float) -> None:
         """Record a failure; log it and prepare its report if it is the first of several."""
         if self._failing_since is None:
             self._failing_since = anyio.current_time()
             _logger.warning("the feed %r cannot read %s: %s; retrying in %.0f s", self._name, self._url, error, wait)
             self._unsent.append(Degraded(feed=self._name, error=error, retry_in=wait))
 
-    def note_recovery(self) -> None:
+    def record_recovery(self) -> None:
         """Record the end of failures; log it and prepare its report if there were any."""
         if self._failing_since is not None:
             after, self._failing_since = anyio.current_time() - self._failing_since, None

@@ -17,7 +17,7 @@ from freight_exchange.paging.page_sizes import size_after
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.feed.core.planning.pacer import Pacer
-    from freight_exchange.feed.scanning.journal import Journal
+    from freight_exchange.feed.scanning.journal import ScanJournal
     from freight_exchange.platform.clock import Clock
 
 __all__ = ["PAGES_BEFORE_ENTRY", "ScanQueue"]
@@ -45,7 +45,7 @@ class ScanQueue:
         narrow_was_last: Whether the last new scan was a narrow one.
     """
 
-    def __init__(self, journal: Journal, planner: Planner, pacer: Pacer, clock: Clock) -> None:
+    def __init__(self, journal: ScanJournal, planner: Planner, pacer: Pacer, clock: Clock) -> None:
         self._journal = journal
         self._planner = planner
         self._pacer = pacer
@@ -93,7 +93,7 @@ class ScanQueue:
         # After a deep scan has failed, a narrow one comes first while it reaches back to the watermark.
         deep = self.deep is None and not (self._deep_failed and self.keeps_up())
         state, now = self._journal.state, self._clock.read()
-        plan = self._planner.next_plan(state, now, suspects=self._journal.suspects, deep=deep)
+        plan = self._planner.next_plan(state, now, unconfirmed_since=self._journal.unconfirmed_since, deep=deep)
         scan = self._start(plan)
         if scan.tier is schedule.NARROW and not scan.is_first:
             self.narrow, self.narrow_was_last = scan, True
@@ -146,7 +146,7 @@ class ScanQueue:
         state = self._journal.state
         # A scan that assumes a page size misses requests if the service has lowered it. So these scans assume none, nor
         # does any before the first scan is complete: requests missed by that would later count as older than the feed.
-        assumes_no_size = plan.tier in schedule.DISTRUSTFUL or not state.is_primed or self._is_after_outage()
+        assumes_no_size = plan.tier in schedule.MEASURING_TIERS or not state.is_primed or self._is_after_outage()
         return ActiveScan(
             number=state.scan + 1,
             tier=plan.tier,

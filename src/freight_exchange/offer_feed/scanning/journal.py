@@ -18,7 +18,7 @@ from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
 from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
 from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
-from freight_exchange.offer_feed.scanning.unread import note_unread, stored_unreadable, unread_parts
+from freight_exchange.offer_feed.scanning.unread import record_unread, stored_unreadable, unread_parts
 from freight_exchange.offer_feed.serialization import pack
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, TrackedRequest
 
@@ -83,7 +83,7 @@ class OfferJournal:
     async def record_page(self, scan: OfferScan, page: Rows[Listing], received: Reading) -> None:
         """Commit the content of a page."""
         unread = unread_parts(page)
-        note_unread(scan, unread)
+        record_unread(scan, unread)
         for listing in page.records:
             scan.requests.add(listing.index)
             scan.offers.update((listing.index, offer.id) for offer in listing.offers if offer.id is not None)

@@ -123,9 +123,9 @@ class OfferPoller:
             error = failure
         self.pages = scan.pages
         if error is None:
-            self._note_success(scan, started)
+            self._record_success(scan, started)
         else:
-            self._note_failure(error)
+            self._record_failure(error)
         await self._reports.send_end(
             scan.scanner,
             tier=TIER,
@@ -162,24 +162,24 @@ class OfferPoller:
                 scan, lambda page: self._journal.record_page(scan, page, self._clock.read())
             )
         else:
-            self._sweeper.note_listed(scan)
+            self._sweeper.record_listed(scan)
 
     # Outcomes
 
-    def _note_success(self, scan: OfferScan, started: float) -> None:
+    def _record_success(self, scan: OfferScan, started: float) -> None:
         self.last_success = to_utc(scan.began)
         self.phase = "live"
         self._pacer.record_scan(started)
-        self._reports.note_recovery()
+        self._reports.record_recovery()
 
-    def _note_failure(self, error: FreightExchangeError) -> None:
+    def _record_failure(self, error: FreightExchangeError) -> None:
         if not self._journal.state.is_primed and not is_transient(error):
             # A wrong address is raised, so that it does not look like an outage.
             self.stop()
             raise error
         self._pacer.record_failure(anyio.current_time(), retry_delay(error))
         self.phase = "backing-off"
-        self._reports.note_error(error, self.quiet_for)
+        self._reports.record_error(error, self.quiet_for)
 
     # After a scan
 

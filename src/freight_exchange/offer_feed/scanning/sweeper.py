@@ -17,7 +17,7 @@ from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE
 from freight_exchange.models import Listing
 from freight_exchange.paging import PageSizes
 from freight_exchange.paging.page_sizes import WantedSize
-from freight_exchange.paging.reread import LOOK_FURTHER
+from freight_exchange.paging.reread import PAGES_PAST_END
 from freight_exchange.paging.seen_rows import SeenRows
 from freight_exchange.paging.single_pass import SinglePass
 
@@ -58,7 +58,7 @@ class Sweeper:
         is_overdue = anyio.current_time() - self._swept_at >= _BETWEEN_SWEEPS
         return is_overdue or self._hides_rows or not self._listed <= scan.requests
 
-    def note_listed(self, scan: OfferScan) -> None:
+    def record_listed(self, scan: OfferScan) -> None:
         """Record the requests of a scan that needed no sweep, or had one."""
         self._listed = frozenset(scan.requests)
 
@@ -72,7 +72,9 @@ class Sweeper:
             record: Commits a page.
         """
         wanted = WantedSize(OPERATION, self._sizes, PAGE_SIZE, 0)
-        sweep = SinglePass[Listing](wanted, SeenRows(attrgetter("index")), start=0, further=LOOK_FURTHER, curious=True)
+        sweep = SinglePass[Listing](
+            wanted, SeenRows(attrgetter("index")), start=0, further=PAGES_PAST_END, curious=True
+        )
         lengths: dict[int, dict[int, int]] = {}
         pages = 0
         try:
@@ -95,7 +97,7 @@ class Sweeper:
             return pages
         self._hides_rows = self._hides_rows or any(map(_has_gap, lengths.values()))
         self._swept_at = anyio.current_time()
-        self.note_listed(scan)
+        self.record_listed(scan)
         return pages
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from freight_exchange.offer_feed.core.scan import OfferScan
     from freight_exchange.wire import Rows
 
-__all__ = ["note_unread", "stored_unreadable", "unread_parts"]
+__all__ = ["record_unread", "stored_unreadable", "unread_parts"]
 
 _DIGEST: Final = 8
 
@@ -32,7 +32,7 @@ def unread_parts(page: Rows[Listing]) -> list[DecodeError]:
     return [*page.broken, *flaws, *(error for listing in page.records for error in _unidentified(listing))]
 
 
-def note_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
+def record_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
     """Record unreadable parts in a scan. Their requests prove no absence; if one names no request, none does."""
     for error in unread:
         index = wire.index_of_raw(error.raw)

@@ -34,7 +34,7 @@ def planner() -> Planner:
 
 
 def plan(planner: Planner, state: State, *, now: float = 2 * DAY, deep: bool = True) -> ScanPlan:
-    return planner.next_plan(state, at(now), suspects=None, deep=deep)
+    return planner.next_plan(state, at(now), unconfirmed_since=None, deep=deep)
 
 
 def test_between_the_deep_ones_a_look_is_narrow(planner: Planner) -> None:
@@ -141,5 +141,7 @@ def test_slow_deep_scan_makes_no_narrow_one_wide(planner: Planner) -> None:
 
 def test_a_narrow_look_reaches_back_to_where_a_deep_one_began_to_find_late_ones(planner: Planner) -> None:
     state = after(30.0)
-    suspects = attrs.evolve(state.watermark, reading=at(2 * DAY - 400))
-    assert planner.next_plan(state, at(2 * DAY), suspects=suspects, deep=True) == ScanPlan(NARROW, 465, 465)
+    unconfirmed_since = attrs.evolve(state.watermark, reading=at(2 * DAY - 400))
+    assert planner.next_plan(state, at(2 * DAY), unconfirmed_since=unconfirmed_since, deep=True) == ScanPlan(
+        NARROW, 465, 465
+    )

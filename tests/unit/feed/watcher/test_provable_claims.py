@@ -215,7 +215,9 @@ async def before(rig: Rig, tier: str) -> None:
     """Scan until the next scan has this depth."""
     while True:
         await anyio.sleep(max(0.0, rig.poller._pacer.due - anyio.current_time()))
-        depth = rig.poller._queue._planner.next_plan(rig.journal.state, rig.clock.read(), suspects=None, deep=True)
+        depth = rig.poller._queue._planner.next_plan(
+            rig.journal.state, rig.clock.read(), unconfirmed_since=None, deep=True
+        )
         if depth.tier.name == tier:
             return
         await rig.scan()

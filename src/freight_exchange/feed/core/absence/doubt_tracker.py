@@ -86,8 +86,8 @@ class DoubtTracker:
             self._vanished.clear()
             self._new_doubts.clear()
             return None
-        self._note_returned(listed, at)
-        self._note_vanished(absent, at)
+        self._record_returned(listed, at)
+        self._record_vanished(absent, at)
         if before is None:
             return doubt
         is_failure = not known or doubts.is_much(len(self._returned), known, window)
@@ -118,14 +118,14 @@ class DoubtTracker:
             doubt = self._new_doubts.pop().before
         return doubt
 
-    def _note_returned(self, listed: AbstractSet[int], at: float) -> None:
+    def _record_returned(self, listed: AbstractSet[int], at: float) -> None:
         recent = {index: seen for index, seen in self._returned.items() if at - seen < doubts.LASTING}
         returned = self._vanished.keys() & listed
         self._returned = recent | dict.fromkeys(returned, at)
         for index in returned:
             del self._vanished[index]
 
-    def _note_vanished(self, absent: Iterable[TrackedRequest], at: float) -> None:
+    def _record_vanished(self, absent: Iterable[TrackedRequest], at: float) -> None:
         for row in absent:
             known = self._vanished.get(row.index)
             if known is None or known.last_scan != row.last_scan:

@@ -33,17 +33,17 @@ class InferredUpdates:
         self._proofs: dict[int, tuple[float, float]] = {}
 
     def corrected(
-        self, rows: Iterable[TrackedRequest], before: Mapping[int, TrackedRequest], begin: float
+        self, rows: Iterable[TrackedRequest], before: Mapping[int, TrackedRequest], start: float
     ) -> list[TrackedRequest]:
         """Return the rows of a page. A row that a scan has lacked since gets its proven time, not the inferred one.
 
         Args:
             rows: New state of the requests on the page.
             before: Earlier state of these requests, by index.
-            begin: Earliest time for a row. Later scans reach no further back, so they could never report it missing.
+            start: Earliest time for a row. Later scans reach no further back, so they could never report it missing.
         """
         return [
-            attrs.evolve(row, updated_after=min(row.updated_after, max(self._proofs[row.index][0], begin)))
+            attrs.evolve(row, updated_after=min(row.updated_after, max(self._proofs[row.index][0], start)))
             if row.index in self._proofs and row.index in before and before[row.index].missed_scans
             else row
             for row in rows
@@ -70,12 +70,12 @@ class InferredUpdates:
         if latest[1] < row.updated_after and len(self._proofs) < _MOST:
             self._proofs[row.index] = latest
 
-    def count_misses(self, rows: Iterable[TrackedRequest], begin: float, most: float) -> list[TrackedRequest]:
-        """Return the rows with one more missed scan, whose window begins at `begin`.
+    def count_misses(self, rows: Iterable[TrackedRequest], start: float, most: float) -> list[TrackedRequest]:
+        """Return the rows with one more missed scan, whose window begins at `start`.
 
         The count rises up to `most`, or up to one if only the inferred time is within the window.
         """
-        return [_count_miss(row, most if self._since(row) >= begin else 1) for row in rows]
+        return [_count_miss(row, most if self._since(row) >= start else 1) for row in rows]
 
     def earliest(self, rows: Iterable[TrackedRequest]) -> float:
         """Return the earliest proven time of the rows with a later inferred time; infinity if there are none.

@@ -20,7 +20,7 @@ from freight_exchange.feed.core.changes.page_states import RequestOnPage, reques
 from freight_exchange.feed.core.changes.schema_drift import Change, is_only_schema_change, schema_change
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.events import Event, RequestEvent, RequestKind, SchemaChanged, Unreadable
-from freight_exchange.feed.serialization import pack, recall
+from freight_exchange.feed.serialization import load_request, pack
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import NewEvent, TrackedRequest
 
@@ -78,7 +78,7 @@ def classify(
             previous = request.changes[0].previous
             reported = _events_of("updated", previous, [change.record for change in real], observation)
         elif before.digest != request.digest:
-            last = None if before.record is None else recall(before.record)
+            last = None if before.record is None else load_request(before.record)
             reported = _events_of("updated", last, request.states, observation, returned=not before.digest)
         version, record = (observation.version if before is None else before.version), request.states[-1]
         for event in reported:
@@ -108,7 +108,7 @@ def withdrawal(
     after = attrs.evolve(before, digest=b"", version=max(before.version, BASELINE) + 1, last_seen=at, missed_scans=0)
     if before.record is None or not before.digest:
         return after, None
-    request = recall(before.record)
+    request = load_request(before.record)
     event = RequestEvent(kind="withdrawn", request=request, previous=request, observed_between=between)
     return after, _new_event(f"{before.index}:{after.version}", before.index, event)
 
@@ -174,7 +174,7 @@ def _tracked(request: RequestOnPage, record: RateRequest, version: int, observat
     windows that list the request do.
     """
     before, digest = request.before, request.digest
-    proven = observation.begin_for(record.index)
+    proven = observation.start_for(record.index)
     if not request.flipped_fields and _is_recent(before, record, digest, observation):
         proven = max(proven, observation.covered)
     same = before is not None and before.digest == digest and before.record is not None
@@ -199,7 +199,7 @@ def _is_recent(before: TrackedRequest | None, record: RateRequest, digest: bytes
         return observation.unseen_is_recent
     if before.digest or before.record is None:
         return before.digest not in (b"", digest)
-    return bool(differences(recall(before.record), record))
+    return bool(differences(load_request(before.record), record))
 
 
 def _digest_of_raw(raw: object) -> str:

@@ -93,23 +93,23 @@ class Observation:
     clock_lags: tuple[ClockLag, ...] = ()
 
     @property
-    def begin(self) -> float:
+    def start(self) -> float:
         """Start of the window. Every request on the page was updated later."""
         return self.updated_within(self.window)
 
-    def begin_for(self, index: int, *, narrower: float = 0.0) -> float:
+    def start_for(self, index: int, *, narrower: float = 0.0) -> float:
         """Return the start of the narrowest window that lists a request, shortened by `narrower` seconds.
 
         The request was last updated after the start of the window at its full width.
         """
-        recent, begin = self.recent_updates, self.updated_within(self.window - narrower)
+        recent, start = self.recent_updates, self.updated_within(self.window - narrower)
         if recent is None or index not in recent.listed:
-            return begin
-        return max(begin, self.updated_within(recent.window - narrower))
+            return start
+        return max(start, self.updated_within(recent.window - narrower))
 
     def proof_for(self, index: int) -> tuple[float, float]:
         """Return the start of the narrowest window that lists a request, and of a window `NARROW_MARGIN` narrower."""
-        return self.begin_for(index), self.begin_for(index, narrower=NARROW_MARGIN)
+        return self.start_for(index), self.start_for(index, narrower=NARROW_MARGIN)
 
     def updated_within(self, seconds: float) -> float:
         """Return the time, comparable over clock lags, that is so many seconds before the request of the page."""

@@ -10,7 +10,7 @@ from freight_exchange.feed.core.changes.diff import DIGEST, differences, digest,
 from freight_exchange.feed.core.changes.observation import Observation
 from freight_exchange.feed.core.changes.schema_drift import Change
 from freight_exchange.feed.core.changes.unsteady_fields import with_unsteady
-from freight_exchange.feed.serialization import recall
+from freight_exchange.feed.serialization import load_request
 from freight_exchange.models import RateRequest
 from freight_exchange.store.protocol import TrackedRequest
 
@@ -41,7 +41,7 @@ class RequestOnPage:
         new, of_all = _new_states(states, before), b"".join(sorted(states))
         changes: Sequence[Change] = ()
         if before is not None and before.record is not None and before.digest not in (b"", of_all):
-            previous = recall(before.record)
+            previous = load_request(before.record)
             changes = [Change.of(previous, record) for record in new]
         return cls(before, new, of_all, changes)
 
@@ -67,7 +67,7 @@ def _with_steady_fields(record: RateRequest, before: TrackedRequest | None, obse
     unsteady = observation.unsteady(record.index)
     if before is None or before.record is None or not unsteady - present(record):
         return record
-    return with_unsteady(record, recall(before.record), unsteady)
+    return with_unsteady(record, load_request(before.record), unsteady)
 
 
 def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | None) -> Sequence[RateRequest]:
@@ -78,6 +78,6 @@ def _new_states(states: Mapping[bytes, RateRequest], before: TrackedRequest | No
     new = [several[at] for at, state in enumerate(states) if state not in digests]
     if new or before.record is None:
         return new or several[-1:]
-    known = recall(before.record)
+    known = load_request(before.record)
     # Fewer states than before: the one reported last stays the present state while the page still shows it.
     return [next((record for record in several if not differences(known, record)), several[-1])]

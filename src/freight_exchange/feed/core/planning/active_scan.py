@@ -128,7 +128,7 @@ class ActiveScan:
     departures: int = 0
     recent: RecentPages = RecentPages()
 
-    def noted_in(self, state: State, sizes: PageSizes) -> State:
+    def recorded_in(self, state: State, sizes: PageSizes) -> State:
         """Return the state with the number of this scan and the known page sizes of the service."""
         number = max(state.scan, self.number)
         return attrs.evolve(state, scan=number, longest=sizes.longest(OPERATION), clamp=sizes.clamp(OPERATION))

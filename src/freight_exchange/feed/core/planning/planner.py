@@ -81,13 +81,14 @@ class Planner:
         self.is_fresh = True
         self.failing: set[str] = set()
 
-    def next_plan(self, state: State, now: Reading, *, suspects: Watermark | None, deep: bool) -> ScanPlan:
+    def next_plan(self, state: State, now: Reading, *, unconfirmed_since: Watermark | None, deep: bool) -> ScanPlan:
         """Return the plan of the next scan.
 
         Args:
             state: The feed's state.
             now: Reading of the clocks.
-            suspects: Watermark that the scan must reach back to, to check whether finds of a deep scan were late.
+            unconfirmed_since: Watermark that the scan must reach back to, to check whether a deep scan has found late
+                updates.
             deep: Whether a deep scan may be planned because one is due. After a long silence one is planned anyway.
         """
         if not state.is_primed:
@@ -104,7 +105,7 @@ class Planner:
         tier = max(own, follow_up, key=_window)
         if tier is not schedule.NARROW:
             expected = max(expected, self._deep_times.expected())
-        ages = [age] if suspects is None else [age, suspects.most(now)]
+        ages = [age] if unconfirmed_since is None else [age, unconfirmed_since.most(now)]
         windows = [own.window, *(window_for(age, state.allowance, expected) for age in ages)]
         own_window = max(windows)
         return ScanPlan(tier, min(WIDEST, max(tier.window, doubtful, own_window)), min(WIDEST, own_window))

@@ -13,7 +13,7 @@ from freight_exchange.feed.core.watermark import WIDEST
 __all__ = [
     "DEEP",
     "DEEPEST",
-    "DISTRUSTFUL",
+    "MEASURING_TIERS",
     "NARROW",
     "Tier",
     "completed_tiers",
@@ -45,7 +45,7 @@ DEEPEST: Final = Tier("five days", WIDEST, _DAY)
 DEEP: Final = (DEEPEST, Tier("six hours", 6 * 3600, _HOUR), Tier("half an hour", 30 * 60, 5 * _MINUTE))
 """The deep scans, the deepest first. Each takes the place of a narrow one."""
 
-DISTRUSTFUL: Final = DEEP[:2]
+MEASURING_TIERS: Final = DEEP[:2]
 """Deep tiers that measure anew how many rows a page holds. They are rare, so one more page costs little."""
 
 
