@@ -195,7 +195,7 @@ class Calls:
 
         Raises:
             ValidationError: The path, the parameters or the body cannot be sent, `offset` comes without `rowsperpage`,
-                or `repeatable` is no `bool`.
+                or `repeatable` is not a `bool`.
             OutcomeUnknownError: The request is a write that may or may not have been carried out.
             DecodeError: The reply to a read is not JSON.
         """
@@ -278,11 +278,11 @@ class Calls:
         return Calls(self._shared, attrs.evolve(self._options, limits=limits, strict=strict))
 
     async def _own_bids(self) -> list[Bid]:
-        """Return the own bids, from a reading that begins now or later and that other callers may share."""
+        """Return the account's bids, from a reading that begins now or later and that other callers may share."""
         return await self._readers().own_bids(None)
 
     def _has_seen_bid_on(self, request: int) -> bool:
-        """Return `True` once a reading of the own bids has shown one on the request."""
+        """Return `True` once a reading of the account's bids has shown one on the request."""
         return request in self._shared.bids
 
     def _readers(self) -> Readers:

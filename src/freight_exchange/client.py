@@ -152,7 +152,7 @@ class FreightExchange(Calls):
         options = ViewOptions(
             conventions=environment.conventions(
                 get_parameters=get_parameters,
-                addresses=addresses,  # type: ignore[arg-type]  # a TypedDict is no Mapping[str, str]
+                addresses=addresses,  # type: ignore[arg-type]  # a TypedDict is not a Mapping[str, str]
                 currency_field=currency_field,
                 carrier_field=carrier_field,
                 index_type=index_type,

@@ -157,7 +157,7 @@ class ScanProgress(Frozen):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Frozen):
-    """Begin of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
+    """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
     Attributes:
         feed: The feed's name.

@@ -47,7 +47,7 @@ MAX_CONNECTIONS = 100
 """Limit of `max_connections`. With more connections, the HTTP library's pool takes too long for each call."""
 
 _HUGE = 10**30
-"""Least integer that cannot be sent. Python cannot write integers of thousands of digits."""
+"""Smallest integer that cannot be sent. Python cannot write integers of thousands of digits."""
 
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
 """Async callable that returns the email and the password, for example from a secret manager."""

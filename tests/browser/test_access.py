@@ -258,15 +258,15 @@ def test_screen_reader_announces_lost_and_restored_connection(serve: Serve, open
 def test_refused_quirk_is_reset_with_the_reason(window: Window) -> None:
     page = window.page
     page.get_by_role("radio", name="Quirks").check()
-    field = page.get_by_label("Most records in a page", exact=True)
+    field = page.get_by_label("Maximum records in a page", exact=True)
     problem = page.locator("#faults-error")
     field.fill("7")
     field.press("Tab")
-    expect(page.get_by_role("group", name="Switched on")).to_contain_text("Most records in a page: 7")
+    expect(page.get_by_role("group", name="Switched on")).to_contain_text("Maximum records in a page: 7")
     field.fill("2.5")
     field.press("Tab")
     problem_text = (
-        "Most records in a page: 2.5 was refused. Give a whole number from 1 to 10,000,000. The value is still 7."
+        "Maximum records in a page: 2.5 was refused. Give a whole number from 1 to 10,000,000. The value is still 7."
     )
     expect(problem).to_have_text(problem_text)
     expect(field).to_have_value("7")

@@ -97,11 +97,11 @@ def test_bot_finds_every_request_under_small_random_pages(window: Window, served
     """The server lists one record per page, in random order."""
     page = window.page
     page.get_by_role("radio", name="Quirks").check()
-    page.get_by_label("Most records in a page", exact=True).fill("1")
+    page.get_by_label("Maximum records in a page", exact=True).fill("1")
     page.keyboard.press("Tab")
     page.get_by_role("combobox", name="Order of the lists").select_option("random")
     on = page.get_by_role("group", name="Switched on")
-    expect(on).to_contain_text("Most records in a page: 1")
+    expect(on).to_contain_text("Maximum records in a page: 1")
     expect(on).to_contain_text("Order of the lists: random")
     served.examples(4)
     expect(page.locator("#count-waiting")).to_have_text("4")

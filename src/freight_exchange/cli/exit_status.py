@@ -274,7 +274,7 @@ def _report(message: str, *details: str | None) -> None:
 
 
 def _prepare_streams() -> None:
-    """Replace closed streams by the null device and escape characters that the encoding lacks."""
+    """Replace closed streams with the null device and escape characters that the encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:

@@ -46,7 +46,7 @@ _PYTHON_TERMS: Final = (
     (r"\bnot a bool\b", "not true or false"),
     (r"\bnot a dict\b", "not an object"),
     (r"\bmust be a Carrier or its index\b", "must be a carrier's index"),
-    (r"\bhalf a character \(a lone surrogate\)", "a byte that is no text"),
+    (r"\bhalf a character \(a lone surrogate\)", "a byte that is not text"),
     (r"\brates\[('[^']*')\]", r"the rate \1"),
     (r"\brates=\{'([^']*)': \.\.\.\}", r"--rate \1=1.08"),
     (r"^to must be a currency code\b", "--to must be a currency code"),

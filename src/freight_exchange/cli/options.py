@@ -235,7 +235,9 @@ _FILTER_OPTIONS = (
     ),
     click.option("--commodity", multiple=True, metavar="NAME", help="Commodity; may be repeated."),
     click.option("--incoterm", multiple=True, metavar="CODE", help="Incoterm, such as FOB; may be repeated."),
-    click.option("--hazardous/--not-hazardous", default=None, help="Only dangerous goods, or only others."),
+    click.option(
+        "--hazardous/--not-hazardous", default=None, help="Only dangerous goods, or only goods that are not dangerous."
+    ),
     click.option("--max-volume", metavar="M3", help="Maximum volume of all units, in cubic metres."),
     click.option("--max-weight", metavar="KG", help="Maximum weight as the request states it, in kilograms."),
     click.option("--need-by", type=DATETIME, metavar="DATE", help="Latest arrival date."),

@@ -1,4 +1,4 @@
-"""The own bids of a forwarder (service document, 4.9 and 4.10)."""
+"""The bids of a forwarder (service document, 4.9 and 4.10)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Bids", "SeenBids"]
 
 
 class SeenBids:
-    """Requests with an own bid and its price, as complete readings of the bid listing have shown."""
+    """Requests with a bid of this account and its price, as complete readings of the bid listing have shown."""
 
     def __init__(self) -> None:
         self._requests: set[int] = set()

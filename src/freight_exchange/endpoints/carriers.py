@@ -27,7 +27,7 @@ class Carriers:
 
         The document shows no pages. A reply with a round number of rows may be a page, so one more page is requested.
 
-        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
+        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
         """
         return self._service.listing(_LISTED, wire.CARRIERS, _index, page_size=None, window=1, sweep=False)
 
@@ -35,7 +35,7 @@ class Carriers:
         """Return the carrier with this index (service document, 4.11).
 
         Raises:
-            ValidationError: The index is no positive integer.
+            ValidationError: The index is not a positive integer.
             NotFoundError: There is no such carrier.
             DecodeError: The carrier cannot be read.
         """

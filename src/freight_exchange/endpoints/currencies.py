@@ -48,7 +48,7 @@ class Currencies:
 
         The document shows no pages. A reply with a round number of rows may be a page, so one more page is requested.
 
-        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply is no such list.
+        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
         """
         return self._service.listing(_LISTED, wire.CURRENCIES, _index, page_size=None, window=1, sweep=False)
 
@@ -56,7 +56,7 @@ class Currencies:
         """Return the currency with this index (service document, 4.12).
 
         Raises:
-            ValidationError: The index is no positive integer.
+            ValidationError: The index is not a positive integer.
             NotFoundError: There is no such currency.
             DecodeError: The currency cannot be read.
         """

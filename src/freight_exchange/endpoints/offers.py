@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _LIST = Listed("offers.list", "GET", "quote/offer")
 SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=OffersType.ALL))
-"""The own requests of all states, with their offers."""
+"""The shipper's own requests of all states, with their offers."""
 
 _LOOKUPS = {"quote/offer": _LIST, "quote/getoffers": SEARCH_ALL}
 _MAX_SEEN = 4096
@@ -80,7 +80,7 @@ class Offers:
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
 
         Raises:
-            ValidationError: The index is no positive integer.
+            ValidationError: The index is not a positive integer.
             NotFoundError: The service lists no such request.
             DecodeError: The request cannot be read.
         """
@@ -122,7 +122,7 @@ class Offers:
         The returned listing has the forwarder's contact and company. The forwarder receives the shipper's.
 
         Raises:
-            ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
+            ValidationError: `offer` has no identifier, or it is not a positive integer; nothing was sent.
             OutcomeUnknownError: The offer may or may not have been accepted; `reconcile()` finds out.
             BadRequestError: The service found the approval invalid.
         """
@@ -135,7 +135,7 @@ class Offers:
         a decline (section 3).
 
         Raises:
-            ValidationError: `offer` has no identifier, or it is no positive integer; nothing was sent.
+            ValidationError: `offer` has no identifier, or it is not a positive integer; nothing was sent.
             OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found the decline invalid.
         """

@@ -1,4 +1,4 @@
-"""Calls of a feed of offers: the own requests with their offers (service document, 4.7)."""
+"""Calls of a feed of offers: the shipper's own requests with their offers (service document, 4.7)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["OwnOffers"]
 
 
 class OwnOffers:
-    """Own requests of all states, with the offers on them."""
+    """The shipper's own requests of all states, with the offers on them."""
 
     def __init__(self, service: Service, seen: SeenOffers) -> None:
         self._service = service
@@ -33,5 +33,5 @@ class OwnOffers:
         return page
 
     async def find(self, index: int) -> Listing | None:
-        """Return the own request with this index, or `None` if the service denies it."""
+        """Return the shipper's request with this index, or `None` if the service denies it."""
         return await self._service.find(SEARCH_ALL, index, wire.OFFERS, attrgetter("index"))

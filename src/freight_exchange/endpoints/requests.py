@@ -62,7 +62,7 @@ class Requests:
         """Return the open request with this index, updated within five days (service document, 4.2).
 
         Raises:
-            ValidationError: The index is no positive integer.
+            ValidationError: The index is not a positive integer.
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
@@ -110,7 +110,7 @@ class Requests:
         """Return the request with this index, updated within five days (service document, 4.4).
 
         Raises:
-            ValidationError: The index is no positive integer.
+            ValidationError: The index is not a positive integer.
             NotFoundError: The service lists no such request.
             DecodeError: It cannot be read.
         """
@@ -122,7 +122,7 @@ class Requests:
         The service may return the dimensions in another order, and another date; only the volume is reliable.
 
         Raises:
-            ValidationError: `draft` is no `RateRequestDraft`; nothing was sent.
+            ValidationError: `draft` is not a `RateRequestDraft`; nothing was sent.
             OutcomeUnknownError: The request may or may not have been published; `reconcile()` finds out.
             BadRequestError: The service found the request invalid.
         """

@@ -122,7 +122,7 @@ class Routes:
         """Return the route with this index (service document, 4.5).
 
         Raises:
-            ValidationError: The index is no positive integer.
+            ValidationError: The index is not a positive integer.
             NotFoundError: There is no such route.
             DecodeError: The route cannot be read.
         """
@@ -134,7 +134,7 @@ class Routes:
         Returns the route in the reply, or `None` if the reply has none.
 
         Raises:
-            ValidationError: `draft` is no `RouteDraft`; nothing was sent.
+            ValidationError: `draft` is not a `RouteDraft`; nothing was sent.
             OutcomeUnknownError: The route may or may not have been created; `reconcile()` finds out.
             BadRequestError: The service found the route invalid.
         """
@@ -142,13 +142,13 @@ class Routes:
         return await self._write("POST", draft, CreateRoute(draft))
 
     async def update(self, route: Route) -> Route | None:
-        """Replace the route with this index by this entire route (service document, 4.5).
+        """Replace the route that has this index with this entire route (service document, 4.5).
 
         Change the route as it was read (`attrs.evolve(route, vessel="...")`), so that unreadable dates are sent back as
         received. Returns the route in the reply, or `None` if the reply has none.
 
         Raises:
-            ValidationError: `route` is no `Route`, or lacks a field, which the update would erase; nothing was sent.
+            ValidationError: `route` is not a `Route`, or lacks a field, which the update would erase; nothing was sent.
             OutcomeUnknownError: The route may or may not have been updated; `reconcile()` finds out.
             BadRequestError: The service found the route invalid.
         """

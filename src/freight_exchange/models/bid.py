@@ -24,7 +24,7 @@ __all__ = ["Bid"]
 
 @attrs.frozen(kw_only=True, repr=False, eq=False)
 class Bid(Shipment):
-    """An own offer with its request (service document, 4.9 and 4.10).
+    """One of your offers, with its request (service document, 4.9 and 4.10).
 
     The fields of the freight are those of `RateRequest`; `index` is the request's. A bid has no identifier of its own,
     and one request may have two equal bids.

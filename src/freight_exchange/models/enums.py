@@ -106,7 +106,7 @@ DECLINED: Final = frozenset({"declined", "rejected", "refused"})
 
 @unique
 class BidStatus(Word):
-    """The state of an own bid's listing record (service document, section 3)."""
+    """The state of a bid in the listing of your bids (service document, section 3)."""
 
     AVAILABLE = "Available"
     SELECTED = "Selected"

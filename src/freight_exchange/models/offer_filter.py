@@ -35,7 +35,7 @@ class OfferFilter:
     A missing field never excludes an offer, as in `RequestFilter`.
 
     Args:
-        request: The index of an own request, or several.
+        request: The index of one of your requests, or several.
         origin, destination, commodity: As in `RequestFilter`.
         currency: The index of the offer's currency, or several.
         max_amount: The highest accepted amount of the offer, in its own currency; requires `currency`.

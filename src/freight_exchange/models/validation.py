@@ -212,7 +212,7 @@ def _number(value: object, label: str, field: str) -> Decimal:
         or (number and number.adjusted() < -_MAX_EXPONENT)
         or len(number.as_tuple().digits) > _MAX_DIGITS
     ):
-        raise ValidationError(f"{label} is beyond any price or measure: {_describe(value)}", field=field)
+        raise ValidationError(f"{label} is out of range: {_describe(value)}", field=field)
     return number
 
 

@@ -38,7 +38,7 @@ class FileLock:
         Args:
             path: The file.
             mode: Permissions of a new file.
-            private: Refuse a file of another user, who could hold the lock for ever.
+            private: Refuse a file of another user, who could hold the lock forever.
 
         Raises:
             PermissionError: The file belongs to another user and must be `private`.
@@ -90,6 +90,6 @@ def _check_owner(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "the lock is no regular file")
+        raise OSError(errno.EINVAL, "the lock is not a regular file")
     if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
         raise PermissionError(errno.EPERM, "the lock belongs to another user")

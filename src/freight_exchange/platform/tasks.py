@@ -37,7 +37,7 @@ def split_cancellations(error: BaseException) -> tuple[list[BaseException], list
 
 
 def find_failure(error: BaseException) -> BaseException | None:
-    """Return the first error inside that is no cancellation."""
+    """Return the first error inside that is not a cancellation."""
     return next(iter(split_cancellations(error)[1]), None)
 
 

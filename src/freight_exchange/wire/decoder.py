@@ -99,15 +99,15 @@ CURRENCIES: Final = Kind(fields.CURRENCIES, Currency, shapes.CURRENCY)
 
 
 MAX_DESCRIBED: Final = 100
-"""Most broken records of a reply to quote in full; further errors have only an index."""
+"""Maximum number of broken records of a reply to quote in full; further errors have only an index."""
 
 
 def rows(data: object, kind: Kind[T]) -> Rows[T]:
     """Return the records of a listing, in the order of their numbers, and errors for broken ones.
 
     Raises:
-        DecodeError: The reply is no such listing. An object without the collection is not an empty listing, since this
-            would hide all requests from a watcher.
+        DecodeError: The reply is not such a listing. An object without the collection is not an empty listing, since
+            this would hide all requests from a watcher.
     """
     found = _rows(data, kind)
     if flaws := repeats(data, kind.collection):
@@ -255,7 +255,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
         return [""], [held]
     if keys != [str(position) for position in range(len(keys))]:
         if keys and max(map(position_of, keys)) < 0:
-            raise DecodeError("an object that is no collection", path=name, raw=excerpt(held))
+            raise DecodeError("an object that is not a collection", path=name, raw=excerpt(held))
         keys.sort(key=position_of)
     return keys, [held[key] for key in keys]
 

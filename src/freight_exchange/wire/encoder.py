@@ -44,7 +44,7 @@ def credentials(email: str, password: str) -> bytes:
     except ValidationError:
         pass
     del email, password
-    raise ValidationError("the email or the password holds what cannot be sent", field="credentials")
+    raise ValidationError("the email or password contains a character that cannot be sent", field="credentials")
 
 
 def request_draft(draft: RateRequestDraft) -> Body:
@@ -133,7 +133,7 @@ def route_filters(filters: Mapping[str, object]) -> Body:
     """Encode the filters of GET route (service document, 4.5), by their names in `fields.ROUTE_FILTERS`; skip `None`.
 
     Raises:
-        ValidationError: A time is no `datetime` or has a zone, a text is empty, or the carrier is no index.
+        ValidationError: A time is not a `datetime` or has a zone, a text is empty, or the carrier is not an index.
     """
     return {fields.ROUTE_FILTERS[name]: _filter(value, name) for name, value in filters.items() if value is not None}
 

@@ -12,7 +12,7 @@ __all__ = ["CUT", "LONGEST", "MASK", "excerpt", "is_secret"]
 MASK: Final = "***"
 CUT: Final = "..."
 LONGEST: Final = 8_192
-"""Most bytes or characters of a reply in an error. Only these are parsed and masked."""
+"""Maximum number of bytes or characters of a reply in an error. Only these are parsed and masked."""
 _DEEPEST: Final = 8
 
 

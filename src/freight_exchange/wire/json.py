@@ -40,7 +40,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
     """Decode a JSON body: fractions as `Decimal` exactly as written, integers as `int`.
 
-    A number beyond any price or measure stays text: an exponent above 30, a fraction of more than 60 digits, an integer
+    A number out of range stays text: an exponent above 30, a fraction of more than 60 digits, an integer
     of thousands of digits, NaN and infinity. A field that needs a number refuses the text; other fields ignore it.
 
     Bytes become text by `decoded`. Escaped lone surrogates become U+FFFD, and line breaks in a string are accepted. If
@@ -94,7 +94,7 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     except MemoryError:
         return None, "the body does not fit in memory"
     except ValueError:
-        return None, "the body is no JSON"
+        return None, "the body is not JSON"
     # Most replies have one kind of bracket only, and a search for the other one is far cheaper than counting it.
     containers = sum(text.count(bracket) for bracket in "{[" if bracket in text)
     if _too_deep(value, containers):
@@ -136,7 +136,7 @@ _DECODER: Final = json.JSONDecoder(parse_float=EXACT.create_decimal, parse_const
 
 
 def _cautious(hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> json.JSONDecoder:
-    """Make a decoder of the standard library that leaves numbers beyond any price or measure as text."""
+    """Make a decoder of the standard library that leaves numbers out of range as text."""
     return json.JSONDecoder(
         parse_float=_fraction_or_text,
         parse_constant=str,

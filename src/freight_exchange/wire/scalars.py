@@ -59,13 +59,13 @@ def text(value: object, _: object = None) -> str:
 
 
 def number(value: object, _: object = None) -> Decimal | None:
-    """Read an exact number, from a number or numeric text; empty text is no value."""
+    """Read an exact number, from a number or numeric text; empty text means no value."""
     if value is None or isinstance(value, Decimal):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         if -MAX_NUMBER < value < MAX_NUMBER:
             return Decimal(value)
-        raise ValueError("a number beyond any price or measure")
+        raise ValueError("a number out of range")
     if not isinstance(value, str):
         raise ValueError(f"{kind(value)} where a number is expected")  # noqa: TRY004  # a record's error, no caller's
     stripped = value.strip()
@@ -77,7 +77,7 @@ def number(value: object, _: object = None) -> Decimal | None:
     try:
         return EXACT.create_decimal(stripped)
     except ArithmeticError:
-        raise ValueError("a number beyond any price or measure") from None
+        raise ValueError("a number out of range") from None
 
 
 def integer(value: object, _: object = None) -> int | None:
@@ -104,7 +104,7 @@ def quantity(value: object, _: object = None) -> int | None:
 
 
 def flag(value: object, _: object = None) -> bool | None:
-    """Read a boolean, from 0 and 1, their text, or a word in any case; empty text is no value."""
+    """Read a boolean, from 0 and 1, their text, or a word in any case; empty text means no value."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (int, Decimal)) and value in (0, 1):
@@ -151,7 +151,7 @@ class Words(dict[object, Word | UnknownWord | None]):
 
 def position_of(key: str) -> int:
     """Return the position in a collection that a key names, or -1 if it names none."""
-    # A longer number is no position, and Python refuses to convert very long ones.
+    # A longer number is not a position, and Python refuses to convert very long ones.
     return int(key) if len(key) <= 18 and key.isascii() and key.isdecimal() else -1
 
 

@@ -118,7 +118,7 @@ def _add_lookup(error: Exception, note: str, lookup_command: str | None) -> None
 
 
 def _explain_tls_failure(error: FreightExchangeError, url: str) -> FreightExchangeError:
-    """Replace a connection error by a clear one if the URL is https and the server speaks plain HTTP."""
+    """Replace a connection error with a clear one if the URL is https and the server speaks plain HTTP."""
     if not isinstance(error, TransportError) or error.permanent or not _lacks_tls(url):
         return error
     return TransportError(

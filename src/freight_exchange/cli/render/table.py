@@ -21,7 +21,7 @@ _GAP: Final = 2
 """Blanks between two columns."""
 
 _MIN_WRAPPED_WIDTH: Final = 16
-"""Least width of a column that wraps; a narrower one is unreadable."""
+"""Minimum width of a column that wraps; a narrower one is unreadable."""
 
 
 @attrs.frozen

@@ -1,7 +1,7 @@
 """Evidence of writes: searches the listings for the effect of a write, and draws a conclusion from one reading.
 
-Conclusions are cautious. Servers round amounts, return total weights, omit fields, replace an earlier offer by a later
-one, and list a selected offer alone. If a reply has two explanations, the result is a doubt.
+Conclusions are cautious. Servers round amounts, return total weights, omit fields, replace an earlier offer with a
+later one, and list a selected offer alone. If a reply has two explanations, the result is a doubt.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Readers:
 
     Attributes:
         shared: Readings that concurrent reconciliations share.
-        seen: Requests on which readings have shown own bids.
+        seen: Requests on which readings have shown bids of this account.
         strict: Whether a listing fails if one of its records cannot be read.
     """
 
@@ -89,7 +89,7 @@ class Readers:
     strict: bool
 
     async def own_bids(self, type: BidsType | None, *, sweep: bool = True) -> list[Bid]:
-        """Return the own bids of this type, from a reading that begins now or later."""
+        """Return the account's bids of this type, from a reading that begins now or later."""
         listing = self.bids.list(type=type, sweep=sweep)
         listed = await self.shared.read(("bids", type, self.strict, sweep), listing.collect)
         self.seen.remember(listed)
@@ -126,7 +126,7 @@ def _complete(look: Callable[[], Awaitable[Reconciliation]]) -> Look:
 
 @attrs.frozen
 class _SubmittedOffer:
-    """Evidence of a submitted offer: a new own bid on the request with this price and currency."""
+    """Evidence of a submitted offer: a new bid of the account on the request with this price and currency."""
 
     readers: Readers
     write: SubmitOffer
@@ -158,7 +158,7 @@ class _SubmittedOffer:
         return found
 
     async def _view(self, type: BidsType | None, *, sweep: bool) -> list[Bid]:
-        """Return the own bids on the request in one view of the listing; none if the service refuses the view."""
+        """Return the account's bids on the request in one view of the listing; none if the service refuses the view."""
         try:
             listed = await self.readers.own_bids(type, sweep=sweep)
         except BadRequestError as error:

@@ -1,4 +1,4 @@
-"""Evidence of a published request in the own listings."""
+"""Evidence of a published request in the shipper's listings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["PublishedRequest"]
 
 @attrs.frozen
 class PublishedRequest:
-    """Evidence of a publication: a new own request with the same commodity, lane, quantity, volume and weight."""
+    """Evidence of a publication: a new request with the same commodity, lane, quantity, volume and weight."""
 
     offers: Offers
     write: Publish

@@ -114,7 +114,7 @@ class ErrorReporter:
             self.describe(summary, listed.method, listed.path, facts)
             new.append(summary)
         for error in new:
-            _logger.warning("a part of a reply was left out: %s", error)
+            _logger.warning("an unreadable part of a reply was skipped: %s", error)
             if self._hooks:
                 await self._hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
@@ -122,7 +122,7 @@ class ErrorReporter:
         """Report repeated keys of a readable reply. The hooks run later, so they do not delay the call."""
         for error in errors:
             self.describe(error, method, path, facts)
-            _logger.warning("a part of a reply was left out: %s", error)
+            _logger.warning("an unreadable part of a reply was skipped: %s", error)
             if self._hooks:
                 record = BrokenRecord(method=method, path=path, error=error)
                 self._connection.engine.tasks.start(partial(self._hooks.emit, record))

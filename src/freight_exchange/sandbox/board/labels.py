@@ -138,7 +138,7 @@ AVAILABLE_FAULTS: Final[Mapping[str, FaultFactory]] = {
 QUIRK_LABELS: Final = {
     "latency": "Seconds that each answer takes",
     "late_visibility": "Seconds until a change shows in lists",
-    "rows_clamp": "Most records in a page",
+    "rows_clamp": "Maximum records in a page",
     "order": "Order of the lists",
     "token_lifetime": "Seconds that a login lasts",
     "poison": "One broken record in every list",

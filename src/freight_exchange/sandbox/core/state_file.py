@@ -168,7 +168,7 @@ class StateFile:
                 raise ValueError(f"{kind} {index} is torn")
             record = decode_record(kind, body)
             if record.index != index:
-                raise ValueError(f"{kind} {index} has another number inside")
+                raise ValueError(f"{kind} {record.index} is stored under the number {index}")
             found[kind].append((time, record))
             self._position = position
         if not found["route"]:

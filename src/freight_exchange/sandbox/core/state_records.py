@@ -27,7 +27,7 @@ def check_references(database: Database) -> None:
             raise ValueError(f"the selected offer {request.selected} is missing")
     for _, _, _, offer in database.offers.latest():
         if database.requests.get(offer.request) is None or offer.account not in database.accounts:
-            raise ValueError(f"offer {offer.index} belongs to nothing")
+            raise ValueError(f"offer {offer.index} has no request or account")
 
 
 def encode_record(record: Request | Offer | Route) -> str:

@@ -154,7 +154,7 @@ def _statuses() -> Iterable[FaultFactory]:
     )
     yield _throttled("throttled_negative", "429, Retry-After below zero", lambda seconds: "-5")
     yield _throttled("throttled_huge", "429, Retry-After of 10^12 seconds", lambda seconds: str(10**12))
-    yield _throttled("throttled_nonsense", "429, Retry-After that is no time", lambda seconds: "soon")
+    yield _throttled("throttled_nonsense", "429, Retry-After that is not a time", lambda seconds: "soon")
     yield _reply("unavailable", "503", mutations.json_reply(503, _DOWN), _BEFORE_OR_AFTER)
     yield _reply("unavailable_forever", "503 for every call", mutations.json_reply(503, _DOWN), _BEFORE, times=None)
     yield FaultFactory(

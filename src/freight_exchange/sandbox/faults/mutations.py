@@ -29,30 +29,30 @@ _BOMB_SIZE = 50_000_000
 
 
 def json_reply(status: int, payload: object, *headers: tuple[str, str]) -> Mutation:
-    """Replace the reply by JSON."""
+    """Replace the reply with JSON."""
     reply = Reply(status, (*_JSON, *headers), encode(payload))
     return lambda good, now, random: reply
 
 
 def raw_reply(status: int, body: bytes, content_type: str = "application/json") -> Mutation:
-    """Replace the reply by these bytes."""
+    """Replace the reply with these bytes."""
     reply = Reply(status, (("content-type", content_type),), body)
     return lambda good, now, random: reply
 
 
 def html_reply(status: int) -> Mutation:
-    """Replace the reply by a page of HTML."""
+    """Replace the reply with a page of HTML."""
     reply = Reply(status, _HTML, _PAGE)
     return lambda good, now, random: reply
 
 
 def empty_reply(status: int) -> Mutation:
-    """Replace the reply by one without a body."""
+    """Replace the reply with one without a body."""
     return lambda good, now, random: Reply(status, _JSON, b"")
 
 
 def retry_at_date(seconds: float) -> Mutation:
-    """Replace the reply by a 429 whose Retry-After date is `seconds` ahead of the server's clock."""
+    """Replace the reply with a 429 whose Retry-After date is `seconds` ahead of the server's clock."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         date = email.utils.formatdate(now + seconds, usegmt=True)
@@ -78,7 +78,7 @@ def _bomb(layers: int) -> bytes:
 
 
 def gzip_bomb(layers: int) -> Mutation:
-    """Replace the reply by 50 MB of white space and valid JSON: 49 kB gzipped once, a few hundred bytes twice."""
+    """Replace the reply with 50 MB of white space and valid JSON: 49 kB gzipped once, a few hundred bytes twice."""
     headers = (*_JSON, ("content-encoding", ", ".join(["gzip"] * layers)))
     return lambda good, now, random: Reply(200, headers, _bomb(layers))
 
@@ -125,7 +125,7 @@ def deep_object(good: Reply, now: float, random: Random) -> Reply:
 
 
 def replace_number(text: str) -> Mutation:
-    """Replace the first number of the reply by a text, or a reply without numbers by an object with this text."""
+    """Replace the first number of the reply with a text, or a reply without numbers with an object with this text."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
         body, found = _NUMBER.subn(b'":' + text.encode(), good.body, count=1)
@@ -163,7 +163,7 @@ def half_json(good: Reply, now: float, random: Random) -> Reply:
 
 
 def break_record(good: Reply, now: float, random: Random) -> Reply:
-    """Replace a random record of the collection by a text."""
+    """Replace a random record of the collection with a text."""
     payload = _payload(good)
     for records in payload.values():
         if isinstance(records, dict) and records:

@@ -44,7 +44,7 @@ def encode(value: object) -> bytes:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 _decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse)

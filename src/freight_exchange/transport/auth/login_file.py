@@ -30,7 +30,7 @@ _SAFE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) 
 _READ_FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _SAFE_FLAGS
 _WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE_FLAGS
 _FOREIGN: Final = "belongs to another user: give each user a file of their own"
-_NO_FILE: Final = "is no file: give another path"
+_NO_FILE: Final = "is not a file: give another path"
 _LINK_ERRNOS: Final = {errno.ELOOP, errno.EMLINK}
 
 

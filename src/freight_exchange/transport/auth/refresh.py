@@ -178,7 +178,7 @@ class TokenRefresh:
             grant = await self._login(*credentials)
         except FreightExchangeError as error:
             failure = self._backoff.login_failed(credentials, error)
-            _logger.warning("login failed (%s): %s", reason, failure)
+            _logger.warning("login failed (reason: %s): %s; the calls that wait for it fail", reason, failure)
             await self._report(0, reason, started, failure)
             if failure is error:
                 raise

@@ -93,7 +93,7 @@ class SharedLogin:
         return attrs.evolve(grant, obtained=started)
 
     async def _login_or_lock(self, file: LoginFile) -> CachedLogin | FileLock:
-        """Return the login of another process, or the lock for an own login."""
+        """Return the login of another process, or the lock under which this process logs in."""
         began = anyio.current_time()
         # With jitter: the first process that stops waiting logs in for the others.
         ends_at = began + self._lock_timeout * random.uniform(_JITTER, 1.0)
@@ -154,7 +154,7 @@ class SharedLogin:
         if self._store.inline:
             return work()
         if self._threads is None:
-            # An own limiter: a program that keeps all threads of the loop busy must not block its login.
+            # A separate limiter: a program that keeps all threads of the loop busy must not block its login.
             self._threads = anyio.CapacityLimiter(1)
         with anyio.move_on_after(_DISK_TIMEOUT):
             return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads)

@@ -26,7 +26,7 @@ class TokenFile:
 
     A file is not used if it is corrupt, if other users can read it, or if it belongs to another user, account or
     service. The same applies if it cannot be written. In these cases a warning gives the reason, the process logs in
-    for itself, and no call fails. A symbolic link is not followed: the next login replaces it by a file.
+    for itself, and no call fails. A symbolic link is not followed: the next login replaces it with a file.
 
     Keep the file on a local disk: file locks over a network are unreliable.
     """

@@ -46,7 +46,7 @@ _CERTIFICATE = (
 _OTHER_PROBLEM = ("is not valid for this host", "see verify= if its authority is a private one")
 _NO_TLS = ("WRONG_VERSION_NUMBER", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST")
 """Reasons of OpenSSL versions for a reply that is not TLS."""
-_NO_TLS_ADVICE = ", since the reply was no TLS: is https:// right in the URL?"
+_NO_TLS_ADVICE = ", since the reply was not TLS: is https:// right in the URL?"
 _MAX_PATH = 100
 
 

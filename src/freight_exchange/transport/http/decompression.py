@@ -10,7 +10,7 @@ from freight_exchange.wire.json import MAX_BODY
 __all__ = ["LARGEST", "Body"]
 
 LARGEST = MAX_BODY
-"""Most bytes of a decoded body; a longer one is refused."""
+"""Maximum number of bytes of a decoded body; a longer one is refused."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _MAGIC = b"\x1f\x8b"

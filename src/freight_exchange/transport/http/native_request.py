@@ -31,7 +31,7 @@ class RequestFactory:
         try:
             self._base = library.URL(base_url)
         except library.InvalidURL as error:
-            raise ConfigurationError(f"base_url is no URL: {error}") from None
+            raise ConfigurationError(f"base_url is not a URL: {error}") from None
         self._base_url = base_url
         self._own = own
         self._content = _content_class(library)

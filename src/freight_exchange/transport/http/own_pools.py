@@ -45,7 +45,7 @@ def own_pools(
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise ConfigurationError(f"base_url is no URL: {error}") from None
+        raise ConfigurationError(f"base_url is not a URL: {error}") from None
     port = url.port or {"http": 80, "https": 443}[url.scheme]
     origin = httpcore.Origin(scheme=url.raw_scheme, host=url.raw_host, port=port)
 

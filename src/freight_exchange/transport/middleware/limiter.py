@@ -34,7 +34,7 @@ _MARGIN = 1.5
 """Factor on the usual latency: with exactly the usual time left, the outcome of a write would often be unknown."""
 
 _MIN_LATENCY = 0.1
-"""Least time for a write in seconds, also before any latency is known."""
+"""Minimum time for a write in seconds, also before any latency is known."""
 
 _MAX_SHARE = 0.5
 """Largest part of a call's deadline that a write may need, so that a call that has not waited is always sent."""

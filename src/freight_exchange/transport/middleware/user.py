@@ -15,7 +15,7 @@ __all__ = ["guarded"]
 
 
 def guarded(layer: Middleware) -> Middleware:
-    """Wrap a user's middleware, so that it sends a write at most once, and cannot replace it by another request.
+    """Wrap a user's middleware, so that it sends a write at most once, and cannot replace it with another request.
 
     It cannot return a response of its own for a write without a reply: the outcome of that write is unknown.
     """

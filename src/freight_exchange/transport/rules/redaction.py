@@ -24,7 +24,7 @@ __all__ = ["describe", "redact_decode_error", "reply_headers"]
 _QUOTED: Final = re.compile(r"(?<!\S)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
 """Quotation of a reply in a message of this package, as `repr` writes it."""
 _MIN_IN_PROSE: Final = 12
-"""Least length of a secret to mask in this package's own words: a shorter one may be one of these words."""
+"""Minimum length of a secret to mask in this package's own words: a shorter one may be one of these words."""
 _MAX_POSITION: Final = 6
 """Digits of a position in a list."""
 
@@ -41,7 +41,7 @@ _LOGIN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", 
 """Headers to show of a login's reply. Any other header may contain a token that is not known yet."""
 
 _MIN_IN_NAMES: Final = 8
-"""Least length of a secret to search for in header names: a shorter one may be a part of a name by chance."""
+"""Minimum length of a secret to search for in header names: a shorter one may be a part of a name by chance."""
 
 
 def describe(

@@ -49,10 +49,10 @@ THROTTLED_COST = 5
 class Cause(enum.Enum):
     """Cause of a failed attempt."""
 
-    UNSENT = "no connection came about, provably"
+    UNSENT = "no connection was made, with proof"
     PERMANENT = "a certificate that is not valid, a request that cannot be sent"
     INTERRUPTED = "the network failed after the request may have begun"
-    REFUSED = "401, 403, 404 and other 4xx: it did not happen"
+    REFUSED = "401, 403, 404 and other 4xx: without effect"
     TIMED_OUT = "408"
     THROTTLED = "429 with a Retry-After that is worth waiting for"
     THROTTLED_BLINDLY = "429 without Retry-After"

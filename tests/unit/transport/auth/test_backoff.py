@@ -186,7 +186,7 @@ class TestHold:
             BadRequestError("the service found the request wrong", status=400, path="login"),
             NotFoundError("the service has nothing there", status=404, path="login"),
             APIStatusError("the service redirects", status=302, path="login"),
-            DecodeError("the body is no JSON", status=200, request_path="login"),
+            DecodeError("the body is not JSON", status=200, request_path="login"),
         ],
         ids=lambda failure: f"{type(failure).__name__}-{failure.status}",
     )

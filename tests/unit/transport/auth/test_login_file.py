@@ -248,17 +248,17 @@ class TestWhatIsNotUsed:
     def test_a_directory(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
         file.path.mkdir()
         assert file.read() is None
-        warned(caplog, file, "is no file" if sys.platform != "win32" else "cannot be read")
+        warned(caplog, file, "is not a file" if sys.platform != "win32" else "cannot be read")
         file.write(kept(CANARY), locked=True)
-        warned(caplog, file, "is not written: it is no file")
+        warned(caplog, file, "is not written: it is not a file")
 
     @posix
     def test_a_pipe_is_not_waited_for_nor_replaced(self, file: LoginFile, caplog: pytest.LogCaptureFixture) -> None:
         os.mkfifo(file.path, 0o600)
         assert file.read() is None
-        warned(caplog, file, "is not used: it is no file")
+        warned(caplog, file, "is not used: it is not a file")
         file.write(kept(CANARY), locked=True)
-        warned(caplog, file, "is not written: it is no file")
+        warned(caplog, file, "is not written: it is not a file")
         assert file.path.is_fifo()
 
     @posix

@@ -42,7 +42,7 @@ REASONS = [
     (ssl.SSLError(1, "[SSL: UNEXPECTED_EOF_WHILE_READING] eof"), "the TLS handshake failed"),
     (
         ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
-        "the TLS handshake failed, since the reply was no TLS: is https:// right in the URL?",
+        "the TLS handshake failed, since the reply was not TLS: is https:// right in the URL?",
     ),
 ]
 
