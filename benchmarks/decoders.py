@@ -63,7 +63,7 @@ FIELDS: Final[Mapping[str, tuple[str, Any]]] = {
 def _sdk() -> Decode:
     from freight_exchange import wire
 
-    return lambda content: wire.rows(wire.parse(content), wire.REQUESTS).records
+    return lambda content: wire.decode_rows(wire.parse(content), wire.REQUESTS).records
 
 
 def _sdk_alone() -> Decode:

@@ -219,10 +219,10 @@ async def test_unknown_currency_sends_no_offer() -> None:
 def test_offset_requires_rows() -> None:
     """Listings always set both; the function that builds their parameters rejects one alone."""
     with pytest.raises(ValidationError) as caught:
-        wire.list_parameters(offset=1)
+        wire.encode_list_parameters(offset=1)
     assert caught.value.field == "rows"
     with pytest.raises(ValidationError) as caught:
-        wire.list_parameters(rows=10)
+        wire.encode_list_parameters(rows=10)
     assert caught.value.field == "offset"
 
 

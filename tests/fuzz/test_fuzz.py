@@ -46,19 +46,22 @@ POC = {"name": "Sylvia", "email": "s@demo.example"}
 LISTING = {"index": 4, "cargoname": "Tiles", "offer": {"0": OFFER}, "loadingPOC": POC, "price": 3, "currencyIndex": 840}
 ROUTE = {"index": 1, "origin": "A", "cycutoff": "2027-03-01 00:00:00", "carrier": 2, "timezone": "Asia/Hong_Kong"}
 SEEDS: list[tuple[object, Callable[[object], object]]] = [
-    ({"raterequests": {"0": REQUEST, "1": REQUEST}}, lambda data: wire.rows(data, wire.REQUESTS)),
-    ({"offers": {"0": LISTING}}, lambda data: wire.rows(data, wire.OFFERS)),
-    ({"offers": {"0": LISTING | {"offer": OFFER}}}, lambda data: wire.one(data, wire.OFFERS)),
-    ({"bids": [LISTING]}, lambda data: wire.rows(data, wire.BIDS)),
-    ({"bid": LISTING | {"offer": OFFER}}, wire.bid),
-    ({"routes": {"0": ROUTE}}, lambda data: wire.rows(data, wire.ROUTES)),
-    ({"routes": {"0": ROUTE}}, wire.written_route),
-    ({"carriers": {"0": {"index": 1, "name": "C"}}}, lambda data: wire.rows(data, wire.CARRIERS)),
-    ({"currencies": {"0": {"index": 1, "name": "D", "code": "USD"}}}, lambda data: wire.rows(data, wire.CURRENCIES)),
-    ({"user": {"access_token": "t", "expires_on": 60, "company": {"name": "C"}}}, wire.login),
-    ({"Unauthorized": "access denied"}, lambda data: wire.unauthorized(data, success=True)),
-    ({"message": "invalid", "errors": [{"detail": "x"}]}, wire.sentence),
-    ({"message": "invalid"}, wire.rejection),
+    ({"raterequests": {"0": REQUEST, "1": REQUEST}}, lambda data: wire.decode_rows(data, wire.REQUESTS)),
+    ({"offers": {"0": LISTING}}, lambda data: wire.decode_rows(data, wire.OFFERS)),
+    ({"offers": {"0": LISTING | {"offer": OFFER}}}, lambda data: wire.decode_one(data, wire.OFFERS)),
+    ({"bids": [LISTING]}, lambda data: wire.decode_rows(data, wire.BIDS)),
+    ({"bid": LISTING | {"offer": OFFER}}, wire.decode_bid),
+    ({"routes": {"0": ROUTE}}, lambda data: wire.decode_rows(data, wire.ROUTES)),
+    ({"routes": {"0": ROUTE}}, wire.decode_written_route),
+    ({"carriers": {"0": {"index": 1, "name": "C"}}}, lambda data: wire.decode_rows(data, wire.CARRIERS)),
+    (
+        {"currencies": {"0": {"index": 1, "name": "D", "code": "USD"}}},
+        lambda data: wire.decode_rows(data, wire.CURRENCIES),
+    ),
+    ({"user": {"access_token": "t", "expires_on": 60, "company": {"name": "C"}}}, wire.decode_login),
+    ({"Unauthorized": "access denied"}, lambda data: wire.is_unauthorized(data, success=True)),
+    ({"message": "invalid", "errors": [{"detail": "x"}]}, wire.find_sentence),
+    ({"message": "invalid"}, wire.find_rejection),
 ]
 ODDITIES: list[object] = [
     None, True, False, 0, -1, 10**40, 1e308, "", " ", "0", "-0", "NaN", "1e999", "٣", "\ud800", "0000-00-00 00:00:00",

@@ -62,7 +62,7 @@ class Bids:
         """
         word = None if type is None else validation.enum_member(type, BidsType, "type")
         return self._service.listing(
-            Listed("bids.list", "GET", "quote/bid", wire.list_parameters(type=word)),
+            Listed("bids.list", "GET", "quote/bid", wire.encode_list_parameters(type=word)),
             wire.BIDS,
             None,
             page_size=page_size,
@@ -103,8 +103,8 @@ class Bids:
         return await self._service.write(
             "POST",
             conventions.addresses["submit"],
-            wire.offer(write, conventions.currency_field),
-            wire.bid,
+            wire.encode_offer(write, conventions.currency_field),
+            wire.decode_bid,
             write,
             started=started,
         )

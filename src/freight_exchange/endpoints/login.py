@@ -26,16 +26,16 @@ async def log_in(
     executor.redactor.add(password)
 
     def read(response: Response) -> Grant:
-        login = wire.login(wire.parse(response.content))
+        login = wire.decode_login(wire.parse(response.content))
         token = Secret(login.token)
         executor.redactor.add_token(token)
-        raw = wire.masked_user(login.raw, executor.redactor.value)
-        on_login(wire.user(raw))
+        raw = wire.mask_user(login.raw, executor.redactor.value)
+        on_login(wire.decode_user(raw))
         lifetime = login.lifetime
         if login.expires_at is not None:
             lifetime = login.expires_at - clock.wall_time()
         return Grant(token=token, lifetime=lifetime, user=raw)
 
     return await executor.call(
-        RequestKind.LOGIN, "POST", "login", read, limits, content=wire.credentials(email, password.reveal())
+        RequestKind.LOGIN, "POST", "login", read, limits, content=wire.encode_credentials(email, password.reveal())
     )

@@ -19,7 +19,7 @@ __all__ = ["SEARCH_ALL", "Offers", "SeenOffers"]
 T = TypeVar("T")
 
 _LIST = Listed("offers.list", "GET", "quote/offer")
-SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=OffersType.ALL))
+SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.encode_list_parameters(type=OffersType.ALL))
 """The shipper's own requests of all states, with their offers."""
 
 _LOOKUPS = {"quote/offer": _LIST, "quote/getoffers": SEARCH_ALL}
@@ -108,7 +108,7 @@ class Offers:
         """
         word = validation.enum_member(type, OffersType, "type")
         return self._service.listing(
-            Listed("offers.search", "POST", "quote/getoffers", wire.list_parameters(type=word)),
+            Listed("offers.search", "POST", "quote/getoffers", wire.encode_list_parameters(type=word)),
             wire.OFFERS,
             self._identify,
             page_size=page_size,
@@ -126,7 +126,7 @@ class Offers:
             OutcomeUnknownError: The offer may or may not have been accepted; `reconcile()` finds out.
             BadRequestError: The service found the approval invalid.
         """
-        return await self._respond(offer, True, lambda data: wire.one(data, wire.OFFERS))
+        return await self._respond(offer, True, lambda data: wire.decode_one(data, wire.OFFERS))
 
     async def decline(self, offer: Offer | int) -> Listing | None:
         """Decline an offer, given as the record or its id (service document, 4.8).
@@ -139,7 +139,7 @@ class Offers:
             OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found the decline invalid.
         """
-        return await self._respond(offer, False, wire.declined_offer, optional=True)
+        return await self._respond(offer, False, wire.decode_declined_offer, optional=True)
 
     async def _respond(
         self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False
@@ -149,7 +149,7 @@ class Offers:
         return await self._service.write(
             "POST",
             self._service.conventions.addresses["approve"],
-            wire.response(write.offer, write.approved),
+            wire.encode_response(write.offer, write.approved),
             decode,
             write,
             optional=optional,

@@ -16,7 +16,7 @@ from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH", "Requests"]
 
-_FIVE_DAYS = wire.list_parameters(seconds=validation.window_seconds())
+_FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
 _OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS)
 SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
 _index = attrgetter("index")
@@ -48,7 +48,7 @@ class Requests:
         Raises:
             ValidationError: An argument is invalid.
         """
-        parameters = wire.list_parameters(seconds=validation.window_seconds(since))
+        parameters = wire.encode_list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(
             _OPEN._replace(parameters=parameters),
             wire.REQUESTS,
@@ -93,7 +93,7 @@ class Requests:
             ValidationError: An argument is invalid.
         """
         word = validation.enum_member(type, SearchType, "type")
-        parameters = wire.list_parameters(type=word, seconds=validation.window_seconds(since))
+        parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
         if where is not None:
             expect(where, RequestFilter, "where")
         return self._service.listing(
@@ -130,7 +130,7 @@ class Requests:
         return await self._service.write(
             "POST",
             self._service.conventions.addresses["publish"],
-            wire.request_draft(draft),
-            lambda data: wire.one(data, wire.REQUESTS),
+            wire.encode_request_draft(draft),
+            lambda data: wire.decode_one(data, wire.REQUESTS),
             Publish(draft),
         )

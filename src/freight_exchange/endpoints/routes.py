@@ -87,7 +87,7 @@ class Routes:
         Raises:
             ValidationError: An argument is invalid.
         """
-        filters = wire.route_filters(
+        filters = wire.encode_route_filters(
             {
                 "origin": origin,
                 "destination": destination,
@@ -156,9 +156,9 @@ class Routes:
         return await self._write("PUT", route, UpdateRoute(route, self._seen.before(route)))
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
-        body = wire.route(route, self._service.conventions.carrier_field)
+        body = wire.encode_route(route, self._service.conventions.carrier_field)
         try:
-            written = await self._service.write(method, "route", body, wire.written_route, write, optional=True)
+            written = await self._service.write(method, "route", body, wire.decode_written_route, write, optional=True)
         except OutcomeUnknownError:
             if isinstance(route, Route):
                 # Its content is unknown now, until reconciliation has read it.

@@ -26,7 +26,7 @@ class UpdatedRequests:
 
     async def page(self, number: int, rows: int, window: int) -> wire.Rows[RateRequest]:
         """Fetch one page of the requests updated in the last `window` seconds; `broken` has the unreadable ones."""
-        parameters = wire.list_parameters(type=SearchType.ALL, seconds=window)
+        parameters = wire.encode_list_parameters(type=SearchType.ALL, seconds=window)
         listed = SEARCH._replace(operation="feed", parameters=parameters)
         return await self._service.page(listed, number, rows, wire.REQUESTS, self._reported)
 

@@ -206,7 +206,7 @@ def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLo
         # A reply may repeat the secrets of another process.
         settings.redactor.add(password)
         settings.redactor.add_token(login.token)
-        settings.on_login(wire.user(login.user))
+        settings.on_login(wire.decode_user(login.user))
 
     # Half of the time limit is for waiting, and the other half for a login of this process.
     return SharedLogin(store, settings.base_url, log_in, adopt=adopt, lock_timeout=settings.login_timeout / 2)

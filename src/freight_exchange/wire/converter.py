@@ -1,4 +1,7 @@
-"""The cattrs converter between wire records and models."""
+"""Structure hooks of wire records, registered with a cattrs converter.
+
+The decoder calls the hooks directly, for speed. Snapshots and nested records go through the converter.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,7 @@ class RecordShape(Generic[T]):
 
     def unstructure(self, record: T) -> dict[str, object]:
         """Return the scalar fields under their most usual keys, and the unknown fields."""
-        return {**self._spell(record), **record.extra}  # type: ignore[attr-defined]  # every registered class has it
+        return {**self._unstructure_fields(record), **record.extra}  # type: ignore[attr-defined]  # every registered class has it
 
     def _build(self, values: dict[str, Any], extra: Extra) -> T:
         if extra:
@@ -164,11 +167,11 @@ class RecordShape(Generic[T]):
         return make_dict_structure_fn(self._model, CONVERTER, **hooks)
 
     @cached_property
-    def _spell(self) -> Callable[[T], dict[str, object]]:
+    def _unstructure_fields(self) -> Callable[[T], dict[str, object]]:
         rules: Any = {field.name: override(omit=True) for field in attrs.fields(self._model)}
         for field in self.fields:
             rename = field.keys[0]
-            rules[field.name] = override(rename=rename, omit_if_default=not field.required, unstruct_hook=_spelled)
+            rules[field.name] = override(rename=rename, omit_if_default=not field.required, unstruct_hook=_unchanged)
         return make_dict_unstructure_fn(self._model, CONVERTER, **rules)
 
 
@@ -176,7 +179,7 @@ def _keep(value: object, _: object) -> object:
     return value
 
 
-def _spelled(value: object) -> object:
+def _unchanged(value: object) -> object:
     # `json` writes numbers, words and times.
     return value
 

@@ -10,7 +10,7 @@ from freight_exchange.wire import fields, shapes
 from freight_exchange.wire.converter import Field, Flaws, Raw, RecordShape
 from freight_exchange.wire.excerpt import excerpt
 from freight_exchange.wire.failure import reports_failure
-from freight_exchange.wire.repeated_keys import repeats
+from freight_exchange.wire.repeated_keys import find_repeats
 from freight_exchange.wire.scalars import MAX_INTEGER, Unreadable, integer, position_of
 from freight_exchange.wire.scalars import kind as kind_of
 
@@ -24,12 +24,12 @@ __all__ = [
     "ROUTES",
     "Kind",
     "Rows",
-    "bid",
-    "declined_offer",
+    "decode_bid",
+    "decode_declined_offer",
+    "decode_one",
+    "decode_rows",
+    "decode_written_route",
     "index_of_raw",
-    "one",
-    "rows",
-    "written_route",
 ]
 
 T = TypeVar("T")
@@ -102,7 +102,7 @@ MAX_DESCRIBED: Final = 100
 """Maximum number of broken records of a reply to quote in full; further errors have only an index."""
 
 
-def rows(data: object, kind: Kind[T]) -> Rows[T]:
+def decode_rows(data: object, kind: Kind[T]) -> Rows[T]:
     """Return the records of a listing, in the order of their numbers, and errors for broken ones.
 
     Raises:
@@ -110,7 +110,7 @@ def rows(data: object, kind: Kind[T]) -> Rows[T]:
             this would hide all requests from a watcher.
     """
     found = _rows(data, kind)
-    if flaws := repeats(data, kind.collection):
+    if flaws := find_repeats(data, kind.collection):
         # If the key of the collection repeats, the parser has dropped the records of its first value.
         lost = flaws.pop(kind.collection, None)
         found = found._replace(failure=found.failure or lost, flaws=(*flaws.values(), *found.flaws))
@@ -134,15 +134,15 @@ def _rows(data: object, kind: Kind[T]) -> Rows[T]:
         return _one_by_one(keys, raws, kind)
 
 
-def one(data: object, kind: Kind[T]) -> T:
+def decode_one(data: object, kind: Kind[T]) -> T:
     """Return the only record in the reply to a write or a look-up, without its unreadable parts.
 
     Raises:
         DecodeError: There is no record, or more than one; the record cannot be read; or the reply reports an error too.
     """
-    if reports_failure(_less_refusal(data, kind.collection)):
+    if reports_failure(_without_refusal_key(data, kind.collection)):
         raise DecodeError(f"an error where {kind.collection!r} is expected", raw=excerpt(data))
-    found = rows(data, kind)
+    found = decode_rows(data, kind)
     if found.broken:
         raise found.broken[0]
     if len(found.records) != 1:
@@ -150,23 +150,23 @@ def one(data: object, kind: Kind[T]) -> T:
     return found.records[0]
 
 
-def _less_refusal(data: object, collection: str) -> object:
+def _without_refusal_key(data: object, collection: str) -> object:
     """Remove the key of a refused token from a reply with a result, as the result counts."""
     if isinstance(data, dict) and data.get(collection):
         return {key: value for key, value in data.items() if key != fields.UNAUTHORIZED}
     return data
 
 
-def bid(data: object) -> Bid:
+def decode_bid(data: object) -> Bid:
     """Return the bid in the reply to a submitted offer (service document, 4.10).
 
     Raises:
         DecodeError: There is no bid, or it cannot be read.
     """
-    return one(data, _SUBMITTED)
+    return decode_one(data, _SUBMITTED)
 
 
-def written_route(data: object) -> Route | None:
+def decode_written_route(data: object) -> Route | None:
     """Return the route in the reply to a route's write, or `None` if there is none.
 
     The reply is not documented (service document, 4.5): an empty reply, the route, and any other object are a success.
@@ -177,7 +177,7 @@ def written_route(data: object) -> Route | None:
     return _optional(data, ROUTES, (fields.ROUTES, fields.ROUTE))
 
 
-def declined_offer(data: object) -> Listing | None:
+def decode_declined_offer(data: object) -> Listing | None:
     """Return the listing in the reply to a decline, or `None` if there is none.
 
     The reply is not documented (service document, 3): an empty reply, the listing, and any other object are a success.
@@ -197,7 +197,7 @@ def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
         raise DecodeError("an error where a record or nothing is expected", raw=excerpt(data))
     held = next((data[key] for key in keys if data.get(key)), data)
     try:
-        return one({kind.collection: held}, kind)
+        return decode_one({kind.collection: held}, kind)
     except DecodeError:
         return None
 

@@ -21,19 +21,19 @@ __all__ = [
     "CarrierField",
     "CurrencyField",
     "check_paired",
-    "credentials",
-    "list_parameters",
-    "offer",
-    "request_draft",
-    "response",
-    "route",
-    "route_filters",
+    "encode_credentials",
+    "encode_list_parameters",
+    "encode_offer",
+    "encode_request_draft",
+    "encode_response",
+    "encode_route",
+    "encode_route_filters",
 ]
 
 Body = dict[str, object]
 
 
-def credentials(email: str, password: str) -> bytes:
+def encode_credentials(email: str, password: str) -> bytes:
     """Encode the body of a login (service document, 4.1).
 
     Raises:
@@ -47,13 +47,13 @@ def credentials(email: str, password: str) -> bytes:
     raise ValidationError("the email or password contains a character that cannot be sent", field="credentials")
 
 
-def request_draft(draft: RateRequestDraft) -> Body:
+def encode_request_draft(draft: RateRequestDraft) -> Body:
     """Encode the body that publishes a rate request (service document, 4.3)."""
     values = {key: getattr(draft, field) for field, key in fields.REQUEST_DRAFT.items()}
     return {key: _plain(value) for key, value in values.items() if value is not None}
 
 
-def offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
+def encode_offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -> Body:
     """Encode the body that submits an offer (service document, 4.10)."""
     body: Body = {fields.OFFER_REQUEST: write.request, fields.OFFER_TOTAL: write.amount}
     body |= dict.fromkeys(fields.CURRENCY_FIELDS[currency_field], write.currency)
@@ -64,12 +64,12 @@ def offer(write: SubmitOffer, currency_field: CurrencyField = "currencyIndex") -
     return body
 
 
-def response(offer_id: int, approved: bool) -> Body:
+def encode_response(offer_id: int, approved: bool) -> Body:
     """Encode the body that approves or declines an offer (service document, 4.8)."""
     return {fields.RESPONSE_OFFER: offer_id, fields.RESPONSE_APPROVED: int(approved)}
 
 
-def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
+def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
     """Encode the body that creates or replaces a route (service document, 4.5).
 
     An unreadable date is sent back as the received text. An unknown zone is sent back with its naive times.
@@ -90,7 +90,7 @@ def route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") ->
     return {**index, **texts, **times, **dict.fromkeys(fields.CARRIER_FIELDS[carrier_field], carrier)}
 
 
-def list_parameters(
+def encode_list_parameters(
     *,
     offset: int | None = None,
     rows: int | None = None,
@@ -129,7 +129,7 @@ def check_paired(parameters: object) -> None:
         raise ValidationError(f"{fields.OFFSET} and {fields.ROWS} must be given together", field=missing)
 
 
-def route_filters(filters: Mapping[str, object]) -> Body:
+def encode_route_filters(filters: Mapping[str, object]) -> Body:
     """Encode the filters of GET route (service document, 4.5), by their names in `fields.ROUTE_FILTERS`; skip `None`.
 
     Raises:

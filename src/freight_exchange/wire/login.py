@@ -16,7 +16,16 @@ from freight_exchange.wire.excerpt import is_secret
 from freight_exchange.wire.repeated_keys import RepeatedKeys
 from freight_exchange.wire.scalars import number
 
-__all__ = ["Login", "login", "masked_user", "rejection", "sentence", "sentence_of_text", "unauthorized", "user"]
+__all__ = [
+    "Login",
+    "decode_login",
+    "decode_user",
+    "find_rejection",
+    "find_sentence",
+    "find_sentence_in_text",
+    "is_unauthorized",
+    "mask_user",
+]
 
 # A lifetime of more than thirty years is a date, in seconds since 1970.
 _EARLIEST_EPOCH: Final = 10**9
@@ -34,7 +43,7 @@ class Login:
 
     Attributes:
         user: The account.
-        raw: JSON of the account without its secrets, as `user()` reads it.
+        raw: JSON of the account without its secrets, as `decode_user()` reads it.
         token: The bearer token, opaque.
         lifetime: Seconds until the token expires, or `None` if the reply gives a date or nothing.
         expires_at: The date when it expires, in seconds since 1970, or `None`.
@@ -47,7 +56,7 @@ class Login:
     expires_at: float | None = None
 
 
-def login(data: object) -> Login:
+def decode_login(data: object) -> Login:
     """Decode the account and its token.
 
     Raises:
@@ -62,7 +71,7 @@ def login(data: object) -> Login:
     raise DecodeError(reason, path=path)
 
 
-def user(raw: object) -> User:
+def decode_user(raw: object) -> User:
     """Decode the user of a login's reply; fields of an unexpected type go to `extra`.
 
     Raises:
@@ -73,7 +82,7 @@ def user(raw: object) -> User:
     return shapes.USER.structure(raw)
 
 
-def masked_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
+def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
     """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields.
 
     The fields of the person and the company are not masked, since a short password may be a part of a name.
@@ -93,16 +102,16 @@ def _masked(raw: Mapping[str, object], known: frozenset[str], mask: Callable[[ob
     return masked
 
 
-def rejection(data: object) -> str | None:
+def find_rejection(data: object) -> str | None:
     """Return the sentence of a reply that rejects a login (a message and no token), else `None`."""
     if not isinstance(data, dict) or _token(data) is not None:
         return None
     if fields.MESSAGE in data or fields.UNAUTHORIZED in data:
-        return sentence(data) or "the service gave no reason"
+        return find_sentence(data) or "the service gave no reason"
     return None
 
 
-def unauthorized(data: object, *, success: bool) -> bool:
+def is_unauthorized(data: object, *, success: bool) -> bool:
     """Return whether a reply only refuses the token (service document, 7).
 
     A reply that has a result too is not a refusal: its write may have been carried out, and a repeat would do it twice.
@@ -128,7 +137,7 @@ def _reports_success(data: dict[str, object]) -> bool:
     )
 
 
-def sentence(data: object) -> str | None:
+def find_sentence(data: object) -> str | None:
     """Return the sentence in the body of a refusal, or `None` if there is none."""
     found = next(_sentences(data), None)
     if found is None or len(found) <= _MAX_SENTENCE:
@@ -136,7 +145,7 @@ def sentence(data: object) -> str | None:
     return f"{found[: _MAX_SENTENCE - 3]}..."
 
 
-def sentence_of_text(text: str) -> str | None:
+def find_sentence_in_text(text: str) -> str | None:
     """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
     words = " ".join(text.split())
     if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
@@ -159,7 +168,7 @@ def _login(data: object) -> Login | tuple[str, str]:
     raw = cast("dict[str, object]", _without_secrets(holder))
     is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
     return Login(
-        user=user(raw),
+        user=decode_user(raw),
         raw=raw,
         token=token,
         lifetime=None if is_date else lifetime,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from freight_exchange.errors import DecodeError
 
-__all__ = ["RepeatedKeys", "Repeats", "count_keys", "repeats"]
+__all__ = ["RepeatedKeys", "Repeats", "count_keys", "find_repeats"]
 
 _MAX_NAMED: Final = 20
 
@@ -24,7 +24,7 @@ class RepeatedKeys(dict[str, object]):
         self.repeated = repeated
 
 
-def repeats(data: object, path: str = "$") -> dict[str, DecodeError]:
+def find_repeats(data: object, path: str = "$") -> dict[str, DecodeError]:
     """Return an error to report for each repeated key of a reply; the reply itself is read nevertheless."""
     errors = {}
     for key, whole in data.repeated.items() if isinstance(data, RepeatedKeys) else ():

@@ -17,13 +17,13 @@ from freight_exchange.wire.json import CONSTANTS, parse
 from freight_exchange.wire.scalars import Unreadable
 from freight_exchange.wire.shapes import CONVERTER
 
-__all__ = ["keep", "keep_bid", "recall", "recall_bid"]
+__all__ = ["dump_bid", "dump_request", "load_bid", "load_request"]
 
 _PARTS: Final = {"offer": Offer, "contact": Contact, "company": Company}
 """Nested records of a bid. A reply has them in one of several places, a snapshot always in the same."""
 
 
-def keep(request: RateRequest) -> bytes:
+def dump_request(request: RateRequest) -> bytes:
     """Encode a request in the wire's format, with its unknown fields and unreadable dates.
 
     Unlike a request to send, it may have numbers beyond any price, since all that was read must be storable.
@@ -31,7 +31,7 @@ def keep(request: RateRequest) -> bytes:
     return _text(CONVERTER.unstructure(request)).encode()
 
 
-def recall(content: bytes) -> RateRequest:
+def load_request(content: bytes) -> RateRequest:
     """Decode a stored request; raise `ValueError` for other bytes."""
     try:
         request: RateRequest = CONVERTER.structure(_parsed(content), RateRequest)
@@ -40,7 +40,7 @@ def recall(content: bytes) -> RateRequest:
     return request
 
 
-def keep_bid(bid: Bid) -> bytes:
+def dump_bid(bid: Bid) -> bytes:
     """Encode a bid in the wire's format, its offer, contact and company beside it."""
     wire_form: dict[str, object] = {"bid": CONVERTER.unstructure(bid)}
     for name in _PARTS:
@@ -53,7 +53,7 @@ def keep_bid(bid: Bid) -> bytes:
     return _text(wire_form).encode()
 
 
-def recall_bid(content: bytes) -> Bid:
+def load_bid(content: bytes) -> Bid:
     """Decode a stored bid."""
     wire_form: Any = _parsed(content)
     parts: dict[str, Any] = {

@@ -105,7 +105,8 @@ def test_rule_9_requests_of_a_silent_first_scan_are_new_to_one_that_reports_its_
 def test_times_and_scan_of_a_request_are_recorded_when_it_is_seen() -> None:
     _, known = look([request()], unseen_is_recent=False)
     assert known[1] == TrackedRequest(
-        index=1, digest=digest(request()), record=wire.keep(request()), version=1, first_seen=1000.0, last_seen=1000.0,
+        index=1, digest=digest(request()), record=wire.dump_request(request()), version=1, first_seen=1000.0,
+        last_seen=1000.0,
         last_scan=5, updated_after=905.0,
     )  # fmt: skip
     _, known = look([request()], known, sent=1030.0, scan=6, window=1800)
@@ -157,7 +158,7 @@ def test_request_that_is_listed_again_has_no_missed_scans() -> None:
     ],
 )
 def test_the_same_written_otherwise_is_the_same(one: bytes, other: bytes) -> None:
-    assert digest(wire.recall(one)) == digest(wire.recall(other))
+    assert digest(wire.load_request(one)) == digest(wire.load_request(other))
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_the_same_written_otherwise_is_the_same(one: bytes, other: bytes) -> Non
     ],
 )
 def test_digests_of_different_requests_differ(one: bytes, other: bytes) -> None:
-    assert digest(wire.recall(one)) != digest(wire.recall(other))
+    assert digest(wire.load_request(one)) != digest(wire.load_request(other))
 
 
 def broken(raw: Any) -> DecodeError:
@@ -227,7 +228,7 @@ def test_rule_8_a_tombstone_distinguishes_the_same_from_the_changed() -> None:
     assert not look([request()], tomb)[0].events
     (event,) = reported(look([request(notes="b")], tomb)[0])
     assert (event.kind, event.previous) == ("updated", None)
-    assert look([request()], tomb)[1][1].record == wire.keep(request())
+    assert look([request()], tomb)[1][1].record == wire.dump_request(request())
 
 
 def test_state_that_a_tombstone_has_reported_is_not_reported_again() -> None:

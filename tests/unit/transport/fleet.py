@@ -93,7 +93,7 @@ class Process:
 
     def adopt(self, login: CachedLogin, password: Secret) -> None:
         assert password.reveal() == "right"
-        self.adopted.append((login.token.reveal(), wire.user(login.user)))
+        self.adopted.append((login.token.reveal(), wire.decode_user(login.user)))
 
     async def credentials(self) -> tuple[str, Secret]:
         return self.account, Secret("right")

@@ -92,11 +92,11 @@ CONTACTS = {"loadingPOC": {"name": "Ada", "email": "ada@co.example"}, "loadingCo
 
 
 def request(**changes: object) -> RateRequest:
-    return wire.one({"raterequests": {"0": {**REQUEST, **changes}}}, wire.REQUESTS)
+    return wire.decode_one({"raterequests": {"0": {**REQUEST, **changes}}}, wire.REQUESTS)
 
 
 def broken(kind: wire.Kind[Any], raw: object) -> DecodeError:
-    found = wire.rows({kind.collection: {"3": raw}}, kind)
+    found = wire.decode_rows({kind.collection: {"3": raw}}, kind)
     assert not found.records
     assert not found.flaws
     return found.broken[0]
@@ -104,10 +104,10 @@ def broken(kind: wire.Kind[Any], raw: object) -> DecodeError:
 
 def flawed(kind: wire.Kind[Any], raw: object) -> tuple[Any, list[str]]:
     """Return the record, and the paths of its unreadable parts in the reply."""
-    found = wire.rows({kind.collection: {"3": raw}}, kind)
+    found = wire.decode_rows({kind.collection: {"3": raw}}, kind)
     assert not found.broken
     assert all(error.raw == raw for error in found.flaws)
-    assert found.records == (wire.one({kind.collection: {"3": raw}}, kind),)
+    assert found.records == (wire.decode_one({kind.collection: {"3": raw}}, kind),)
     return found.records[0], [error.path for error in found.flaws]
 
 

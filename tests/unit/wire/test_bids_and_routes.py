@@ -40,23 +40,23 @@ class TestBids:
     }
 
     def test_submitted_bid_is_read_with_its_offer(self) -> None:
-        bid = wire.bid({"bid": self.SUBMITTED})
+        bid = wire.decode_bid({"bid": self.SUBMITTED})
         assert (bid.index, bid.amount, bid.currency) == (4, Decimal("1840.50"), 840)
         assert bid.offer is not None
         assert (bid.offer.id, bid.offer.terms) == (7, "valid 14 days")
         assert bid.offer.difference == 0
         assert bid.offer.status is OfferStatus.PENDING
-        assert wire.bid({"bid": {"0": self.SUBMITTED}}) == wire.bid({"bid": [self.SUBMITTED]}) == bid
+        assert wire.decode_bid({"bid": {"0": self.SUBMITTED}}) == wire.decode_bid({"bid": [self.SUBMITTED]}) == bid
 
     def test_listed_bid_is_read_with_its_contact(self) -> None:
         raw = {**LISTING, "status": "Selected", "price": "1840.50", "currencyIndex": 840, **CONTACTS}
-        bid = wire.one({"bids": {"0": raw}}, wire.BIDS)
+        bid = wire.decode_one({"bids": {"0": raw}}, wire.BIDS)
         assert (bid.index, bid.amount, bid.currency, bid.offer) == (4, Decimal("1840.50"), 840, None)
         assert bid.status is BidStatus.SELECTED
         assert bid.contact == Contact(name="Ada", email="ada@co.example")
 
     def test_several_offers_are_not_guessed_from(self) -> None:
-        bid = wire.one({"bids": [{**LISTING, "offer": [ENTRY, ENTRY]}]}, wire.BIDS)
+        bid = wire.decode_one({"bids": [{**LISTING, "offer": [ENTRY, ENTRY]}]}, wire.BIDS)
         assert bid.offer is None
         assert len(bid.extra["offer"]) == 2  # type: ignore[arg-type]  # a list came
 
@@ -65,12 +65,12 @@ class TestBids:
     )
     def test_reply_without_a_bid_raises(self, data: object) -> None:
         with pytest.raises(DecodeError):
-            wire.bid(data)
+            wire.decode_bid(data)
 
     def test_unreadable_bid_raises_with_the_path(self) -> None:
         for reply in ({**self.SUBMITTED, "weight": "heavy"}, {"0": {**self.SUBMITTED, "weight": "heavy"}}):
             with pytest.raises(DecodeError, match="weight") as caught:
-                wire.bid({"bid": reply})
+                wire.decode_bid({"bid": reply})
             assert caught.value.path.removeprefix("bid.").removeprefix("0.") == "weight"
 
     @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ class TestBids:
     )
     def test_an_error_beside_the_bid_is_no_bid(self, beside: dict[str, object]) -> None:
         with pytest.raises(DecodeError, match="an error where 'bid' is expected"):
-            wire.bid({**beside, "bid": self.SUBMITTED})
+            wire.decode_bid({**beside, "bid": self.SUBMITTED})
 
     def test_an_offer_that_cannot_be_read_does_not_fail_the_submission(self) -> None:
         offer = {"index": 7, "offerAmount": "much"}
-        bid = wire.bid({"bid": {**self.SUBMITTED, "offer": offer}})
+        bid = wire.decode_bid({"bid": {**self.SUBMITTED, "offer": offer}})
         assert (bid.index, bid.offer, bid.amount) == (4, None, None)
         assert bid.extra == {"offer": offer}
 
@@ -113,7 +113,7 @@ class TestRoutes:
     }
 
     def test_aware_in_the_zone(self) -> None:
-        route = wire.one({"routes": [{**self.RAW, "timezone": "America/New_York"}]}, wire.ROUTES)
+        route = wire.decode_one({"routes": [{**self.RAW, "timezone": "America/New_York"}]}, wire.ROUTES)
         zone = ZoneInfo("America/New_York")
         assert route.cy_cutoff is not None
         assert route.cfs_cutoff is not None
@@ -123,7 +123,7 @@ class TestRoutes:
 
     @pytest.mark.parametrize("name", ["Mars/Olympus", "", None, "Asia", "../etc"])
     def test_naive_without_a_known_zone(self, name: object) -> None:
-        route = wire.one({"routes": [{**self.RAW, "timezone": name}]}, wire.ROUTES)
+        route = wire.decode_one({"routes": [{**self.RAW, "timezone": name}]}, wire.ROUTES)
         assert route.timezone == name
         assert route.departure == datetime(2025, 3, 2)
         assert route.departure is not None
@@ -140,7 +140,7 @@ class TestRoutes:
         ],
     )
     def test_the_reply_to_a_write(self, data: object) -> None:
-        route = wire.written_route(data)
+        route = wire.decode_written_route(data)
         assert route is not None
         assert route.index == 9
 
@@ -148,12 +148,12 @@ class TestRoutes:
         "data", [None, {}, [], {"message": "ok"}, {"routes": {}}, {"index": "x"}, {"error": False}, {"Errors": []}]
     )
     def test_a_reply_to_a_write_that_shows_none(self, data: object) -> None:
-        assert wire.written_route(data) is None
+        assert wire.decode_written_route(data) is None
 
     @pytest.mark.parametrize("key", ["error", "errors", "Error", "ERRORS"])
     @pytest.mark.parametrize("nothing", [False, None, [], {}, "", 0])
     def test_an_envelope_of_success(self, key: str, nothing: object) -> None:
-        route = wire.written_route({key: nothing, "routes": {"0": self.RAW}})
+        route = wire.decode_written_route({key: nothing, "routes": {"0": self.RAW}})
         assert route is not None
         assert route.index == 9
 
@@ -182,4 +182,4 @@ class TestRoutes:
     )
     def test_a_reply_to_a_write_that_is_no_answer(self, data: object) -> None:
         with pytest.raises(DecodeError):
-            wire.written_route(data)
+            wire.decode_written_route(data)

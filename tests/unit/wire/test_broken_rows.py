@@ -28,7 +28,7 @@ FINE: list[dict[str, Any]] = [{}, {"weight": "1.5"}, {"qty": 0.5}, {"origin": 5}
 
 
 def reading(raws: list[object]) -> wire.Rows[Any]:
-    return wire.rows({"raterequests": raws}, wire.REQUESTS)
+    return wire.decode_rows({"raterequests": raws}, wire.REQUESTS)
 
 
 def breaks(raw: object) -> bool:
@@ -82,7 +82,7 @@ def test_records_that_break_as_the_first_hundred_did_are_not_read_in_full(
 
 def test_parts_that_were_left_out_are_counted_as_well() -> None:
     raws: list[object] = [{"index": number, "loadingPOC": 5} for number in range(150)]
-    found = wire.rows({"offers": raws}, wire.OFFERS)
+    found = wire.decode_rows({"offers": raws}, wire.OFFERS)
     assert (len(found.records), len(found.broken), len(found.flaws)) == (150, 0, 150)
     assert len({error.path for error in found.flaws}) == 101
     assert wire.index_of_raw(found.flaws[149].raw) == 149

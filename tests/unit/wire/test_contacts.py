@@ -49,7 +49,7 @@ class TestContacts:
     )
     def test_contact_and_company_are_found_in_each_place(self, raw: dict[str, Any]) -> None:
         for kind in WITH_OFFERS:
-            record = wire.one({kind.collection: [raw]}, kind)
+            record = wire.decode_one({kind.collection: [raw]}, kind)
             assert (record.contact, record.company) == (self.CONTACT, self.COMPANY)
             assert record.extra == {}
             offers = record.offers if kind is wire.OFFERS else (record.offer,)
@@ -58,21 +58,21 @@ class TestContacts:
     def test_of_entries_that_are_not_used(self) -> None:
         other = {"loadingPOC": {"name": "Eve"}, "rank": 2}
         entries = [{**ENTRY, **other}, {**ENTRY, "status": "selected", **CONTACTS, "rank": 1}]
-        listing = wire.one({"offers": [{**LISTING, "offer": entries}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": entries}]}, wire.OFFERS)
         assert listing.contact == self.CONTACT
         assert [offer.extra for offer in listing.offers] == [other, {"rank": 1}]
         assert listing.selected == listing.offers[1]
-        pending = wire.one({"offers": [{**LISTING, "offer": [entries[0], ENTRY]}]}, wire.OFFERS)
+        pending = wire.decode_one({"offers": [{**LISTING, "offer": [entries[0], ENTRY]}]}, wire.OFFERS)
         assert pending.contact is None
         assert pending.offers[0].extra == other
 
     def test_of_the_record_go_before_those_of_its_offer(self) -> None:
         raw = {**LISTING, **CONTACTS, "offer": {"0": {**ENTRY, "loadingPOC": {"name": "Eve"}}}}
-        listing = wire.one({"offers": [raw]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [raw]}, wire.OFFERS)
         assert listing.contact == self.CONTACT
         assert listing.offers[0].extra == {"loadingPOC": {"name": "Eve"}}
         beside = {**LISTING, **CONTACTS, "offer": {"0": ENTRY, "loadingPOC": {"name": "Eve"}}}
-        assert wire.one({"offers": [beside]}, wire.OFFERS).extra == {"offer": {"loadingPOC": {"name": "Eve"}}}
+        assert wire.decode_one({"offers": [beside]}, wire.OFFERS).extra == {"offer": {"loadingPOC": {"name": "Eve"}}}
 
     def test_contact_of_an_unreadable_offer_is_read(self) -> None:
         entry = {**ENTRY, "offerAmount": "much", **CONTACTS}
@@ -92,7 +92,7 @@ class TestContacts:
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
     def test_contact_and_company_may_be_absent(self, nothing: object) -> None:
         raw = {**LISTING, "loadingPOC": nothing, "loadingCompany": nothing}
-        bid = wire.one({"bids": [raw]}, wire.BIDS)
+        bid = wire.decode_one({"bids": [raw]}, wire.BIDS)
         assert bid.contact is None
         assert bid.company is None
 

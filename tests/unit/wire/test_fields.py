@@ -33,13 +33,13 @@ class TestSpellings:
 
     @pytest.mark.parametrize("key", ["currencyId", "currencyIndex"])
     def test_currency_is_read_from_each_key(self, key: str) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": {"offerId": 1, key: "2"}}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": {"offerId": 1, key: "2"}}]}, wire.OFFERS)
         assert listing.offers[0].currency == 2
-        assert wire.one({"bids": [{**LISTING, "price": 5, key: 2}]}, wire.BIDS).currency == 2
+        assert wire.decode_one({"bids": [{**LISTING, "price": 5, key: 2}]}, wire.BIDS).currency == 2
 
     def test_second_key_of_a_currency_counts_if_the_first_is_null(self) -> None:
         entry = {"offerId": 1, "currencyId": None, "currencyIndex": 978}
-        offer = wire.one({"offers": [{**LISTING, "offer": entry}]}, wire.OFFERS).offers[0]
+        offer = wire.decode_one({"offers": [{**LISTING, "offer": entry}]}, wire.OFFERS).offers[0]
         assert offer == Offer(id=1, currency=978)
 
     @pytest.mark.parametrize("carrier", ["carrier", "carrierId"])
@@ -54,7 +54,7 @@ class TestSpellings:
             arrival: "2025-03-20 00:00:00",
             "timezone": "Asia/Hong_Kong",
         }
-        route = wire.one({"routes": [raw]}, wire.ROUTES)
+        route = wire.decode_one({"routes": [raw]}, wire.ROUTES)
         assert (route.carrier, route.vessel) == (3, "Ever Forward")
         assert route.departure == datetime(2025, 3, 2, tzinfo=ZoneInfo("Asia/Hong_Kong"))
         assert route.arrival == datetime(2025, 3, 20)
@@ -63,13 +63,13 @@ class TestSpellings:
         assert route.extra == {}
 
     def test_listings_and_requests_may_swap_their_spellings(self) -> None:
-        listing = wire.one({"offers": [LISTING]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [LISTING]}, wire.OFFERS)
         assert (listing.commodity, listing.packaging) == ("Widgets", Packaging.PALLET)
         assert (listing.width, listing.height, listing.length) == (Decimal(1), Decimal(2), Decimal(3))
         assert listing.volume == 60
-        swapped = wire.one({"offers": [REQUEST]}, wire.OFFERS)
+        swapped = wire.decode_one({"offers": [REQUEST]}, wire.OFFERS)
         assert (swapped.commodity, swapped.volume) == (READ.commodity, READ.volume)
-        assert wire.one({"raterequests": [LISTING]}, wire.REQUESTS).volume == 60
+        assert wire.decode_one({"raterequests": [LISTING]}, wire.REQUESTS).volume == 60
 
 
 class TestScalars:
@@ -109,13 +109,15 @@ class TestScalars:
 
     @pytest.mark.parametrize("value", ["TRUE", "true", "True", True, 1, "1"])
     def test_enabled_is_read_from_booleans_and_words(self, value: object) -> None:
-        assert wire.login({"user": {"access_token": "t", "enabled": value}}).user.enabled is True
-        assert wire.login({"user": {"access_token": "t", "enabled": "FALSE"}}).user.enabled is False
+        assert wire.decode_login({"user": {"access_token": "t", "enabled": value}}).user.enabled is True
+        assert wire.decode_login({"user": {"access_token": "t", "enabled": "FALSE"}}).user.enabled is False
 
     def test_codes_stay_text(self) -> None:
-        company = wire.login({"user": {"access_token": "t", "company": {"postal": "01234", "otilicense": "007"}}}).user
+        company = wire.decode_login(
+            {"user": {"access_token": "t", "company": {"postal": "01234", "otilicense": "007"}}}
+        ).user
         assert company.company == Company(postal="01234", oti_license="007")
-        numeric = wire.login({"user": {"access_token": "t", "company": {"postal": 1234}}}).user
+        numeric = wire.decode_login({"user": {"access_token": "t", "company": {"postal": 1234}}}).user
         assert numeric.company == Company(postal="1234")
 
 
@@ -147,20 +149,20 @@ class TestAbsentFields:
 
     def test_missing_or_null_field_is_none(self) -> None:
         bare = RateRequest(index=4)
-        assert wire.one({"raterequests": [{"index": 4}]}, wire.REQUESTS) == bare
+        assert wire.decode_one({"raterequests": [{"index": 4}]}, wire.REQUESTS) == bare
         assert request(**dict.fromkeys(set(REQUEST) - {"index"})) == bare
 
     @given(st.sets(st.sampled_from(sorted(set(REQUEST) - {"index"}))))
     def test_any_field_may_be_missing(self, absent: set[str]) -> None:
         raw = {key: value for key, value in REQUEST.items() if key not in absent}
         nulled = {key: None if key in absent else value for key, value in REQUEST.items()}
-        found = wire.rows({"raterequests": [raw, nulled, raw]}, wire.REQUESTS)
+        found = wire.decode_rows({"raterequests": [raw, nulled, raw]}, wire.REQUESTS)
         assert not found.broken
         assert found.records[0] == found.records[1] == found.records[2]
 
     def test_pages_of_several_shapes(self) -> None:
         raws = [{key: value for key, value in REQUEST.items() if key != left} for left in REQUEST if left != "index"]
-        found = wire.rows({"raterequests": [REQUEST, *raws, {**REQUEST, "new": 1}]}, wire.REQUESTS)
+        found = wire.decode_rows({"raterequests": [REQUEST, *raws, {**REQUEST, "new": 1}]}, wire.REQUESTS)
         assert not found.broken
         assert [record.index for record in found.records] == [4] * (len(raws) + 2)
         assert found.records[-1].extra == {"new": 1}
@@ -187,7 +189,7 @@ def test_unreadable_dates_are_kept_as_text(text: object) -> None:
     found = request(needdate=text)
     assert found.need_date is None
     assert found.extra == {"needdate": text}
-    route = wire.one({"routes": [{"index": 1, "departure": text, "timezone": "Asia/Hong_Kong"}]}, wire.ROUTES)
+    route = wire.decode_one({"routes": [{"index": 1, "departure": text, "timezone": "Asia/Hong_Kong"}]}, wire.ROUTES)
     assert route.departure is None
     assert route.extra == {"departure": text}
 
@@ -199,6 +201,6 @@ def test_date_is_read_in_each_documented_form(text: str) -> None:
 
 def test_usual_spelling_of_a_field_wins_unless_its_value_is_null() -> None:
     both = {**REQUEST, "cargoname": "Gadgets"}
-    assert wire.rows({"raterequests": [both]}, wire.REQUESTS).records[0].commodity == "Widgets"
-    missing = wire.rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)
+    assert wire.decode_rows({"raterequests": [both]}, wire.REQUESTS).records[0].commodity == "Widgets"
+    missing = wire.decode_rows({"raterequests": [{**both, "commodityname": None}]}, wire.REQUESTS)
     assert missing.records[0].commodity == "Gadgets"

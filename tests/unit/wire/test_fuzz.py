@@ -50,13 +50,13 @@ def test_any_bytes_are_parsed_or_refused(content: bytes) -> None:
 @given(wire_values)
 def test_any_json_is_decoded_or_refused(value: object) -> None:
     data = wire.parse(written(value))
-    for read in (wire.bid, wire.login, wire.written_route):
+    for read in (wire.decode_bid, wire.decode_login, wire.decode_written_route):
         with contextlib.suppress(DecodeError):
             read(data)
-    wire.rejection(data)
-    wire.unauthorized(data, success=True)
-    wire.unauthorized(data, success=False)
-    text = wire.sentence(data)
+    wire.find_rejection(data)
+    wire.is_unauthorized(data, success=True)
+    wire.is_unauthorized(data, success=False)
+    text = wire.find_sentence(data)
     assert text is None or 0 < len(text) <= 300
 
 
@@ -67,7 +67,7 @@ def test_any_collection_is_decoded_or_refused(kind: wire.Kind[Any], value: objec
     data = wire.parse(written(value))
     for reply in (data, {kind.collection: data}, {kind.collection: [data]}):
         with contextlib.suppress(DecodeError):
-            found = wire.rows(reply, kind)
+            found = wire.decode_rows(reply, kind)
             for record in found.records:
                 assert type(record) is kind.model
                 hash(record)
@@ -82,6 +82,6 @@ fields = st.dictionaries(st.sampled_from(KEYS), scalars | wire_values, max_size=
 @given(raws=st.lists(fields, max_size=4))
 def test_a_good_record_survives_any_company(kind: wire.Kind[Any], raws: list[dict[str, Any]]) -> None:
     data: Any = wire.parse(written({kind.collection: [*raws, {"index": 4}]}))
-    found = wire.rows(data, kind)
+    found = wire.decode_rows(data, kind)
     assert found.records[-1].index == 4
     assert len(found.records) + len(found.broken) == len(raws) + 1

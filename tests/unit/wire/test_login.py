@@ -34,11 +34,11 @@ REPLY: dict[str, Any] = {
 
 
 def login(**changes: object) -> wire.Login:
-    return wire.login({"user": {**REPLY["user"], **changes}})
+    return wire.decode_login({"user": {**REPLY["user"], **changes}})
 
 
 def test_documented_reply_gives_token_lifetime_and_user() -> None:
-    found = wire.login(REPLY)
+    found = wire.decode_login(REPLY)
     assert found.token == CANARY
     assert (found.lifetime, found.expires_at) == (3600, None)
     assert found.user == User(
@@ -78,14 +78,14 @@ def test_07_lifetime_is_read_from_each_documented_field(
     key: str, value: object, lifetime: float | None, expires_at: float | None
 ) -> None:
     user = {name: held for name, held in REPLY["user"].items() if name != "expires_on"}
-    found = wire.login({"user": {**user, key: value}})
+    found = wire.decode_login({"user": {**user, key: value}})
     assert (found.lifetime, found.expires_at) == (lifetime, expires_at)
-    beside = wire.login({"user": user, key: value})
+    beside = wire.decode_login({"user": user, key: value})
     assert (beside.lifetime, beside.expires_at) == (lifetime, expires_at)
 
 
 def test_07_reply_may_lack_a_lifetime() -> None:
-    found = wire.login({"user": {"access_token": "t"}})
+    found = wire.decode_login({"user": {"access_token": "t"}})
     assert (found.lifetime, found.expires_at) == (None, None)
 
 
@@ -110,7 +110,7 @@ def test_07_the_token_is_opaque() -> None:
     ],
 )
 def test_no_field_about_the_person_costs_a_good_token(key: str, field: str) -> None:
-    whole = wire.login(REPLY).user
+    whole = wire.decode_login(REPLY).user
     for odd, kept in (([], ()), ({"apiToken": CANARY, "a": [1]}, {"a": (1,)})):
         found = login(**{key: odd})
         assert (found.token, found.lifetime) == (CANARY, 3600)
@@ -167,7 +167,7 @@ def test_no_model_and_no_repr_holds_the_token() -> None:
 )
 def test_no_frame_of_a_failed_login_holds_the_reply(data: object) -> None:
     with pytest.raises(DecodeError) as caught:
-        wire.login(data)
+        wire.decode_login(data)
     error: BaseException = caught.value
     frames = list(traceback.walk_tb(error.__traceback__))[1:]
     assert frames
@@ -196,7 +196,7 @@ def test_no_frame_of_a_failed_login_holds_the_reply(data: object) -> None:
     ],
 )
 def test_rejection_is_recognised_in_a_reply(data: object, message: str | None) -> None:
-    assert wire.rejection(data) == message
+    assert wire.find_rejection(data) == message
 
 
 @pytest.mark.parametrize(
@@ -220,8 +220,8 @@ def test_rejection_is_recognised_in_a_reply(data: object, message: str | None) -
     ],
 )
 def test_reply_about_a_token_is_recognised(data: object, at_success: bool, at_refusal: bool) -> None:
-    assert wire.unauthorized(data, success=True) is at_success
-    assert wire.unauthorized(data, success=False) is at_refusal
+    assert wire.is_unauthorized(data, success=True) is at_success
+    assert wire.is_unauthorized(data, success=False) is at_refusal
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_reply_about_a_token_is_recognised(data: object, at_success: bool, at_re
     ],
 )
 def test_first_sentence_of_a_reply_is_found(data: object, found: str | None) -> None:
-    assert wire.sentence(data) == found
+    assert wire.find_sentence(data) == found
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ def test_first_sentence_of_a_reply_is_found(data: object, found: str | None) -> 
     ],
 )
 def test_first_sentence_of_a_text_is_found(text: str, found: str | None) -> None:
-    assert wire.sentence_of_text(text) == found
+    assert wire.find_sentence_in_text(text) == found

@@ -27,41 +27,41 @@ class TestOffers:
 
     @pytest.mark.parametrize("nothing", [{}, [], None])
     def test_listing_may_have_no_offers(self, nothing: object) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": nothing}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": nothing}]}, wire.OFFERS)
         assert listing.offers == ()
         assert listing.selected is None
 
     def test_field_of_offers_may_be_absent(self) -> None:
-        assert wire.one({"offers": [LISTING]}, wire.OFFERS).offers == ()
+        assert wire.decode_one({"offers": [LISTING]}, wire.OFFERS).offers == ()
 
     def test_a_collection_in_any_order(self) -> None:
         entries = {"10": {**ENTRY, "offerId": 3}, "2": {**ENTRY, "offerId": 2}, "1": {**ENTRY, "offerId": 1}}
-        listing = wire.one({"offers": [{**LISTING, "offer": entries}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": entries}]}, wire.OFFERS)
         assert [offer.id for offer in listing.offers] == [1, 2, 3]
 
     def test_offers_may_be_a_list(self) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": [ENTRY, ENTRY]}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": [ENTRY, ENTRY]}]}, wire.OFFERS)
         assert len(listing.offers) == 2
 
     @pytest.mark.parametrize("key", ["offerAmount", "offerId", "offerIndex", "index"])
     def test_single_entry_is_one_offer(self, key: str) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": {key: 7, "status": "pending"}}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": {key: 7, "status": "pending"}}]}, wire.OFFERS)
         assert len(listing.offers) == 1
         assert listing.selected is None
         assert (listing.offers[0].amount if key == "offerAmount" else listing.offers[0].id) == 7
 
     def test_selected_offer_is_found_alone_and_among_others(self) -> None:
         chosen = {**ENTRY, "offerId": 8, "status": "Selected"}
-        alone = wire.one({"offers": [{**LISTING, "offer": chosen}]}, wire.OFFERS)
+        alone = wire.decode_one({"offers": [{**LISTING, "offer": chosen}]}, wire.OFFERS)
         assert alone.selected == alone.offers[0]
-        among = wire.one({"offers": [{**LISTING, "offer": {"0": ENTRY, "1": chosen}}]}, wire.OFFERS)
+        among = wire.decode_one({"offers": [{**LISTING, "offer": {"0": ENTRY, "1": chosen}}]}, wire.OFFERS)
         assert among.selected == among.offers[1]
         assert among.selected is not None
         assert among.selected.id == 8
 
     @pytest.mark.parametrize("nothing", [None, {}, [], ""])
     def test_empty_entries_are_skipped(self, nothing: object) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": {"0": nothing, "1": ENTRY}}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": {"0": nothing, "1": ENTRY}}]}, wire.OFFERS)
         assert [offer.id for offer in listing.offers] == [7]
 
     @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ class TestOffers:
     def test_one_unreadable_offer_loses_no_other(self, shape: type) -> None:
         entries = [ENTRY, {**ENTRY, "offerAmount": "much"}, {**ENTRY, "offerId": 9, "status": "selected"}]
         offer: object = entries if shape is list else {str(place): entry for place, entry in enumerate(entries)}
-        found = wire.rows({"offers": [{**LISTING, "offer": offer}, LISTING]}, wire.OFFERS)
+        found = wire.decode_rows({"offers": [{**LISTING, "offer": offer}, LISTING]}, wire.OFFERS)
         assert [[offer.id for offer in record.offers] for record in found.records] == [[7, 9], []]
         assert found.records[0].selected == found.records[0].offers[1]
         assert found.records[0].extra == {"offer": {"1": entries[1]}}
@@ -114,13 +114,13 @@ class TestRates:
 
     @pytest.mark.parametrize("rates", [{}, []])
     def test_empty_rates_have_no_total(self, rates: object) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
         assert listing.offers[0].rates == {}
         assert listing.offers[0].rates_total is None
 
     def test_rates_are_exact_numbers_by_name(self) -> None:
         rates = {"Ocean": "1700", "Chassis": Decimal("140.50")}
-        listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
         assert listing.offers[0].rates == {"Ocean": Decimal(1700), "Chassis": Decimal("140.50")}
         assert listing.offers[0].difference == 0
         assert listing.offers[0].extra == {}
@@ -133,14 +133,14 @@ class TestRates:
         assert flaws == []
         assert (offer.rates, offer.rates_total, offer.difference) == ({"Ocean": ENTRY["offerAmount"]}, offer.amount, 0)
         assert offer.extra == {"rank": 1, "rates": {"Chassis": missing}}
-        alone = wire.bid({"bid": {**LISTING, "offer": {**ENTRY, "rates": {"Chassis": missing}}}}).offer
+        alone = wire.decode_bid({"bid": {**LISTING, "offer": {**ENTRY, "rates": {"Chassis": missing}}}}).offer
         assert alone is not None
         assert (alone.rates, alone.rates_total, alone.difference) == ({}, None, None)
         assert alone.extra == {"rates": {"Chassis": missing}}
 
     @given(st.dictionaries(st.text(max_size=3), st.none() | st.sampled_from(["", " ", "1.5", "x"]) | st.integers()))
     def test_the_fees_of_any_rates_can_be_added_up(self, rates: dict[str, object]) -> None:
-        listing = wire.one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
+        listing = wire.decode_one({"offers": [{**LISTING, "offer": {"0": {**ENTRY, "rates": rates}}}]}, wire.OFFERS)
         for offer in listing.offers:
             assert offer.rates is not None
             assert (offer.rates_total is None) is (offer.difference is None) is (not offer.rates)
@@ -162,6 +162,6 @@ class TestRates:
 @pytest.mark.parametrize("value", ["7", 7, Decimal("7.0"), " 7 "])
 def test_id_of_an_offer_has_several_keys(key: str, value: object) -> None:
     entry = {key: value, "offerAmount": 5}
-    listing = wire.one({"offers": [{**LISTING, "offer": {"0": entry}}]}, wire.OFFERS)
+    listing = wire.decode_one({"offers": [{**LISTING, "offer": {"0": entry}}]}, wire.OFFERS)
     assert listing.offers == (Offer(id=7, amount=Decimal(5)),)
     assert type(listing.offers[0].id) is int

@@ -19,7 +19,9 @@ PAD = json.dumps("-" * 5000)
 @pytest.mark.parametrize("colon", [":", ": ", " : "])
 def test_a_collection_whose_numbers_repeat_keeps_every_record(pad: str, colon: str) -> None:
     rows = ",".join(f'"{key}"{colon}{{"index"{colon}{index}}}' for key, index in [(1, 4), (0, 5), (0, 6), (1, 7)])
-    found = wire.rows(wire.parse(f'{{"pad"{colon}{pad},"raterequests"{colon}{{{rows}}}}}'.encode()), wire.REQUESTS)
+    found = wire.decode_rows(
+        wire.parse(f'{{"pad"{colon}{pad},"raterequests"{colon}{{{rows}}}}}'.encode()), wire.REQUESTS
+    )
     assert [record.index for record in found.records] == [5, 6, 4, 7]
     assert [flaw.message for flaw in found.flaws] == [
         "the key '0' repeats: all of its records are read",
@@ -30,14 +32,14 @@ def test_a_collection_whose_numbers_repeat_keeps_every_record(pad: str, colon: s
 @pytest.mark.parametrize("pad", ['""', PAD], ids=["short", "long"])
 def test_last_value_of_a_repeated_field_counts_and_is_reported(pad: str) -> None:
     row = '{"index": 4, "weight": 1, "weight": 2.50}'
-    found = wire.rows(wire.parse(f'{{"pad":{pad},"raterequests":[{row},{row}]}}'.encode()), wire.REQUESTS)
+    found = wire.decode_rows(wire.parse(f'{{"pad":{pad},"raterequests":[{row},{row}]}}'.encode()), wire.REQUESTS)
     assert [record.weight for record in found.records] == [Decimal("2.50")] * 2
     assert [flaw.message for flaw in found.flaws] == ["the key 'weight' repeats: only its last value is read"]
     assert found.failure is None
 
 
 def test_a_collection_that_comes_twice_may_lack_records() -> None:
-    found = wire.rows(wire.parse(b'{"bids": {"0": {"index": 1}}, "bids": {"0": {"index": 2}}}'), wire.BIDS)
+    found = wire.decode_rows(wire.parse(b'{"bids": {"0": {"index": 1}}, "bids": {"0": {"index": 2}}}'), wire.BIDS)
     assert [record.index for record in found.records] == [2]
     assert found.failure is not None
 

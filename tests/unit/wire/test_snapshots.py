@@ -44,7 +44,7 @@ def written(raw: object) -> bytes:
 
 
 def decoded(content: bytes) -> RateRequest:
-    return wire.one({fields.REQUESTS: {"0": wire.parse(content)}}, wire.REQUESTS)
+    return wire.decode_one({fields.REQUESTS: {"0": wire.parse(content)}}, wire.REQUESTS)
 
 
 def digits(value: object) -> object:
@@ -64,14 +64,14 @@ def test_recalled_request_equals_the_kept_one(raw: dict[str, Any]) -> None:
         request = decoded(written(raw))
     except DecodeError:
         return
-    back = wire.recall(wire.keep(request))
+    back = wire.load_request(wire.dump_request(request))
     assert back == request
     assert hash(back) == hash(request)
     for field in ("type", "status", "packaging"):
         # Words are equal in any case: what was written has to be compared as text.
         assert str(getattr(back, field)) == str(getattr(request, field))
         assert type(getattr(back, field)) is type(getattr(request, field))
-    assert wire.keep(back) == wire.keep(request)
+    assert wire.dump_request(back) == wire.dump_request(request)
 
 
 @given(raws)
@@ -80,7 +80,7 @@ def test_numbers_keep_their_last_zero(raw: dict[str, Any]) -> None:
         request = decoded(written(raw))
     except DecodeError:
         return
-    back = wire.recall(wire.keep(request))
+    back = wire.load_request(wire.dump_request(request))
     assert digits(back.extra) == digits(request.extra)
     for field in ("length", "width", "height", "weight"):
         assert digits(getattr(back, field)) == digits(getattr(request, field))
@@ -89,21 +89,21 @@ def test_numbers_keep_their_last_zero(raw: dict[str, Any]) -> None:
 @pytest.mark.parametrize("number", ["12.50", "0.000", "-0.0", "100", "1e30", "1.5e-29", "0e5", "0e-30", "0e-80", "-0"])
 def test_longest_numbers_can_be_kept_and_recalled(number: str) -> None:
     request = decoded(b'{"index":1,"weight":%b,"serial":%b}' % (number.encode(), number.encode()))
-    assert wire.recall(wire.keep(request)) == request
+    assert wire.load_request(wire.dump_request(request)) == request
 
 
 @pytest.mark.parametrize("digits", [60, 61, 400, 999])
 def test_longest_whole_number_of_an_unknown_field_can_be_kept_and_recalled(digits: int) -> None:
     """Otherwise each scan would fail as long as the record is listed."""
     request = decoded(b'{"index":1,"serial":%b}' % (b"7" * digits))
-    assert wire.recall(wire.keep(request)) == request
+    assert wire.load_request(wire.dump_request(request)) == request
 
 
 def test_request_of_a_largest_reply_can_be_kept_and_recalled() -> None:
     """Each of these bytes becomes six in the stored text."""
     request = decoded(b'{"index":1,"notes":"%b"}' % (b"\x01" * 1_700_000))
-    assert len(wire.keep(request)) > 10_000_000
-    assert wire.recall(wire.keep(request)) == request
+    assert len(wire.dump_request(request)) > 10_000_000
+    assert wire.load_request(wire.dump_request(request)) == request
 
 
 def test_every_field_has_a_spelling() -> None:
@@ -117,14 +117,14 @@ def test_every_field_has_a_spelling() -> None:
     request = decoded(written(raw))
     assert None not in [getattr(request, field.name) for field in attrs.fields(RateRequest)]
     assert request.extra == {}
-    assert wire.recall(wire.keep(request)) == request
+    assert wire.load_request(wire.dump_request(request)) == request
     assert request.need_date == datetime(2025, 3, 1, 10, 0, 0, 250000)
 
 
 @pytest.mark.parametrize("date", DATES)
 def test_a_date_that_cannot_be_read_stays_as_it_came(date: str) -> None:
     request = decoded(written({"index": 1, "needdate": date}))
-    back = wire.recall(wire.keep(request))
+    back = wire.load_request(wire.dump_request(request))
     assert (back.need_date, back.extra) == (request.need_date, request.extra)
     assert (back.need_date is None) == (back.extra == {"needdate": date})
 
@@ -132,17 +132,17 @@ def test_a_date_that_cannot_be_read_stays_as_it_came(date: str) -> None:
 @pytest.mark.parametrize("reply", ["submit", "bids"])
 def test_a_recalled_bid_is_the_bid_that_was_kept(reply: str) -> None:
     answer = wire.parse((REPLIES / f"{reply}.json").read_bytes())
-    bids = [wire.bid(answer)] if reply == "submit" else list(wire.rows(answer, wire.BIDS).records)
+    bids = [wire.decode_bid(answer)] if reply == "submit" else list(wire.decode_rows(answer, wire.BIDS).records)
 
     assert bids
-    assert [wire.recall_bid(wire.keep_bid(bid)) for bid in bids] == bids
+    assert [wire.load_bid(wire.dump_bid(bid)) for bid in bids] == bids
 
 
 def test_a_bid_keeps_the_fee_that_has_no_amount() -> None:
     offer = shapes.OFFER.structure({"offerId": 1, "rates": {"Fuel": None, "Freight": "1.50"}})
     bid = attrs.evolve(shapes.BID.structure({"index": 1, "colour": "red"}), offer=offer)
 
-    back = wire.recall_bid(wire.keep_bid(bid))
+    back = wire.load_bid(wire.dump_bid(bid))
 
     assert back == bid
     assert back.offer is not None

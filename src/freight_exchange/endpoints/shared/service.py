@@ -82,7 +82,7 @@ class Service:
             if optional and _is_blank(response.content):
                 return decode(None)
             data = wire.parse(response.content)
-            repeats.update(wire.repeats(data))
+            repeats.update(wire.find_repeats(data))
             record = decode(data)
             check_reply(write, record)
             return record
@@ -121,7 +121,7 @@ class Service:
             if _is_blank(response.content):
                 return None
             data = wire.parse(response.content)
-            repeats.update(wire.repeats(data))
+            repeats.update(wire.find_repeats(data))
             return data
 
         reply = await self.connection.engine.executor.call(
@@ -198,7 +198,7 @@ class Service:
 
     async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], CallFacts]:
         # The first request for an unpaged listing has no page size; the service may page it anyway.
-        paging = wire.list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
+        paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
         try:
             return await self._rows(listed, paging, kind)
         except NotFoundError as error:
@@ -212,7 +212,9 @@ class Service:
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
         """Return the record with this index; raise `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
-        found, facts = await self._rows(listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind)
+        found, facts = await self._rows(
+            listed, wire.encode_list_parameters(index=self.conventions.index_value(wanted)), kind
+        )
         record = await self._picked(found, facts, listed, wanted, identity)
         if record is None:
             error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
@@ -225,7 +227,7 @@ class Service:
         wanted = validation.identifier(index, "index")
         try:
             found, facts = await self._rows(
-                listed, wire.list_parameters(index=self.conventions.index_value(wanted)), kind
+                listed, wire.encode_list_parameters(index=self.conventions.index_value(wanted)), kind
             )
         except NotFoundError as error:
             if error.path == listed.path and _means_no_records(error, kind.collection):
@@ -266,7 +268,7 @@ class Service:
 
         def read(response: Response) -> wire.Rows[T]:
             facts.record(response)
-            return wire.rows(wire.parse(response.content), kind)
+            return wire.decode_rows(wire.parse(response.content), kind)
 
         rows = await self.connection.engine.executor.call(
             RequestKind.READ,
@@ -290,4 +292,4 @@ def _means_no_records(error: NotFoundError, collection: str) -> bool:
     """Return whether a 404 means that a listing is empty; a bare 404 means a wrong address."""
     if not isinstance(error.body, Mapping):
         return False
-    return wire.reports_no_records(wire.sentence(error.body) or "", collection)
+    return wire.reports_no_records(wire.find_sentence(error.body) or "", collection)

@@ -57,7 +57,7 @@ def unauthorized(response: Response) -> bool:
     longest = _MAX_REFUSAL if status == 200 else _MAX_VERBOSE_REFUSAL
     if len(content) > longest or b"nauthorized" not in content:
         return False
-    return wire.unauthorized(_json(response, longest), success=status == 200)
+    return wire.is_unauthorized(_json(response, longest), success=status == 200)
 
 
 def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
@@ -87,10 +87,10 @@ def _error(
         sentence, body = login_excerpt
     elif (data := _json(response)) is None:
         body = (text := redactor.excerpt(response.content))
-        sentence = wire.sentence_of_text(text)
+        sentence = wire.find_sentence_in_text(text)
     else:
         body = redactor.value(data)
-        sentence = wire.sentence(body)
+        sentence = wire.find_sentence(body)
     words = f": {sentence}" if sentence else ""
     if refused:
         return AuthenticationError(
@@ -142,11 +142,11 @@ def login_error(response: Response, redactor: Redactor, *, retry_after: float | 
     every word that could be a token.
     """
     data = _json(response)
-    sentence = wire.sentence(redactor.value(data)) if isinstance(data, dict) else None
+    sentence = wire.find_sentence(redactor.value(data)) if isinstance(data, dict) else None
     sentence = None if sentence is None else _without_tokens(sentence)
     body: object = None if sentence is None else {"message": sentence}
     if response.status in _REJECTED:
-        if wire.rejection(data) is not None:
+        if wire.find_rejection(data) is not None:
             reason = (sentence or "it gave no reason").rstrip(".")
             return LoginRejectedError(
                 f"the service rejected the email or password: {reason}{UNTIL_CHANGED}",

@@ -169,7 +169,7 @@ async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and
 async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    record = wire.recall(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))
+    record = wire.load_request(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))
     service.requests[1] = Listed(record, service.now(), service.now())
     await rig.scan()
     assert rig.event_keys == [("new", 1)]

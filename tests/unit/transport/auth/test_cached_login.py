@@ -72,8 +72,8 @@ class TestContent:
             "company": {"index": 7, "name": "Co", "a": [1]},
             "b": Decimal("1.50"),
         }
-        found = wire.user(read(kept(user=user).to_bytes()).user)
-        assert found == wire.user(user)
+        found = wire.decode_user(read(kept(user=user).to_bytes()).user)
+        assert found == wire.decode_user(user)
         assert found.last_login == datetime(2030, 1, 2, 3, 4, 5)
         assert found.company == Company(index=7, name="Co", extra={"a": (1,)})
         assert str(found.extra["b"]) == "1.50"
@@ -153,7 +153,7 @@ class TestContent:
 
     def test_user_is_read_with_the_tolerance_of_a_reply(self) -> None:
         user = {"email": 5, "enabled": 1, "lastlogin": "yesterday", "company": "Co", "shoe_size": 38}
-        found = wire.user(read(with_changes(user=user, more=True)).user)
+        found = wire.decode_user(read(with_changes(user=user, more=True)).user)
         assert (found.email, found.enabled, found.last_login, found.company) == ("5", True, None, None)
         assert found.extra == {"company": "Co", "lastlogin": "yesterday", "shoe_size": 38}
 

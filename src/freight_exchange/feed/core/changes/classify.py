@@ -181,7 +181,7 @@ def _tracked(request: RequestOnPage, record: RateRequest, version: int, observat
     return TrackedRequest(
         index=record.index,
         digest=digest,
-        record=before.record if before is not None and same else wire.keep(record),
+        record=before.record if before is not None and same else wire.dump_request(record),
         version=version,
         first_seen=observation.sent if before is None else before.first_seen,
         last_seen=observation.sent,
