@@ -13,7 +13,7 @@ TESTS: Final = ("tests/unit/offer_feed", "tests/unit/bot/answers")
 
 _POLLER: Final = "tests/unit/offer_feed/test_offer_poller.py"
 _GONE: Final = "tests/unit/offer_feed/test_confirm_gone.py"
-_UNREAD: Final = "tests/unit/offer_feed/test_unread.py"
+_UNREADABLE: Final = "tests/unit/offer_feed/test_unreadable_parts.py"
 _ANSWERS: Final = "tests/unit/bot/answers/test_answers.py"
 _SECOND: Final = "tests/unit/bot/answers/test_second_approval.py"
 _DOUBTS: Final = "tests/unit/bot/answers/test_answer_doubts.py"
@@ -52,7 +52,7 @@ MUTATIONS: Final = (
         "offer_feed/core/scan.py",
         "        if index not in scan.uncertain\n",
         "",
-        _UNREAD,
+        _UNREADABLE,
     ),
     one(
         "feed: what a scan lacks is not looked for behind hidden pages",
@@ -91,10 +91,10 @@ MUTATIONS: Final = (
     ),
     one(
         "feed: an offer without an identifier is not reported",
-        "offer_feed/scanning/unread.py",
+        "offer_feed/scanning/unreadable_parts.py",
         "return [*page.broken, *flaws, *(error for listing in page.records for error in _unidentified(listing))]",
         "return [*page.broken, *flaws]",
-        _UNREAD,
+        _UNREADABLE,
     ),
     one(
         "answers: a second approval is not looked for in the ledger",

@@ -182,7 +182,7 @@ MUTATIONS: Final = (
     ),
     one(
         "7 a machine that was saved counts on its own clocks",
-        "feed/core/advance.py",
+        "feed/core/state_rules.py",
         "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=listed",
         "tests/unit/feed/watcher/test_provable_claims.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
@@ -240,7 +240,7 @@ MUTATIONS: Final = (
     ),
     one(
         "7 new requests show that a listing lacks little",
-        "feed/core/missing.py",
+        "feed/core/missing_requests.py",
         "known=len(scan.known)",
         "known=len(scan.indexes)",
         "tests/unit/feed/watcher/test_absence.py",
@@ -317,7 +317,7 @@ MUTATIONS: Final = (
     ),
     one(
         "7 absence counts where the window proves nothing",
-        "feed/core/advance.py",
+        "feed/core/state_rules.py",
         "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=-1e17",
         "tests/unit/feed/watcher/test_absence.py",
@@ -360,7 +360,7 @@ MUTATIONS: Final = (
     ),
     one(
         "2 a page refused past the end counts as a failure",
-        "feed/scanning/paced.py",
+        "feed/scanning/scan_waits.py",
         'if outcome == "continue" and number:',
         'if outcome == "continue" and number < 0:',
         "tests/unit/feed/watcher/test_failing_pages.py",
@@ -395,7 +395,7 @@ MUTATIONS: Final = (
     ),
     one(
         "9 what a start is to hand out may slide out of the window",
-        "feed/core/advance.py",
+        "feed/core/state_rules.py",
         "return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)",
         "return True",
         "tests/unit/feed/watcher/test_failures.py::test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window",
@@ -416,7 +416,7 @@ MUTATIONS: Final = (
     ),
     one(
         "9 the first scan decides by itself what is new",
-        "feed/core/observing.py",
+        "feed/core/observation_factory.py",
         "version=UNDECIDED if state.is_entered else BASELINE",
         "version=BASELINE",
         "tests/unit/feed/test_first_scan.py",
@@ -430,14 +430,14 @@ MUTATIONS: Final = (
     ),
     one(
         "10 no gap",
-        "feed/core/advance.py",
+        "feed/core/state_rules.py",
         "if not state.is_entered or lost <= since:",
         "if True:",
         "tests/unit/feed/watcher/test_starts.py",
     ),
     one(
         "10 a machine that was saved reports no gap",
-        "feed/core/advance.py",
+        "feed/core/state_rules.py",
         "    now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
         "tests/unit/feed/watcher/test_failures.py::test_a_machine_that_was_saved_for_days_reports_the_gap",
@@ -472,14 +472,14 @@ MUTATIONS: Final = (
     ),
     one(
         "9 what a window from before the entry lists counts as updated since",
-        "feed/core/observing.py",
+        "feed/core/observation_factory.py",
         "begin - older, end",
         "begin, end",
         "tests/unit/feed/test_first_scan.py::test_event_of_a_long_window_says_that_it_may_be_from_before_the_entry",
     ),
     one(
         "9 a request within the start that changes first is an update",
-        "feed/core/observing.py",
+        "feed/core/observation_factory.py",
         'changed_is_new=state.stage == "window",',
         "changed_is_new=False,",
         "tests/unit/feed/test_first_scan.py::test_request_within_start_that_changes_before_it_is_handed_out_is_new",

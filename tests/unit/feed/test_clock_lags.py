@@ -6,12 +6,12 @@ import attrs
 import pytest
 from tests.unit.feed.rig import HOUR, Rig, Service
 
-from freight_exchange.feed.core.advance import absence_query, recheck_window, with_watermark
 from freight_exchange.feed.core.clock_lags import ClockLag, comparable_time, with_lag
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.planning.schedule import DEEP
 from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.state_rules import absence_query, recheck_window, with_watermark
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading

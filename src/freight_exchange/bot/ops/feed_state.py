@@ -10,7 +10,7 @@ import anyio
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.status import Explanation, explain
-from freight_exchange.offer_feed.core.known import OfferFeedState
+from freight_exchange.offer_feed.core.known_offers import OfferFeedState
 from freight_exchange.offer_feed.explanation import explain_request
 from freight_exchange.platform.clock import Reading, SystemClock
 

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange import wire
-from freight_exchange.feed.core.advance import (
-    Advance,
-    absence_query,
-    earliest_moment,
-    find_gap,
-    to_utc,
-)
 from freight_exchange.feed.core.changes.classify import classify, withdrawal
 from freight_exchange.feed.core.changes.unsteady_fields import UnsteadyFields
-from freight_exchange.feed.core.missing import MissingRequests
-from freight_exchange.feed.core.observing import observe_lookup, observe_recent, observe_scan
+from freight_exchange.feed.core.missing_requests import MissingRequests
+from freight_exchange.feed.core.observation_factory import observe_lookup, observe_recent, observe_scan
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import is_recent
 from freight_exchange.feed.core.planning.scanner import OPERATION
 from freight_exchange.feed.core.state import State
+from freight_exchange.feed.core.state_rules import (
+    StateRules,
+    absence_query,
+    earliest_moment,
+    find_gap,
+    to_utc,
+)
 from freight_exchange.feed.core.watermark import MIN_RETENTION, WIDEST, Watermark
 from freight_exchange.models import RateRequest
 from freight_exchange.paging import PageSizes
@@ -90,7 +90,7 @@ class ScanJournal:
         self._retention = retention
         self._store = store
         self._run = run
-        self._rules = Advance(start, allowance)
+        self._rules = StateRules(start, allowance)
         fresh = State(watermark=Watermark(0.0, now), allowance=allowance)
         kept = fresh if store.state is None else State.load(store.state)
         self.state = kept.continued(now, allowance)

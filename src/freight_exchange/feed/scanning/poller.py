@@ -17,10 +17,10 @@ from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import Planner
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
 from freight_exchange.feed.scanning.fetch import PageFetcher
-from freight_exchange.feed.scanning.paced import until_due
 from freight_exchange.feed.scanning.progress import FeedProgress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
+from freight_exchange.feed.scanning.scan_waits import until_due
 from freight_exchange.instrumentation import ScanInfo
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import anyio
 
 from freight_exchange.errors.transient import is_transient, retry_delay
-from freight_exchange.feed.core.advance import to_utc
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
+from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.core.watermark import WIDEST
-from freight_exchange.feed.scanning.paced import quiet_for
+from freight_exchange.feed.scanning.scan_waits import quiet_for
 from freight_exchange.feed.status import Phase
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import attrs
 
 from freight_exchange.models import Listing, Offer, OfferStatus
 from freight_exchange.models.enums import DECLINED
-from freight_exchange.offer_feed.core.known import KnownListing, KnownOffer
+from freight_exchange.offer_feed.core.known_offers import KnownListing, KnownOffer
 from freight_exchange.offer_feed.events import Answer, OfferEvent, OfferKind
 
 __all__ = ["ListingChange", "answer_to", "changed_fields", "compare", "expected_offers", "without_offers"]

@@ -12,7 +12,7 @@ from freight_exchange.feed.core.state import AbsenceDoubt
 from freight_exchange.feed.core.watermark import WIDEST
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.compare import expected_offers
-from freight_exchange.offer_feed.core.known import KnownListing
+from freight_exchange.offer_feed.core.known_offers import KnownListing
 from freight_exchange.platform.clock import Reading
 
 __all__ = ["SCANS_THAT_LACK", "OfferKey", "OfferScan", "absent_offers", "next_doubt"]

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange.feed.core.absence import doubts
-from freight_exchange.feed.core.advance import to_utc
+from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.core.watermark import Watermark
 from freight_exchange.offer_feed.core.compare import ListingChange, compare, without_offers
-from freight_exchange.offer_feed.core.known import KnownListing, OfferFeedState
+from freight_exchange.offer_feed.core.known_offers import KnownListing, OfferFeedState
 from freight_exchange.offer_feed.core.scan import SCANS_THAT_LACK, OfferKey, OfferScan, absent_offers, next_doubt
-from freight_exchange.offer_feed.scanning.unread import record_unread, stored_unreadable, unread_parts
+from freight_exchange.offer_feed.scanning.unreadable_parts import record_unreadable, stored_unreadable, unreadable_parts
 from freight_exchange.offer_feed.serialization import pack
 from freight_exchange.store.protocol import AbsenceQuery, Commit, NewEvent, TrackedRequest
 
@@ -82,12 +82,12 @@ class OfferJournal:
 
     async def record_page(self, scan: OfferScan, page: Rows[Listing], received: Reading) -> None:
         """Commit the content of a page."""
-        unread = unread_parts(page)
-        record_unread(scan, unread)
+        unreadable = unreadable_parts(page)
+        record_unreadable(scan, unreadable)
         for listing in page.records:
             scan.requests.add(listing.index)
             scan.offers.update((listing.index, offer.id) for offer in listing.offers if offer.id is not None)
-        scan.event_count += await self._record(page.records, unread, received)
+        scan.event_count += await self._record(page.records, unreadable, received)
 
     async def record_find(self, listing: Listing, keys: Iterable[OfferKey], received: Reading) -> None:
         """Commit a request that a look-up has found; the given offers are gone if the request lacks them."""
@@ -158,7 +158,7 @@ class OfferJournal:
     async def _record(
         self,
         listings: Sequence[Listing],
-        unread: Sequence[DecodeError],
+        unreadable: Sequence[DecodeError],
         received: Reading,
         *,
         gone: Iterable[int] = (),
@@ -184,8 +184,10 @@ class OfferJournal:
                     now = ListingChange(ended.known, (*now.events, *ended.events))
                 if now.events or before is None or now.known != before:
                     found.append(now)
-            if found or unread:
-                added = self._commit(found, [stored_unreadable(error, between[1]) for error in unread], received, state)
+            if found or unreadable:
+                added = self._commit(
+                    found, [stored_unreadable(error, between[1]) for error in unreadable], received, state
+                )
 
         await self._run(write)
         self._forget_missed((listing.index, offer) for listing in listings for offer in _ids(listing))

@@ -10,10 +10,10 @@ import anyio
 
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
-from freight_exchange.feed.core.advance import to_utc
 from freight_exchange.feed.core.planning.scanner import Scanner
-from freight_exchange.feed.scanning.paced import quiet_for, read_page, until_due, wait_to_continue
+from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.scanning.reports import ScanReports
+from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, until_due, wait_to_continue
 from freight_exchange.instrumentation import ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan

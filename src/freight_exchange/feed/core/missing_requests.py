@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from freight_exchange.feed.core.absence import doubts
 from freight_exchange.feed.core.absence.doubt_tracker import DoubtTracker
 from freight_exchange.feed.core.absence.inferred_updates import InferredUpdates
-from freight_exchange.feed.core.advance import recheck_window
+from freight_exchange.feed.core.state_rules import recheck_window
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from freight_exchange.offer_feed.core.scan import OfferScan
     from freight_exchange.wire import Rows
 
-__all__ = ["record_unread", "stored_unreadable", "unread_parts"]
+__all__ = ["record_unreadable", "stored_unreadable", "unreadable_parts"]
 
 _DIGEST: Final = 8
 
 
-def unread_parts(page: Rows[Listing]) -> list[DecodeError]:
+def unreadable_parts(page: Rows[Listing]) -> list[DecodeError]:
     """Return the errors of a page's requests and offers. Other errors in a request are left out: they hide no offer."""
     flaws = (flaw for flaw in page.flaws if ".offer" in flaw.path)
     return [*page.broken, *flaws, *(error for listing in page.records for error in _unidentified(listing))]
 
 
-def record_unread(scan: OfferScan, unread: Iterable[DecodeError]) -> None:
+def record_unreadable(scan: OfferScan, unreadable: Iterable[DecodeError]) -> None:
     """Record unreadable parts in a scan. Their requests prove no absence; if one names no request, none does."""
-    for error in unread:
+    for error in unreadable:
         index = wire.index_of_raw(error.raw)
         if index is None:
             scan.is_uncertain = True

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from freight_exchange.options import Start
 
 __all__ = [
-    "Advance",
+    "StateRules",
     "absence_query",
     "clock_lags",
     "earliest_moment",
@@ -40,7 +40,7 @@ _WHOLE_SECOND: Final = 1.0
 """A second less than the window: the service may count in whole ones."""
 
 
-class Advance:
+class StateRules:
     """Rules by which complete scans advance the state of one feed.
 
     Args:

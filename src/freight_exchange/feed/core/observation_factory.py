@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from freight_exchange.feed.core.advance import clock_lags, earliest_moment, to_utc
 from freight_exchange.feed.core.changes.observation import RECENT_UNKNOWN, Observation
 from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.core.planning import schedule
+from freight_exchange.feed.core.state_rules import clock_lags, earliest_moment, to_utc
 from freight_exchange.feed.core.watermark import WIDEST
 
 if TYPE_CHECKING:
