@@ -12,13 +12,13 @@ from freight_exchange.errors import (
     FreightExchangeError,
     ValidationError,
 )
+from freight_exchange.paging.core.page_sizes import PageSizes, WantedSize
+from freight_exchange.paging.core.seen_rows import SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
+from freight_exchange.paging.core.sweep import MAX_ROUNDS, Sweep
+from freight_exchange.paging.core.unpaged import UnpagedListing
 from freight_exchange.paging.page import Page
-from freight_exchange.paging.page_sizes import PageSizes, WantedSize
 from freight_exchange.paging.prefetch import FetchPage, Prefetcher
-from freight_exchange.paging.seen_rows import SeenRows
-from freight_exchange.paging.single_pass import SinglePass
-from freight_exchange.paging.sweep import MAX_ROUNDS, Sweep
-from freight_exchange.paging.unpaged import UnpagedListing
 from freight_exchange.transport.background import BackgroundTasks
 
 __all__ = ["FetchPage", "PageIterator", "Paginator"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from freight_exchange.paging.core.page_sizes import WantedSize
+from freight_exchange.paging.core.seen_rows import SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
 from freight_exchange.paging.page import RawPage
-from freight_exchange.paging.page_sizes import WantedSize
 from freight_exchange.paging.paginator import Paginator
-from freight_exchange.paging.seen_rows import SeenRows
-from freight_exchange.paging.single_pass import SinglePass
 
 __all__ = ["trust_short_pages"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from freight_exchange.paging import end_signs
+from freight_exchange.paging.core import end_signs
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Sandbox
 

@@ -25,9 +25,9 @@ from freight_exchange import (
     StillUnknown,
     ValidationError,
 )
-from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.page_sizes import DEFAULT_PAGE_SIZE, MIN_PAGE_SIZE
-from freight_exchange.paging.reread import PAGES_PAST_END
+from freight_exchange.paging.core.end_signs import pages_past_end
+from freight_exchange.paging.core.page_sizes import DEFAULT_PAGE_SIZE, MIN_PAGE_SIZE
+from freight_exchange.paging.core.reread import PAGES_PAST_END
 from freight_exchange.testing import Cargo
 
 pytestmark = pytest.mark.virtual_time

@@ -10,10 +10,10 @@ import attrs
 
 from freight_exchange.errors import APIStatusError, BadRequestError, DecodeError, NotFoundError, ServerError
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.page_sizes import WantedSize
-from freight_exchange.paging.seen_rows import SeenRows
-from freight_exchange.paging.single_pass import SinglePass
-from freight_exchange.paging.sweep import Sweep
+from freight_exchange.paging.core.page_sizes import WantedSize
+from freight_exchange.paging.core.seen_rows import SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
+from freight_exchange.paging.core.sweep import Sweep
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from freight_exchange.errors import (
     NotFoundError,
     TransportError,
 )
-from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import PAGES_PAST_END
+from freight_exchange.paging.core.end_signs import pages_past_end
+from freight_exchange.paging.core.reread import PAGES_PAST_END
 
 
 @pytest.mark.parametrize("window", [1, 2, 4, 9])

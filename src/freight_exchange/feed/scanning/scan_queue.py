@@ -12,7 +12,7 @@ from freight_exchange.feed.core.planning.planner import Planner, ScanPlan, is_re
 from freight_exchange.feed.core.planning.scanner import PAGE_SIZE, Scanner
 from freight_exchange.feed.core.watermark import is_covered
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.page_sizes import size_after
+from freight_exchange.paging.core.page_sizes import size_after
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError

@@ -16,10 +16,10 @@ from freight_exchange.errors.transient import READ_ERRORS
 from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE
 from freight_exchange.models import Listing
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.page_sizes import WantedSize
-from freight_exchange.paging.reread import PAGES_PAST_END
-from freight_exchange.paging.seen_rows import SeenRows
-from freight_exchange.paging.single_pass import SinglePass
+from freight_exchange.paging.core.page_sizes import WantedSize
+from freight_exchange.paging.core.reread import PAGES_PAST_END
+from freight_exchange.paging.core.seen_rows import SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

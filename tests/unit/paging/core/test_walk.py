@@ -21,10 +21,10 @@ from freight_exchange.errors import (
     ServerError,
     TransportError,
 )
-from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import PAGES_PAST_END
-from freight_exchange.paging.single_pass import SinglePass
-from freight_exchange.paging.sweep import Sweep
+from freight_exchange.paging.core.end_signs import pages_past_end
+from freight_exchange.paging.core.reread import PAGES_PAST_END
+from freight_exchange.paging.core.single_pass import SinglePass
+from freight_exchange.paging.core.sweep import Sweep
 
 
 @pytest.mark.parametrize("sweep", [False, True])

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.page_sizes import WantedSize
-from freight_exchange.paging.seen_rows import SeenRows
-from freight_exchange.paging.single_pass import SinglePass
+from freight_exchange.paging.core.page_sizes import WantedSize
+from freight_exchange.paging.core.seen_rows import SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.paging.core.page_sizes import PageSizes
     from freight_exchange.paging.page import RawPage
-    from freight_exchange.paging.page_sizes import PageSizes
 
 __all__ = ["UnpagedListing"]
 

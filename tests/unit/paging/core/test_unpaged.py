@@ -9,7 +9,7 @@ from freight_exchange.errors import (
     BadRequestError,
 )
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.unpaged import UnpagedListing
+from freight_exchange.paging.core.unpaged import UnpagedListing
 
 
 def test_a_listing_without_pages_is_one_request() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.paging.listing_server import Rows
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.window_walk import WindowWalk
+from freight_exchange.paging.core.window_walk import WindowWalk
 
 CLAMP = 3
 

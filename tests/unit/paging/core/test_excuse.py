@@ -8,7 +8,7 @@ import pytest
 from tests.unit.paging.listing_server import ListingServer, same
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.window_walk import MAX_ROUNDS, ROUNDS_THAT_LACK, ROUNDS_WITHOUT_NEWS, WindowWalk
+from freight_exchange.paging.core.window_walk import MAX_ROUNDS, ROUNDS_THAT_LACK, ROUNDS_WITHOUT_NEWS, WindowWalk
 
 Happening = Callable[[list[int]], None]
 

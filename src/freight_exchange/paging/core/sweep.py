@@ -17,16 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE, WantedSize
-from freight_exchange.paging.reread import PAGES_PAST_END, Recheck, Reread
-from freight_exchange.paging.seen_rows import Alike, SeenRows
-from freight_exchange.paging.single_pass import SinglePass
+from freight_exchange.paging.core.end_signs import pages_past_end
+from freight_exchange.paging.core.page_sizes import MIN_PAGE_SIZE, WantedSize
+from freight_exchange.paging.core.reread import PAGES_PAST_END, Recheck, Reread
+from freight_exchange.paging.core.seen_rows import Alike, SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.paging.core.page_sizes import PageSizes
     from freight_exchange.paging.page import RawPage
-    from freight_exchange.paging.page_sizes import PageSizes
 
 __all__ = ["MAX_ROUNDS", "ROUNDS_WITHOUT_NEWS", "Sweep"]
 

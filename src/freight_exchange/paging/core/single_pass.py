@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from itertools import count as count_from
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.collected_rows import CollectedRows
-from freight_exchange.paging.end_signs import FAILURE, REFUSALS, EndSigns
-from freight_exchange.paging.offset_probe import OffsetProbe
+from freight_exchange.paging.core.collected_rows import CollectedRows
+from freight_exchange.paging.core.end_signs import FAILURE, REFUSALS, EndSigns
+from freight_exchange.paging.core.offset_probe import OffsetProbe
+from freight_exchange.paging.core.page_sizes import MIN_PAGE_SIZE, SIZE_REFUSALS, WantedSize
+from freight_exchange.paging.core.seen_rows import Alike, SeenRows
 from freight_exchange.paging.page import PageRequest, Step
-from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE, SIZE_REFUSALS, WantedSize
-from freight_exchange.paging.seen_rows import Alike, SeenRows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

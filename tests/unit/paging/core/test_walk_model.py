@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.paging.listing_server import ENDS, End, IncompleteError, ListingServer, read
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE
-from freight_exchange.paging.reread import PAGES_PAST_END
-from freight_exchange.paging.sweep import MAX_ROUNDS
+from freight_exchange.paging.core.end_signs import pages_past_end
+from freight_exchange.paging.core.page_sizes import MIN_PAGE_SIZE
+from freight_exchange.paging.core.reread import PAGES_PAST_END
+from freight_exchange.paging.core.sweep import MAX_ROUNDS
 
 Change = Callable[[list[int]], None]
 

@@ -7,11 +7,11 @@ from collections import Counter
 import pytest
 from tests.unit.paging.listing_server import IncompleteError, ListingServer, Rows, learned, read, reader, same
 
-from freight_exchange.paging.end_signs import pages_past_end
-from freight_exchange.paging.reread import PAGES_PAST_END, Reread
-from freight_exchange.paging.seen_rows import SeenRows
-from freight_exchange.paging.single_pass import SinglePass
-from freight_exchange.paging.sweep import MAX_ROUNDS, Sweep
+from freight_exchange.paging.core.end_signs import pages_past_end
+from freight_exchange.paging.core.reread import PAGES_PAST_END, Reread
+from freight_exchange.paging.core.seen_rows import SeenRows
+from freight_exchange.paging.core.single_pass import SinglePass
+from freight_exchange.paging.core.sweep import MAX_ROUNDS, Sweep
 
 
 @pytest.mark.parametrize("identity", [same, None])

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from freight_exchange.paging.end_signs import REFUSALS, pages_past_end
+from freight_exchange.paging.core.end_signs import REFUSALS, pages_past_end
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
+    from freight_exchange.paging.core.seen_rows import SeenRows
     from freight_exchange.paging.page import RawPage
-    from freight_exchange.paging.seen_rows import SeenRows
 
 __all__ = ["PAGES_PAST_END", "Recheck", "Reread"]
 

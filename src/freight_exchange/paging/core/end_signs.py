@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from freight_exchange.paging.page_sizes import MIN_PAGE_SIZE
+from freight_exchange.paging.core.page_sizes import MIN_PAGE_SIZE
 
 __all__ = ["FAILURE", "REFUSALS", "EndSigns", "pages_past_end"]
 

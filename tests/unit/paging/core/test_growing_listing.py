@@ -8,7 +8,7 @@ import pytest
 from tests.unit.paging.listing_server import ListingServer, same
 
 from freight_exchange.paging import PageSizes
-from freight_exchange.paging.window_walk import WindowWalk
+from freight_exchange.paging.core.window_walk import WindowWalk
 
 CLAMP = 10
 MOST_PAGES = 1500

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import attrs
 
-from freight_exchange.paging.seen_rows import Alike
+from freight_exchange.paging.core.seen_rows import Alike
 
 __all__ = ["CollectedRows"]
 
