@@ -21,7 +21,7 @@ from freight_exchange.transport.rules.retry_matrix import (
     THROTTLED_COST,
     TRANSIENT_COST,
     Cause,
-    Rule,
+    RetryRule,
 )
 
 DOCS = ROOT / "docs"
@@ -54,12 +54,12 @@ def test_page_lists_the_causes_that_are_retried() -> None:
     assert f"takes\n{TRANSIENT_COST}, or {THROTTLED_COST} after a status 429" in page
 
 
-def _rule(causes: str) -> Rule:
+def _rule(causes: str) -> RetryRule:
     if causes.startswith("raises"):
-        return Rule.RAISE
+        return RetryRule.RAISE
     if causes.startswith("never"):
-        return Rule.UNKNOWN
-    return Rule.ONCE if "once more" in causes else Rule.RETRY
+        return RetryRule.UNKNOWN
+    return RetryRule.ONCE if "once more" in causes else RetryRule.RETRY
 
 
 @pytest.mark.virtual_time

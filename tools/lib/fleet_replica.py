@@ -27,7 +27,7 @@ from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres.fleet import seat, work, work_sql
 from freight_exchange.store.postgres.fleet.replica import Replica
 from freight_exchange.store.protocol import Binding
-from freight_exchange.transport.message import Progress
+from freight_exchange.transport.message import SendProgress
 
 __all__ = ["IN_OFFERS", "LEASE", "price_of"]
 
@@ -80,14 +80,14 @@ class _Faults:
 
     def visit_sends(self) -> None:
         """Visit the moment between the last check of an offer and its system call."""
-        trace, visit = Progress.trace, self.visit
+        trace, visit = SendProgress.trace, self.visit
 
-        def trace_and_visit(self: Progress, event: str) -> None:
+        def trace_and_visit(self: SendProgress, event: str) -> None:
             trace(self, event)
             if event.endswith(".send_request_body.started") and self._limit is not None:
                 visit("within send")
 
-        Progress.trace = trace_and_visit  # type: ignore[method-assign]
+        SendProgress.trace = trace_and_visit  # type: ignore[method-assign]
 
 
 def _remove_guard(name: str) -> None:

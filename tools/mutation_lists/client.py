@@ -22,8 +22,8 @@ MUTATIONS: Final = (
         (
             (
                 "transport/rules/retry_matrix.py",
-                "Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
-                "Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
+                "Cause.INTERRUPTED: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.UNKNOWN}",
+                "Cause.INTERRUPTED: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.RETRY}",
             ),
             ("transport/rules/retry_matrix.py", "        return not error.unsent\n", "        return False\n"),
             (
@@ -36,8 +36,8 @@ MUTATIONS: Final = (
     one(
         "a write is tried again after a reply that is not about it",
         "transport/rules/retry_matrix.py",
-        "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN}",
-        "Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.RETRY}",
+        "Cause.BROKEN: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.UNKNOWN}",
+        "Cause.BROKEN: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.RETRY}",
     ),
     one(
         "a write past its deadline is reported as not sent",

@@ -9,7 +9,7 @@ import anyio
 import attrs
 
 from freight_exchange.instrumentation import NO_INSTRUMENTS, CallInfo, Instruments
-from freight_exchange.transport.message import CallContext, Progress, Request, RequestKind
+from freight_exchange.transport.message import CallContext, Request, RequestKind, SendProgress
 
 if TYPE_CHECKING:
     from freight_exchange.errors.outcome import Reconciler
@@ -47,7 +47,7 @@ class RequestMeter:
     sent: int = 0
     _extra: int = 0
 
-    def record(self, progress: Progress) -> None:
+    def record(self, progress: SendProgress) -> None:
         """Count the requests of a call that has ended."""
         self.sent += progress.sends + progress.replays
         self._extra += max(0, progress.sends - 1) + progress.replays
@@ -115,7 +115,7 @@ class CallExecutor:
             replayable=kind is not RequestKind.WRITE or limits.retries.trust_refusals,
             deadline=limits.deadline,
             ends_at=started + limits.deadline,
-            progress=Progress(limits.send_limit),
+            progress=SendProgress(limits.send_limit),
             context=CallContext(read=read, retries=limits.retries, started=started, reconciler=exchange),
         )
         # The body of a login contains the password, which a traceback with locals would show.

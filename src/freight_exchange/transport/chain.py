@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from freight_exchange.transport.middleware.deadline import Deadline
 from freight_exchange.transport.middleware.outcome import Outcome
 from freight_exchange.transport.middleware.retry import Retry
-from freight_exchange.transport.middleware.user import guarded
+from freight_exchange.transport.middleware.user import guard_middleware
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from freight_exchange.transport.middleware.throttle import Throttle
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["call_chain", "compose"]
+__all__ = ["compose_call_chain", "compose_layers"]
 
 
-def call_chain(
+def compose_call_chain(
     network: Next,
     *,
     budget: RetryBudget,
@@ -33,20 +33,20 @@ def call_chain(
     throttle: Throttle,
     limiter: Limiter,
 ) -> Next:
-    """Compose the layers of a call; logins have no `token`."""
+    """Compose the layers of a call, outermost first. `token` is `None` for logins."""
     layers: list[Middleware] = [
         Deadline(redactor),  # ends all attempts, waits and logins of the call in time
         Retry(budget, hooks, redactor),  # repeats what is safe to repeat
         Outcome(redactor),  # makes a reply a result, or a masked error
-        *map(guarded, user),  # middleware of the user
+        *map(guard_middleware, user),  # middleware of the user
         *([] if token is None else [token]),  # attaches the token, renews it after a refusal
         throttle,  # waits until the time that the service asked for
         limiter,  # bounds the requests in flight, sends each in a task of the client, and reports it
     ]
-    return compose(layers, network)
+    return compose_layers(layers, network)
 
 
-def compose(layers: Sequence[Middleware], send: Next) -> Next:
+def compose_layers(layers: Sequence[Middleware], send: Next) -> Next:
     """Wrap a sender in layers, the first outermost."""
     for layer in reversed(layers):
         send = _wrapped(layer, send)

@@ -15,7 +15,7 @@ from freight_exchange.errors import ConfigurationError, DeadlineExceededError
 from freight_exchange.transport.auth.refresh import Credentials, TokenRefresh
 from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.call import CallExecutor
-from freight_exchange.transport.chain import call_chain
+from freight_exchange.transport.chain import compose_call_chain
 from freight_exchange.transport.http import adapter, own_pools
 from freight_exchange.transport.middleware.limiter import Limiter
 from freight_exchange.transport.middleware.retry import RetryBudget
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from freight_exchange.models import User
     from freight_exchange.transport.auth.cached_login import CachedLogin
     from freight_exchange.transport.auth.refresh import LoginCall
-    from freight_exchange.transport.auth.shared import SharedLogin
+    from freight_exchange.transport.auth.shared_login import SharedLogin
     from freight_exchange.transport.auth.token import Grant
     from freight_exchange.transport.auth.token_store import TokenFile
     from freight_exchange.transport.message import Middleware
@@ -160,7 +160,7 @@ class Connection:
             shared=options.http_client is not None,
         )
         layers = partial(
-            call_chain,
+            compose_call_chain,
             network,
             budget=RetryBudget(settings.retry_tokens),
             hooks=settings.hooks,
@@ -200,7 +200,7 @@ class Connection:
 
 def _shared(store: TokenFile, settings: Settings, log_in: LoginCall) -> SharedLogin:
     # Imported here, as most programs share no login.
-    from freight_exchange.transport.auth.shared import SharedLogin
+    from freight_exchange.transport.auth.shared_login import SharedLogin
 
     def adopt(login: CachedLogin, password: Secret) -> None:
         # A reply may repeat the secrets of another process.

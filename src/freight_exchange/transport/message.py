@@ -14,7 +14,7 @@ from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.platform.clock import SendLimit
 from freight_exchange.transport.secrets import Secret
 
-__all__ = ["UNCONNECTED", "CallContext", "Middleware", "Next", "Progress", "Request", "RequestKind", "Response"]
+__all__ = ["UNCONNECTED", "CallContext", "Middleware", "Next", "Request", "RequestKind", "Response", "SendProgress"]
 
 
 class RequestKind(enum.Enum):
@@ -35,7 +35,7 @@ UNCONNECTED = tuple(f"{step}.failed" for step in _STEPS)
 """Endings of the names of trace events for a failed connection."""
 
 
-class Progress:
+class SendProgress:
     """Progress of a request's current attempt, which decides whether a write may have taken effect.
 
     A transport with a trace proves its state. A transport without one counts as having sent everything as soon as it
@@ -79,7 +79,7 @@ class Progress:
         self.queue = ""
         """Name of the queue in which the attempt waited when its deadline passed."""
 
-    def hand_over(self) -> int:
+    def record_send(self) -> int:
         """Record that the network receives the request; return how often it has so far, from 1.
 
         Raises:
@@ -193,7 +193,7 @@ class Request:
     write: Write | None = attrs.field(default=None, repr=False)
     replayable: bool = attrs.field(default=True, repr=False)
     token: Secret | None = attrs.field(default=None, repr=False)
-    progress: Progress = attrs.field(factory=Progress, repr=False)
+    progress: SendProgress = attrs.field(factory=SendProgress, repr=False)
     deadline: float = attrs.field(default=float("inf"), repr=False)
     ends_at: float = attrs.field(default=float("inf"), repr=False)
     context: CallContext = attrs.field(default=_NO_CALL, repr=False)

@@ -14,7 +14,7 @@ from cattrs import AttributeValidationNote, ClassValidationError, Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
 
 from freight_exchange.models._base import Record
-from freight_exchange.wire.scalars import Misfit, Unreadable, kind
+from freight_exchange.wire.scalars import Misfit, UnreadableRecordError, kind
 
 __all__: list[str] = []
 
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Record)
 
 Raw = dict[str, object]
 Extra = dict[str, object]
-Flaws = list[Unreadable]
+Flaws = list[UnreadableRecordError]
 Hook = Callable[[Any, object], Any]
 Parts = Callable[[Raw, Extra, Flaws | None], dict[str, object]]
 
@@ -109,10 +109,10 @@ class RecordShape(Generic[T]):
             flaws: Receives unreadable nested parts, which the record then lacks. Without it they break the record.
 
         Raises:
-            Unreadable: A required part of the record cannot be read.
+            UnreadableRecordError: A required part of the record cannot be read.
         """
         if not isinstance(raw, dict):
-            raise Unreadable("", f"{kind(raw)} where a record is expected")
+            raise UnreadableRecordError("", f"{kind(raw)} where a record is expected")
         values: dict[str, Any] = {}
         for name, keys in self._keys:
             for key in keys:
@@ -122,7 +122,7 @@ class RecordShape(Generic[T]):
                     break
         for field in self._required:
             if field.name not in values:
-                raise Unreadable(field.keys[0], "missing", field.name)
+                raise UnreadableRecordError(field.keys[0], "missing", field.name)
         unknown = raw.keys() - self._known
         extra = {key: raw[key] for key in sorted(unknown)} if unknown else {}
         if self._parts is not None:
@@ -149,13 +149,13 @@ class RecordShape(Generic[T]):
         return self._construct(values, self._model)
 
     def _set_aside(self, name: str, reason: Exception, raw: Raw, values: dict[str, Any], extra: Extra) -> None:
-        """Move an unsuitable value of a field to `extra`, or raise `Unreadable`."""
+        """Move an unsuitable value of a field to `extra`, or raise `UnreadableRecordError`."""
         field = self._by_name[name]
         key = next(key for key in field.keys if raw.get(key) is not None)
         nested = isinstance(values[name], (dict, list))
         if not self._forgiving and (nested or field.required or not isinstance(reason, Misfit)):
             why = f"{kind(values[name])} where one value is expected" if nested else str(reason)
-            raise Unreadable(key, why, name) from None
+            raise UnreadableRecordError(key, why, name) from None
         extra[key] = values.pop(name)
 
     @cached_property

@@ -11,7 +11,7 @@ from freight_exchange.wire.converter import Field, Flaws, Raw, RecordShape
 from freight_exchange.wire.excerpt import excerpt
 from freight_exchange.wire.failure import reports_failure
 from freight_exchange.wire.repeated_keys import find_repeats
-from freight_exchange.wire.scalars import MAX_INTEGER, Unreadable, integer, position_of
+from freight_exchange.wire.scalars import MAX_INTEGER, UnreadableRecordError, integer, position_of
 from freight_exchange.wire.scalars import kind as kind_of
 
 __all__ = [
@@ -130,7 +130,7 @@ def _rows(data: object, kind: Kind[T]) -> Rows[T]:
     structure = kind.shape.structure
     try:
         return Rows(tuple([structure(raw) for raw in raws]))
-    except Unreadable:
+    except UnreadableRecordError:
         return _one_by_one(keys, raws, kind)
 
 
@@ -228,7 +228,7 @@ def _one_by_one(keys: list[str], raws: list[object], kind: Kind[T]) -> Rows[T]:
         found: Flaws = []
         try:
             good.append(cast("T", kind.shape.structure(raw, flaws=found)))
-        except Unreadable as fault:
+        except UnreadableRecordError as fault:
             if fault.field is not None and (suspect := kind.shape.field(fault.field)) not in suspects:
                 suspects.append(suspect)
             broken.append(_described(fault, path, raw, len(broken)))
@@ -266,7 +266,7 @@ def _is_record(held: Raw) -> bool:
     return has_index and all(position_of(key) < 0 for key in held)
 
 
-def _described(fault: Unreadable, path: str, raw: object, position: int) -> DecodeError:
+def _described(fault: UnreadableRecordError, path: str, raw: object, position: int) -> DecodeError:
     if position >= MAX_DESCRIBED:
         return UndescribedError(index_of_raw(raw))
     fault = fault.under(path)

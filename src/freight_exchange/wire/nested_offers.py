@@ -10,7 +10,7 @@ from freight_exchange.models import Company, Contact, Offer, OfferStatus
 from freight_exchange.models._base import Record
 from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Flaws, Raw
-from freight_exchange.wire.scalars import Unreadable, position_of
+from freight_exchange.wire.scalars import UnreadableRecordError, position_of
 
 __all__: list[str] = []
 
@@ -27,7 +27,7 @@ def _nested(model: type[Record], raw: object, key: str) -> Any:
         return None
     try:
         return CONVERTER.structure(raw, model)
-    except Unreadable as fault:
+    except UnreadableRecordError as fault:
         raise fault.under(key) from None
 
 
@@ -52,7 +52,7 @@ class NestedOffers:
         for key, entry in self._entries.items():
             try:
                 self.offers[key] = _nested(Offer, entry, _path(key))
-            except Unreadable as fault:
+            except UnreadableRecordError as fault:
                 self._leave_out(fault)
                 self.rest[key] = entry
         selected = (key for key, offer in self.offers.items() if offer.status == OfferStatus.SELECTED)
@@ -85,11 +85,11 @@ class NestedOffers:
     def _contact(self, model: type[Record], raw: object, path: str) -> Any:
         try:
             return _nested(model, raw, path)
-        except Unreadable as fault:
+        except UnreadableRecordError as fault:
             self._leave_out(fault)
             return None
 
-    def _leave_out(self, fault: Unreadable) -> None:
+    def _leave_out(self, fault: UnreadableRecordError) -> None:
         if self._flaws is None:
             raise fault
         self._flaws.append(fault)

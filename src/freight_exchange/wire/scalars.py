@@ -30,7 +30,7 @@ class Misfit(ValueError):
     """A value does not suit its field: the field becomes `None`, and the value goes to `extra`."""
 
 
-class Unreadable(Exception):
+class UnreadableRecordError(Exception):
     """A value makes its record unreadable; the error has its place in the record and the reason.
 
     Attributes:
@@ -43,8 +43,8 @@ class Unreadable(Exception):
         self.reason = reason
         self.field = field
 
-    def under(self, step: str) -> Unreadable:
-        return Unreadable(f"{step}.{self.path}" if self.path else step, self.reason)
+    def under(self, step: str) -> UnreadableRecordError:
+        return UnreadableRecordError(f"{step}.{self.path}" if self.path else step, self.reason)
 
 
 def text(value: object, _: object = None) -> str:

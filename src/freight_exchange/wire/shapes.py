@@ -30,7 +30,17 @@ from freight_exchange.models.validation import find_zone
 from freight_exchange.wire import fields
 from freight_exchange.wire.converter import CONVERTER, Extra, Field, Flaws, Raw, RecordShape, register
 from freight_exchange.wire.nested_offers import NOTHING_THERE, OFFER_KEYS, read_nested_offers
-from freight_exchange.wire.scalars import Unreadable, date_time, flag, integer, kind, number, quantity, text, word
+from freight_exchange.wire.scalars import (
+    UnreadableRecordError,
+    date_time,
+    flag,
+    integer,
+    kind,
+    number,
+    quantity,
+    text,
+    word,
+)
 
 __all__ = ["CONVERTER"]
 
@@ -73,7 +83,7 @@ def _offer_parts(raw: Raw, extra: Extra, _: Flaws | None) -> dict[str, object]:
     if rates == []:
         return {"rates": FrozenMapping()}
     if not isinstance(rates, dict):
-        raise Unreadable(fields.RATES, f"{kind(rates)} where a map of fees is expected")
+        raise UnreadableRecordError(fields.RATES, f"{kind(rates)} where a map of fees is expected")
     fees = {name: _rate(name, fee) for name, fee in rates.items()}
     # A fee without an amount cannot be added up, but its name is information.
     without_amount = {name: rates[name] for name, fee in fees.items() if fee is None}
@@ -86,7 +96,7 @@ def _rate(name: str, fee: object) -> Decimal | None:
     try:
         return number(fee)
     except ValueError as error:
-        raise Unreadable(f"{fields.RATES}.{name}", str(error)) from None
+        raise UnreadableRecordError(f"{fields.RATES}.{name}", str(error)) from None
 
 
 def _listing_parts(raw: Raw, extra: Extra, flaws: Flaws | None) -> dict[str, object]:

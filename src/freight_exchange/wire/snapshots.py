@@ -14,7 +14,7 @@ from freight_exchange.models import Bid, Company, Contact, Offer, RateRequest
 from freight_exchange.models._base import Record
 from freight_exchange.wire import fields
 from freight_exchange.wire.json import CONSTANTS, parse
-from freight_exchange.wire.scalars import Unreadable
+from freight_exchange.wire.scalars import UnreadableRecordError
 from freight_exchange.wire.shapes import CONVERTER
 
 __all__ = ["dump_bid", "dump_request", "load_bid", "load_request"]
@@ -35,7 +35,7 @@ def load_request(content: bytes) -> RateRequest:
     """Decode a stored request; raise `ValueError` for other bytes."""
     try:
         request: RateRequest = CONVERTER.structure(_parsed(content), RateRequest)
-    except Unreadable as error:
+    except UnreadableRecordError as error:
         raise ValueError(f"{error.path}: {error.reason}") from error
     return request
 

@@ -21,7 +21,7 @@ from freight_exchange.hooks import Event, Hooks
 from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.call import CallExecutor, Limits
-from freight_exchange.transport.chain import compose
+from freight_exchange.transport.chain import compose_layers
 from freight_exchange.transport.message import Next, Request, RequestKind, Response
 from freight_exchange.transport.middleware.deadline import Deadline
 from freight_exchange.transport.middleware.outcome import Outcome
@@ -84,7 +84,7 @@ def executor(
     """Make an executor of the layers above the user's middleware."""
     redactor = redactor or Redactor()
     retry = Retry(budget or RetryBudget(500), hooks or Hooks(), redactor, chance=chance)
-    return CallExecutor(compose([Deadline(redactor), retry, Outcome(redactor)], send), redactor)
+    return CallExecutor(compose_layers([Deadline(redactor), retry, Outcome(redactor)], send), redactor)
 
 
 class Bench:
@@ -102,7 +102,7 @@ class Bench:
 
     async def send(self, request: Request) -> Response:
         self.requests.append(request)
-        request.progress.hand_over()
+        request.progress.record_send()
         return await self.steps[min(len(self.requests), len(self.steps)) - 1](request)
 
     async def call(

@@ -17,7 +17,7 @@ from freight_exchange.options import Timeouts
 from freight_exchange.platform import clock
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.refresh import LoginCall, TokenRefresh
-from freight_exchange.transport.auth.shared import SharedLogin
+from freight_exchange.transport.auth.shared_login import SharedLogin
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.auth.token_store import TokenFile
 from freight_exchange.transport.background import BackgroundTasks

@@ -73,7 +73,7 @@ class TestAttempts:
 
     async def test_concurrent_calls_do_not_mix(self) -> None:
         async def send(request: Request) -> Response:
-            request.progress.hand_over()
+            request.progress.record_send()
             await anyio.sleep(0.1)
             if request.attempt < int(request.path):
                 raise TransportError(f"reset {request.path}")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from freight_exchange.options import Timeouts
 from freight_exchange.platform.clock import SendLimit
-from freight_exchange.transport.message import AbandonedError, Progress, Request, RequestKind, Response
+from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response, SendProgress
 from freight_exchange.transport.secrets import Secret
 
 TCP = ["connection.connect_tcp.started", "connection.connect_tcp.complete"]
@@ -61,9 +61,9 @@ SILENT = {
 }
 
 
-def after(events: list[str]) -> Progress:
-    progress = Progress()
-    progress.hand_over()
+def after(events: list[str]) -> SendProgress:
+    progress = SendProgress()
+    progress.record_send()
     for event in events:
         progress.trace(event)
     return progress
@@ -91,7 +91,7 @@ def test_request_without_trace_events_may_have_begun(events: list[str]) -> None:
 
 
 def test_request_that_was_not_handed_over_has_not_begun() -> None:
-    progress = Progress()
+    progress = SendProgress()
     assert not progress.may_have_begun
     assert not progress.surely_unsent
 
@@ -120,7 +120,7 @@ class TestAbandoned:
 
     @pytest.mark.parametrize("event", [*TCP, *TLS, *RETRY, "connection.connect_tcp.failed", "pool.wait.started"])
     def test_abandoned_request_is_not_stopped_by_other_events(self, event: str) -> None:
-        progress = Progress()
+        progress = SendProgress()
         progress.abandon()
         progress.trace(event)
         assert progress.abandoned
@@ -136,26 +136,26 @@ class TestAbandoned:
 class TestLimit:
     @pytest.mark.parametrize("event", [HEADERS[0], "http2.send_connection_init.started", BODY[0]])
     def test_no_part_of_a_request_leaves_after_its_limit(self, event: str) -> None:
-        progress = Progress(PASSED)
+        progress = SendProgress(PASSED)
         with pytest.raises(AbandonedError):
             progress.trace(event)
         assert not progress.began
 
     def test_request_is_not_handed_to_a_transport_after_its_limit(self) -> None:
-        progress = Progress(PASSED)
+        progress = SendProgress(PASSED)
         with pytest.raises(AbandonedError):
-            progress.hand_over()
+            progress.record_send()
         assert (progress.sends, progress.may_have_begun) == (0, False)
 
     def test_request_leaves_and_is_answered_within_its_limit(self) -> None:
-        progress = Progress(AHEAD)
-        progress.hand_over()
+        progress = SendProgress(AHEAD)
+        progress.record_send()
         for event in (*TCP, *HEADERS, *BODY, *REPLY):
             progress.trace(event)
         assert progress.began
 
     def test_reply_may_come_after_the_limit(self) -> None:
-        progress = Progress(PASSED)
+        progress = SendProgress(PASSED)
         for event in (HEADERS[1], BODY[1], *REPLY):
             progress.trace(event)
 
@@ -165,8 +165,8 @@ EVENTS = sorted({event for events in [*SENDING.values(), *UNCONNECTED.values(), 
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=12))
 def test_proof_and_doubt_exclude_each_other_and_doubt_stays(events: list[str]) -> None:
-    progress = Progress()
-    progress.hand_over()
+    progress = SendProgress()
+    progress.record_send()
     sending = False
     for event in events:
         progress.trace(event)
@@ -177,8 +177,8 @@ def test_proof_and_doubt_exclude_each_other_and_doubt_stays(events: list[str]) -
 
 @given(st.lists(st.sampled_from(EVENTS), max_size=12), st.integers(0, 12))
 def test_abandoned_request_is_not_sent(events: list[str], left_after: int) -> None:
-    progress = Progress()
-    progress.hand_over()
+    progress = SendProgress()
+    progress.record_send()
     for event in events[:left_after]:
         progress.trace(event)
     sending = any(".send_" in event for event in events[:left_after])

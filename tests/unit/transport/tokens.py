@@ -58,7 +58,7 @@ class Exchange:
 
     async def send(self, request: Request) -> Response:
         assert request.token is not None
-        request.progress.hand_over()
+        request.progress.record_send()
         token = request.token.reveal()
         await anyio.sleep(0.1)
         self.seen.append(token)

@@ -14,7 +14,7 @@ from freight_exchange import wire
 from freight_exchange.errors import DecodeError
 from freight_exchange.wire import shapes
 from freight_exchange.wire.converter import RecordShape
-from freight_exchange.wire.scalars import Unreadable
+from freight_exchange.wire.scalars import UnreadableRecordError
 
 WAYS: list[dict[str, Any]] = [
     {"weight": {}},
@@ -34,7 +34,7 @@ def reading(raws: list[object]) -> wire.Rows[Any]:
 def breaks(raw: object) -> bool:
     try:
         shapes.REQUEST.structure(raw)
-    except Unreadable:
+    except UnreadableRecordError:
         return True
     return False
 

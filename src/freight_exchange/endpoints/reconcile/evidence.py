@@ -45,26 +45,26 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
     from freight_exchange.endpoints.routes import Routes
 
-__all__ = ["Extent", "Gone", "Look", "Readers", "look_for"]
+__all__ = ["EvidenceSearch", "Gone", "Readers", "SearchExtent", "evidence_search_for"]
 
 T = TypeVar("T")
 
 
-class Extent(enum.Enum):
-    """Extent of a look, which is one search for a write.
+class SearchExtent(enum.Enum):
+    """Extent of one search for a write: how much it reads.
 
     Attributes:
-        GLANCE: One plain pass through the main listing. It can prove presence, but not absence.
+        SINGLE_PASS: One plain pass through the main listing. It can prove presence, but not absence.
         UNTIL_DOUBT: Complete readings of the listings, until one leaves a doubt.
         COMPLETE: Complete readings of all listings that may show the write.
     """
 
-    GLANCE = enum.auto()
+    SINGLE_PASS = enum.auto()
     UNTIL_DOUBT = enum.auto()
     COMPLETE = enum.auto()
 
 
-Look = Callable[[Extent], Awaitable[Reconciliation]]
+EvidenceSearch = Callable[[SearchExtent], Awaitable[Reconciliation]]
 """Function that reads the listings to an extent, or further, and returns the conclusion."""
 
 _COARSEST_ROUNDING = Decimal(1)
@@ -96,32 +96,32 @@ class Readers:
         return listed
 
 
-def look_for(
+def evidence_search_for(
     write: SubmitOffer | Publish | Respond | CreateRoute | UpdateRoute,
     readers: Readers,
     baseline: Sequence[object] | None,
-) -> Look:
-    """Return the look for a write; raise `ConfigurationError` if the baseline has records of another class."""
+) -> EvidenceSearch:
+    """Return the search for a write; raise `ConfigurationError` if the baseline has records of another class."""
     match write:
         case SubmitOffer():
-            return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).look
+            return _SubmittedOffer(readers, write, _baseline(Bid, baseline)).search
         case Publish():
-            return _complete(PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).look)
+            return _complete(PublishedRequest(readers.offers, write, _indexes(_baseline(Listing, baseline))).search)
         case Respond():
             # The offer shows its state, so the baseline is not used; a wrong one is refused nevertheless.
             _baseline(Listing, baseline)
-            return _complete(_OfferResponse(readers.offers, write).look)
+            return _complete(_OfferResponse(readers.offers, write).search)
         case CreateRoute():
-            return _complete(CreatedRoute(readers.routes, write, _indexes(_baseline(Route, baseline))).look)
+            return _complete(CreatedRoute(readers.routes, write, _indexes(_baseline(Route, baseline))).search)
         case UpdateRoute():
             routes = _baseline(Route, baseline) or ()
             before = next((route for route in routes if route.index == write.route.index), None)
-            return _complete(UpdatedRoute(readers.routes, write.route, before or write.before).look)
+            return _complete(UpdatedRoute(readers.routes, write.route, before or write.before).search)
 
 
-def _complete(look: Callable[[], Awaitable[Reconciliation]]) -> Look:
-    """Make a look that reads its only listing completely, to any extent."""
-    return lambda _: look()
+def _complete(search: Callable[[], Awaitable[Reconciliation]]) -> EvidenceSearch:
+    """Make a search that always reads its single listing completely."""
+    return lambda _: search()
 
 
 @attrs.frozen
@@ -133,8 +133,8 @@ class _SubmittedOffer:
     baseline: list[Bid] | None
     served: set[BidsType | None] = attrs.field(factory=set)
 
-    async def look(self, extent: Extent) -> Reconciliation:
-        whole = extent is not Extent.GLANCE
+    async def search(self, extent: SearchExtent) -> Reconciliation:
+        whole = extent is not SearchExtent.SINGLE_PASS
         before = Counter(map(_terms, self._on_request(self.baseline or ())))
         wanted = (self.write.amount, self.write.currency)
         doubtful: dict[Bid, None] = {}
@@ -153,7 +153,7 @@ class _SubmittedOffer:
                 bid for bid in view if now[_terms(bid)] > before[_terms(bid)] or self._may_be_it(bid)
             )
             found = StillUnknown(tuple(doubtful)) if doubtful else NotApplied()
-            if not whole or (doubtful and extent is Extent.UNTIL_DOUBT):
+            if not whole or (doubtful and extent is SearchExtent.UNTIL_DOUBT):
                 break
         return found
 
@@ -197,7 +197,7 @@ class _OfferResponse:
     offers: Offers
     write: Respond
 
-    async def look(self) -> Reconciliation:
+    async def search(self) -> Reconciliation:
         without: Listing | None = None
         async for listing in self.offers.list(sweep=True):
             for offer in listing.offers:

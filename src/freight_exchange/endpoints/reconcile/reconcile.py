@@ -12,8 +12,13 @@ from datetime import timedelta
 
 import anyio
 
-from freight_exchange.endpoints.reconcile import evidence
-from freight_exchange.endpoints.reconcile.evidence import Extent, Gone, Look, Readers
+from freight_exchange.endpoints.reconcile.evidence import (
+    EvidenceSearch,
+    Gone,
+    Readers,
+    SearchExtent,
+    evidence_search_for,
+)
 from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
 from freight_exchange.errors.transient import READ_ERRORS, retry_delay
 from freight_exchange.models import (
@@ -64,17 +69,17 @@ async def reconcile(
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
     if isinstance(write, RawWrite):
         return StillUnknown()
-    look = evidence.look_for(write, lenient, baseline)
+    search = evidence_search_for(write, lenient, baseline)
     # The other writes are found by the state of one record, without a conclusion from absence.
     if isinstance(write, SubmitOffer | Publish | CreateRoute) or (isinstance(write, Respond) and not write.approved):
-        look = _despite_gaps(evidence.look_for(write, strict, baseline), look)
-    return await _settle(look, settle.total_seconds())
+        search = _despite_gaps(evidence_search_for(write, strict, baseline), search)
+    return await _settle(search, settle.total_seconds())
 
 
-def _despite_gaps(strict: Look, lenient: Look) -> Look:
-    """Make a look that can prove presence, but not absence, if a listing has unreadable records."""
+def _despite_gaps(strict: EvidenceSearch, lenient: EvidenceSearch) -> EvidenceSearch:
+    """Make a search that can prove presence, but not absence, if a listing has unreadable records."""
 
-    async def look(extent: Extent) -> Reconciliation:
+    async def search(extent: SearchExtent) -> Reconciliation:
         try:
             return await strict(extent)
         except (DecodeError, FeedProtocolError) as error:
@@ -82,14 +87,14 @@ def _despite_gaps(strict: Look, lenient: Look) -> Look:
         found = await lenient(extent)
         return StillUnknown() if isinstance(found, NotApplied | Gone) else found
 
-    return look
+    return search
 
 
-async def _settle(look: Look, settle: float) -> Reconciliation:
-    """Look until the write is seen, or until complete looks at the begin and the end of the settle time agree.
+async def _settle(search: EvidenceSearch, settle: float) -> Reconciliation:
+    """Search until the write is found, or until complete searches at the start and the end of the settle time agree.
 
     A result other than `Applied` must last for the settle time, since the service may still show the time before the
-    write. Looks between the two complete ones are glances, from which absence does not follow.
+    write. Searches between the two complete ones make a single pass, from which absence does not follow.
     """
     deadline = anyio.current_time() + time_limit(settle)
     agreed: type[Reconciliation] | None = None
@@ -99,11 +104,14 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
     while True:
         began = anyio.current_time()
         wait = pause
-        extent = Extent.UNTIL_DOUBT if agreed is None else Extent.COMPLETE if began >= until else Extent.GLANCE
+        if agreed is None:
+            extent = SearchExtent.UNTIL_DOUBT
+        else:
+            extent = SearchExtent.COMPLETE if began >= until else SearchExtent.SINGLE_PASS
         try:
             found: Reconciliation | None = None
             with anyio.CancelScope(deadline=deadline):
-                found = await look(extent)
+                found = await search(extent)
             if found is None:
                 return doubt
         except READ_ERRORS as error:
@@ -117,10 +125,10 @@ async def _settle(look: Look, settle: float) -> Reconciliation:
                 return found
             if isinstance(found, StillUnknown):
                 doubt = found
-            is_news = agreed is not type(found) and not (extent is Extent.GLANCE and isinstance(found, NotApplied))
-            if is_news:
+            is_unproven = extent is SearchExtent.SINGLE_PASS and isinstance(found, NotApplied)
+            if agreed is not type(found) and not is_unproven:
                 agreed, until = type(found), began + settle
-            elif extent is Extent.COMPLETE:
+            elif extent is SearchExtent.COMPLETE:
                 return Applied(found.record) if isinstance(found, Gone) else found
             wait = min(wait, until - anyio.current_time())
         wait = max(wait, _MIN_PAUSE)

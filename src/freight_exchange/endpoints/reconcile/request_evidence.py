@@ -25,7 +25,7 @@ class PublishedRequest:
     write: Publish
     before: frozenset[int]
 
-    async def look(self) -> Reconciliation:
+    async def search(self) -> Reconciliation:
         near: list[Listing] = []
         async for listing in self.offers.list(sweep=True):
             if listing.index in self.before:

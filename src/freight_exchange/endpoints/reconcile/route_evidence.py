@@ -87,7 +87,7 @@ class CreatedRoute:
     write: CreateRoute
     before: frozenset[int]
 
-    async def look(self) -> Reconciliation:
+    async def search(self) -> Reconciliation:
         wanted = Image.from_route(self.write.draft)
         near: list[Route] = []
         async for route in self.routes.list(sweep=True):
@@ -110,7 +110,7 @@ class UpdatedRoute:
     new: Route
     old: Route | None
 
-    async def look(self) -> Reconciliation:
+    async def search(self) -> Reconciliation:
         async for route in self.routes.list(sweep=True):
             if route.index == self.new.index:
                 return self._conclude(route)

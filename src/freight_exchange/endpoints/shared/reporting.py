@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.message import Response
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["MAX_REPORTED", "CallFacts", "ErrorReporter", "ReportedErrors"]
+__all__ = ["MAX_REPORTED", "ErrorReporter", "ReplyFacts", "ReportedErrors"]
 
 _logger = logging.getLogger("freight_exchange")
 
@@ -62,7 +62,7 @@ class ReportedErrors:
         return new, 0
 
 
-class CallFacts:
+class ReplyFacts:
     """Facts of a successful call, for later errors about its records."""
 
     __slots__ = ("attempts", "began", "call_id", "headers", "status")
@@ -96,7 +96,7 @@ class ErrorReporter:
         self,
         errors: tuple[DecodeError, ...],
         listed: Listed,
-        facts: CallFacts,
+        facts: ReplyFacts,
         reported: ReportedErrors | None = None,
         more: int = 0,
     ) -> None:
@@ -118,7 +118,7 @@ class ErrorReporter:
             if self._hooks:
                 await self._hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
-    def report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, facts: CallFacts) -> None:
+    def report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, facts: ReplyFacts) -> None:
         """Report repeated keys of a readable reply. The hooks run later, so they do not delay the call."""
         for error in errors:
             self.describe(error, method, path, facts)
@@ -127,7 +127,7 @@ class ErrorReporter:
                 record = BrokenRecord(method=method, path=path, error=error)
                 self._connection.engine.tasks.start(partial(self._hooks.emit, record))
 
-    def describe(self, error: DecodeError, method: str, path: str, facts: CallFacts) -> None:
+    def describe(self, error: DecodeError, method: str, path: str, facts: ReplyFacts) -> None:
         """Add the facts of its call to an error, and redact it."""
         redactor = self._connection.engine.executor.redactor
         error.request_path = path

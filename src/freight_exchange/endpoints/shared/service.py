@@ -12,7 +12,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.endpoints.shared.conventions import Conventions, Listed
 from freight_exchange.endpoints.shared.reply_check import check_reply
-from freight_exchange.endpoints.shared.reporting import CallFacts, ErrorReporter, ReportedErrors
+from freight_exchange.endpoints.shared.reporting import ErrorReporter, ReplyFacts, ReportedErrors
 from freight_exchange.errors import DecodeError, NotFoundError
 from freight_exchange.models import validation
 from freight_exchange.paging import PageSizes, Paginator
@@ -75,7 +75,7 @@ class Service:
         With `optional`, an empty reply is a success too, with the result `None`.
         """
 
-        facts, repeats = CallFacts(), dict[str, DecodeError]()
+        facts, repeats = ReplyFacts(), dict[str, DecodeError]()
 
         def read(response: Response) -> T:
             facts.record(response)
@@ -114,7 +114,7 @@ class Service:
     ) -> Any:
         """Send any request; return the decoded JSON, or `None` for an empty reply."""
 
-        facts, repeats = CallFacts(), dict[str, DecodeError]()
+        facts, repeats = ReplyFacts(), dict[str, DecodeError]()
 
         def read(response: Response) -> Any:
             facts.record(response)
@@ -196,7 +196,9 @@ class Service:
         self._reporter.report_repeats(reported.new(page.flaws)[0], listed.method, listed.path, facts)
         return page
 
-    async def _page(self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]) -> tuple[wire.Rows[T], CallFacts]:
+    async def _page(
+        self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]
+    ) -> tuple[wire.Rows[T], ReplyFacts]:
         # The first request for an unpaged listing has no page size; the service may page it anyway.
         paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
         try:
@@ -205,7 +207,7 @@ class Service:
             # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
                 if self.conventions.missing_list_is_empty or _means_no_records(error, kind.collection):
-                    return wire.Rows(()), CallFacts()
+                    return wire.Rows(()), ReplyFacts()
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
 
@@ -239,7 +241,7 @@ class Service:
         return record
 
     async def _picked(
-        self, found: wire.Rows[T], facts: CallFacts, listed: Listed, wanted: int, identity: Callable[[T], Hashable]
+        self, found: wire.Rows[T], facts: ReplyFacts, listed: Listed, wanted: int, identity: Callable[[T], Hashable]
     ) -> T | None:
         """Return the requested record of a reply, or `None`."""
         for record in found.records:
@@ -248,9 +250,9 @@ class Service:
                 await self._reporter.report(flaws, listed, facts)
                 return record
         # A service that ignores `index` lists other records too, which may be unreadable.
-        for index_said in (wanted, None):
+        for reported_index in (wanted, None):
             for broken in found.broken:
-                if wire.index_of_raw(broken.raw) == index_said:
+                if wire.index_of_raw(broken.raw) == reported_index:
                     self._reporter.describe(broken, listed.method, listed.path, facts)
                     raise broken
         if found.failure is not None:
@@ -261,10 +263,10 @@ class Service:
 
     async def _rows(
         self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
-    ) -> tuple[wire.Rows[T], CallFacts]:
+    ) -> tuple[wire.Rows[T], ReplyFacts]:
         """Read the records of one reply, and the facts of the call."""
         content, params = self.conventions.place(listed.method, {**listed.parameters, **parameters})
-        facts = CallFacts()
+        facts = ReplyFacts()
 
         def read(response: Response) -> wire.Rows[T]:
             facts.record(response)

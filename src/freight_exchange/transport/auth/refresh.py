@@ -19,7 +19,7 @@ from freight_exchange.platform import clock
 from freight_exchange.transport.auth.backoff import LoginBackoff
 from freight_exchange.transport.auth.token import AccessToken, Grant
 from freight_exchange.transport.background import TaskCancelledError
-from freight_exchange.transport.rules.status_errors import unauthorized
+from freight_exchange.transport.rules.status_errors import is_unauthorized
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
@@ -76,7 +76,7 @@ class TokenRefresh:
         request.progress.waits_for_login = False
         response = await call_next(request.with_token(access.token))
         replays = 0
-        while unauthorized(response):
+        while is_unauthorized(response):
             self._on_refused(access.token)
             if not request.replayable:
                 self._replace(access)

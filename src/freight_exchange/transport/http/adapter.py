@@ -18,11 +18,11 @@ import anyio
 import httpx
 
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
-from freight_exchange.transport.http.connect_errors import Route, explain
+from freight_exchange.transport.http.connect_errors import NetworkRoute, explain
 from freight_exchange.transport.http.decompression import Body
-from freight_exchange.transport.http.leftover import has_leftover, make_unusable
 from freight_exchange.transport.http.native_request import RequestFactory
 from freight_exchange.transport.http.trace import Trace, address
+from freight_exchange.transport.http.unread_bytes import has_leftover, make_unusable
 from freight_exchange.transport.message import AbandonedError, RequestKind, Response
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Network:
         failure: FreightExchangeError
         number = 0
         try:
-            number = request.progress.hand_over()
+            number = request.progress.record_send()
             reply = await send(native)
             try:
                 response = await _read(reply, number)
@@ -168,11 +168,13 @@ class Network:
 
     def _translate(self, error: Exception, request: Request, trace: Trace | None) -> TransportError:
         if trace is None:
-            route = Route(self._server, self._proxy)
+            route = NetworkRoute(self._server, self._proxy)
         else:
             # A caller's client that connects to another host than the server has a proxy of its own.
             proxy = self._proxy or (trace.peer if trace.peer != self._server else None)
-            route = Route(self._server, proxy, at_proxy=proxy is not None and trace.at_proxy, refusal=trace.refusal)
+            route = NetworkRoute(
+                self._server, proxy, at_proxy=proxy is not None and trace.at_proxy, refusal=trace.refusal
+            )
         failure = explain(error, route, request.timeouts)
         return TransportError(
             failure.message, unsent=self._surely_unsent(error, request, trace), permanent=failure.permanent

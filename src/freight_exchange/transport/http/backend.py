@@ -11,8 +11,8 @@ from contextlib import suppress
 from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET
 from typing import Any, Final
 
-from freight_exchange.transport.http.leftover import is_tls_leftover
 from freight_exchange.transport.http.trace import close
+from freight_exchange.transport.http.unread_bytes import is_tls_leftover
 
 __all__ = ["SEND_TIMEOUT", "Backend", "Stream"]
 

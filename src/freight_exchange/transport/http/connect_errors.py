@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 if TYPE_CHECKING:
     from freight_exchange.options import Timeouts
 
-__all__ = ["Failure", "Route", "destination", "explain"]
+__all__ = ["Failure", "NetworkRoute", "destination", "explain"]
 
 _NO_SUCH_HOST = {
     code for name in ("EAI_NONAME", "EAI_NODATA", "EAI_FAIL") if (code := getattr(socket, name, None)) is not None
@@ -50,7 +50,7 @@ _NO_TLS_ADVICE = ", since the reply was not TLS: is https:// right in the URL?"
 _MAX_PATH = 100
 
 
-class Route(NamedTuple):
+class NetworkRoute(NamedTuple):
     """Known hosts and ports of an attempt."""
 
     server: str
@@ -75,7 +75,7 @@ class Failure(NamedTuple):
     permanent: bool = False
 
 
-def explain(error: BaseException, route: Route, timeouts: Timeouts) -> Failure:
+def explain(error: BaseException, route: NetworkRoute, timeouts: Timeouts) -> Failure:
     """Explain an exception of an HTTP library."""
     names = {kind.__name__ for kind in type(error).__mro__}
     name = type(error).__name__
@@ -121,7 +121,7 @@ def destination(location: str | None) -> str | None:
     return f"{origin}{'' if port is None else f':{port}'}{path}"
 
 
-def _refused_by_proxy(error: BaseException, route: Route) -> Failure:
+def _refused_by_proxy(error: BaseException, route: NetworkRoute) -> Failure:
     proxy_name = "the http_client's proxy" if route.proxy is None else f"the proxy {route.proxy}"
     status = route.refusal
     if status is None and (by_text := re.match(r"(\d{3})\b", str(error))):

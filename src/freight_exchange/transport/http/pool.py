@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from freight_exchange.transport.http.leftover import has_leftover
 from freight_exchange.transport.http.trace import close
+from freight_exchange.transport.http.unread_bytes import has_leftover
 
 __all__ = ["REPEATABLE", "Pool", "Reply"]
 

@@ -10,7 +10,7 @@ import anyio
 from freight_exchange.transport.message import UNCONNECTED
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.message import Progress
+    from freight_exchange.transport.message import SendProgress
 
 __all__ = ["Trace", "address", "close"]
 
@@ -30,7 +30,7 @@ class Trace:
 
     __slots__ = ("_closes", "_method", "_progress", "_stream", "_tunnelling", "at_proxy", "failure", "peer", "refusal")
 
-    def __init__(self, method: str, progress: Progress | None, *, closes: bool = False) -> None:
+    def __init__(self, method: str, progress: SendProgress | None, *, closes: bool = False) -> None:
         self._method = method
         self._progress = progress
         self._closes = closes

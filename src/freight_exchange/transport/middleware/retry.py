@@ -1,4 +1,7 @@
-"""Retry of failed attempts: the rules of `retry_matrix` as the strategies of a tenacity `AsyncRetrying`."""
+"""Retry of failed attempts: the rules of `retry_matrix` as the strategies of a tenacity `AsyncRetrying`.
+
+The first attempt runs without tenacity, which costs more than the other layers.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from freight_exchange.transport.middleware.outcome import FailedAttemptError, ou
 from freight_exchange.transport.rules.retry_matrix import (
     MAX_WAIT,
     Cause,
-    Rule,
+    RetryRule,
     asked_wait,
     backoff,
     cause_of,
@@ -92,7 +95,6 @@ class Retry:
         return response
 
     async def _repeat(self, request: Request, call_next: Next, first: FailedAttemptError) -> Response:
-        # Only after a failure: tenacity costs more than the rest of the chain, and most calls succeed at once.
         rules = RetryRules(request, self._budget, self._hooks, self._chance)
         failures = [first]
         numbers = itertools.count(2)
@@ -107,7 +109,7 @@ class Retry:
             return await rules.retrying()(attempt)
         except FailedAttemptError as failed:
             error = failed.error
-        if rules.rule is Rule.UNKNOWN:
+        if rules.rule is RetryRule.UNKNOWN:
             raise outcome_unknown(request, error.message, self._redactor, error)
         request.progress.reset()
         error.settled = True
@@ -133,7 +135,7 @@ class RetryRules:
         self._now = now
         self.extra_attempt_used = False
         self.cause = Cause.REFUSED
-        self.rule = Rule.RAISE
+        self.rule = RetryRule.RAISE
         """Rule of the matrix for the last failure."""
 
     def retrying(self) -> AsyncRetrying:
@@ -154,7 +156,7 @@ class RetryRules:
         remaining = self._request.ends_at - self._now()
         self.cause = cause_of(error, remaining=remaining)
         self.rule = rule_of(error, self.cause, self._request.kind, self._policy)
-        return self.rule is Rule.RETRY or (self.rule is Rule.ONCE and not self.extra_attempt_used)
+        return self.rule is RetryRule.RETRY or (self.rule is RetryRule.ONCE and not self.extra_attempt_used)
 
     def delay(self, state: RetryCallState) -> float:
         """Return the backoff, or the delay that the service asked for (`wait=`)."""
@@ -176,7 +178,7 @@ class RetryRules:
         assert error is not None, "only a failed attempt is repeated"
         request = self._request
         self._budget.spend(cost_of(self.cause))
-        self.extra_attempt_used = self.extra_attempt_used or self.rule is Rule.ONCE
+        self.extra_attempt_used = self.extra_attempt_used or self.rule is RetryRule.ONCE
         number = request.progress.sends
         request.progress.reset()
         _logger.info("%s; retrying in %.2f s (call %s)", error, state.upcoming_sleep, request.call_id)

@@ -11,10 +11,10 @@ from freight_exchange.transport.message import RequestKind, Response
 if TYPE_CHECKING:
     from freight_exchange.transport.message import Middleware, Next, Request
 
-__all__ = ["guarded"]
+__all__ = ["guard_middleware"]
 
 
-def guarded(layer: Middleware) -> Middleware:
+def guard_middleware(layer: Middleware) -> Middleware:
     """Wrap a user's middleware, so that it sends a write at most once, and cannot replace it with another request.
 
     It cannot return a response of its own for a write without a reply: the outcome of that write is unknown.

@@ -26,7 +26,7 @@ __all__ = [
     "THROTTLED_COST",
     "TRANSIENT_COST",
     "Cause",
-    "Rule",
+    "RetryRule",
     "asked_wait",
     "backoff",
     "cause_of",
@@ -63,7 +63,7 @@ class Cause(enum.Enum):
     MALFORMED = "a reply that is not what the service document describes"
 
 
-class Rule(enum.Enum):
+class RetryRule(enum.Enum):
     """Consequence of a failed attempt."""
 
     RETRY = "as often as the policy allows"
@@ -74,19 +74,19 @@ class Rule(enum.Enum):
 
 R, L, W = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 
-MATRIX: dict[Cause, dict[RequestKind, Rule]] = {
-    Cause.UNSENT: {R: Rule.RETRY, L: Rule.RETRY, W: Rule.RETRY},
-    Cause.PERMANENT: {R: Rule.RAISE, L: Rule.RAISE, W: Rule.RAISE},
-    Cause.INTERRUPTED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN},
-    Cause.REFUSED: {R: Rule.RAISE, L: Rule.RAISE, W: Rule.RAISE},
-    Cause.TIMED_OUT: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN},
-    Cause.THROTTLED: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.ONCE},
-    Cause.THROTTLED_BLINDLY: {R: Rule.RETRY, L: Rule.RAISE, W: Rule.RAISE},
-    Cause.THROTTLED_LONG: {R: Rule.RAISE, L: Rule.RAISE, W: Rule.RAISE},
-    Cause.UNAVAILABLE: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN},
-    Cause.BROKEN: {R: Rule.RETRY, L: Rule.ONCE, W: Rule.UNKNOWN},
-    Cause.REDIRECTED: {R: Rule.RAISE, L: Rule.RAISE, W: Rule.UNKNOWN},
-    Cause.MALFORMED: {R: Rule.ONCE, L: Rule.RAISE, W: Rule.UNKNOWN},
+MATRIX: dict[Cause, dict[RequestKind, RetryRule]] = {
+    Cause.UNSENT: {R: RetryRule.RETRY, L: RetryRule.RETRY, W: RetryRule.RETRY},
+    Cause.PERMANENT: {R: RetryRule.RAISE, L: RetryRule.RAISE, W: RetryRule.RAISE},
+    Cause.INTERRUPTED: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.UNKNOWN},
+    Cause.REFUSED: {R: RetryRule.RAISE, L: RetryRule.RAISE, W: RetryRule.RAISE},
+    Cause.TIMED_OUT: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.UNKNOWN},
+    Cause.THROTTLED: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.ONCE},
+    Cause.THROTTLED_BLINDLY: {R: RetryRule.RETRY, L: RetryRule.RAISE, W: RetryRule.RAISE},
+    Cause.THROTTLED_LONG: {R: RetryRule.RAISE, L: RetryRule.RAISE, W: RetryRule.RAISE},
+    Cause.UNAVAILABLE: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.UNKNOWN},
+    Cause.BROKEN: {R: RetryRule.RETRY, L: RetryRule.ONCE, W: RetryRule.UNKNOWN},
+    Cause.REDIRECTED: {R: RetryRule.RAISE, L: RetryRule.RAISE, W: RetryRule.UNKNOWN},
+    Cause.MALFORMED: {R: RetryRule.ONCE, L: RetryRule.RAISE, W: RetryRule.UNKNOWN},
 }
 """The retry matrix: a row for each cause, a column for each kind of request."""
 
@@ -122,10 +122,10 @@ def cause_of(error: FreightExchangeError, *, remaining: float) -> Cause:
     return Cause.BROKEN if status >= 500 else Cause.REFUSED
 
 
-def rule_of(error: FreightExchangeError, cause: Cause, kind: RequestKind, policy: RetryPolicy) -> Rule:
+def rule_of(error: FreightExchangeError, cause: Cause, kind: RequestKind, policy: RetryPolicy) -> RetryRule:
     """Return the rule for a failed attempt of this kind of request."""
     if kind is RequestKind.WRITE and _may_have_begun(error, policy):
-        return Rule.UNKNOWN
+        return RetryRule.UNKNOWN
     return MATRIX[cause][kind]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.message import Response
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["UNTIL_CHANGED", "error_of", "login_error", "unauthorized"]
+__all__ = ["UNTIL_CHANGED", "error_of", "is_unauthorized", "login_error"]
 
 # A reply with `Unauthorized` is short; a longer one is a listing.
 _MAX_REFUSAL = 4096
@@ -43,7 +43,7 @@ _REJECTED = frozenset({200, 400, 401, 403, 422})
 """Statuses at which a login's reply can report wrong credentials."""
 
 
-def unauthorized(response: Response) -> bool:
+def is_unauthorized(response: Response) -> bool:
     """Return whether the reply only refuses the token.
 
     Such a reply has status 401, or status 200 or 4xx and a body with the key `Unauthorized` and no result.
@@ -62,7 +62,7 @@ def unauthorized(response: Response) -> bool:
 
 def error_of(response: Response, redactor: Redactor, *, retry_after: float | None) -> APIStatusError | None:
     """Return the error for a reply, or `None` if the call succeeded."""
-    return _error(response, redactor, retry_after, refused=unauthorized(response))
+    return _error(response, redactor, retry_after, refused=is_unauthorized(response))
 
 
 def _error(

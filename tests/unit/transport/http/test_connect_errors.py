@@ -13,9 +13,9 @@ import httpx2
 import pytest
 
 from freight_exchange.options import Timeouts
-from freight_exchange.transport.http.connect_errors import Failure, Route, destination, explain
+from freight_exchange.transport.http.connect_errors import Failure, NetworkRoute, destination, explain
 
-SERVER = Route("host.example:443")
+SERVER = NetworkRoute("host.example:443")
 LIBRARIES = [httpx, httpx2, httpcore]
 
 
@@ -27,7 +27,7 @@ def caused(error: Exception, *causes: BaseException) -> Exception:
     return error
 
 
-def describe(error: Exception, route: Route = SERVER) -> Failure:
+def describe(error: Exception, route: NetworkRoute = SERVER) -> Failure:
     return explain(error, route, Timeouts())
 
 
@@ -82,7 +82,7 @@ def test_wrong_certificate_is_permanent_and_names_the_host(words: str, reason: s
         failure = describe(error)
         assert failure.permanent
         assert failure.message.startswith(f"the certificate of host.example:443 {reason}")
-    through = Route("host.example:443", "proxy.example:3128", at_proxy=True)
+    through = NetworkRoute("host.example:443", "proxy.example:3128", at_proxy=True)
     assert describe(error, through).message.startswith(f"the certificate of the proxy proxy.example:3128 {reason}")
 
 
@@ -93,12 +93,12 @@ def test_words_of_a_reply_are_no_certificate() -> None:
 @pytest.mark.parametrize(
     ("route", "peer"),
     [
-        (Route("h:1", "p:2", at_proxy=True), "the proxy p:2"),
-        (Route("h:1", "p:2"), "h:1 through the proxy p:2"),
-        (Route("h:1"), "h:1"),
+        (NetworkRoute("h:1", "p:2", at_proxy=True), "the proxy p:2"),
+        (NetworkRoute("h:1", "p:2"), "h:1 through the proxy p:2"),
+        (NetworkRoute("h:1"), "h:1"),
     ],
 )
-def test_the_machine_that_is_named(route: Route, peer: str) -> None:
+def test_the_machine_that_is_named(route: NetworkRoute, peer: str) -> None:
     assert describe(httpx.ConnectTimeout(""), route).message == f"no connection within 5 s to {peer} (ConnectTimeout)"
     assert describe(httpx.ReadTimeout(""), route).message == f"nothing came from {peer} for 30 s (ReadTimeout)"
     assert describe(httpx.ReadError(""), route).message == f"the connection to {peer} broke (ReadError)"
@@ -112,7 +112,11 @@ def test_the_machine_that_is_named(route: Route, peer: str) -> None:
 )
 def test_a_proxy_that_refuses(status: int, permanent: bool) -> None:
     words = httpx.ProxyError(f"{status} s3cret-echo")
-    for route in (Route("h:1", "p:2", at_proxy=True, refusal=status), Route("h:1", "p:2"), Route("h:1")):
+    for route in (
+        NetworkRoute("h:1", "p:2", at_proxy=True, refusal=status),
+        NetworkRoute("h:1", "p:2"),
+        NetworkRoute("h:1"),
+    ):
         failure = describe(words, route)
         assert failure.permanent is permanent
         assert f"did not connect to h:1: it answered {status}" in failure.message

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from freight_exchange.transport.http.trace import Trace
-from freight_exchange.transport.message import Progress
+from freight_exchange.transport.message import SendProgress
 
 CONNECT = {"request": SimpleNamespace(method=b"CONNECT")}
 POST = {"request": SimpleNamespace(method=b"POST")}
@@ -39,9 +39,9 @@ TLS: Events = [("proxy.start_tls.started", {}), ("proxy.start_tls.complete", {})
 SENT: Events = [("http11.send_request_headers.started", POST)]
 
 
-async def traced(*parts: Events, method: str = "POST") -> tuple[Progress, Trace]:
-    progress = Progress()
-    progress.hand_over()
+async def traced(*parts: Events, method: str = "POST") -> tuple[SendProgress, Trace]:
+    progress = SendProgress()
+    progress.record_send()
     trace = Trace(method, progress)
     for event, info in [one for part in parts for one in part]:
         await trace(event, info)

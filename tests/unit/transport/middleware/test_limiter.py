@@ -38,7 +38,7 @@ class Sender:
         self.most = max(self.most, self.under_way)
         try:
             self.order.append(request.path)
-            number = request.progress.hand_over()
+            number = request.progress.record_send()
             request.progress.trace("connection.connect_tcp.started")
             await anyio.sleep(1)
             request.progress.trace("connection.connect_tcp.complete")
@@ -209,7 +209,7 @@ class TestRecords:
         bench, error = Bench(), TransportError("reset")
 
         async def fail(request: Request) -> Response:
-            request.progress.hand_over()
+            request.progress.record_send()
             raise error
 
         for kind in (READ, WRITE):

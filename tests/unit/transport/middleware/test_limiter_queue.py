@@ -14,7 +14,7 @@ from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.call import Limits
-from freight_exchange.transport.chain import compose
+from freight_exchange.transport.chain import compose_layers
 from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
 from freight_exchange.transport.middleware.limiter import Limiter, WriteLatency
 from freight_exchange.transport.secrets import Redactor
@@ -32,10 +32,10 @@ class Service:
         self.events: list[Event] = []
         hooks = Hooks((self.events.append,))
         limiter = Limiter(BackgroundTasks(), hooks, Redactor(), reads=limits.pop("reads", 20), writes=writes, **limits)
-        self.caller = executor(compose([limiter], self.send), hooks=hooks)
+        self.caller = executor(compose_layers([limiter], self.send), hooks=hooks)
 
     async def send(self, request: Request) -> Response:
-        number = request.progress.hand_over()
+        number = request.progress.record_send()
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:

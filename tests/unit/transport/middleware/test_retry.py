@@ -27,7 +27,7 @@ from freight_exchange.transport.message import CallContext, Request, RequestKind
 from freight_exchange.transport.middleware.outcome import FailedAttemptError
 from freight_exchange.transport.middleware.retry import RetryBudget, RetryRules
 from freight_exchange.transport.rules.retry_matrix import MATRIX as RULES
-from freight_exchange.transport.rules.retry_matrix import Cause, Rule, cost_of
+from freight_exchange.transport.rules.retry_matrix import Cause, RetryRule, cost_of
 
 READ, LOGIN, WRITE = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
 
@@ -126,11 +126,11 @@ def decide(
     state.attempt_number = attempt
     state.set_exception((FailedAttemptError, FailedAttemptError(error), None))
     if not retrying.retry(state):
-        return Unknown() if rules.rule is Rule.UNKNOWN else GiveUp()
+        return Unknown() if rules.rule is RetryRule.UNKNOWN else GiveUp()
     state.upcoming_sleep = retrying.wait(state)
     if retrying.stop(state):
         return GiveUp()
-    return Again(state.upcoming_sleep, cost_of(rules.cause), rules.rule is Rule.ONCE)
+    return Again(state.upcoming_sleep, cost_of(rules.cause), rules.rule is RetryRule.ONCE)
 
 
 TABLE = {

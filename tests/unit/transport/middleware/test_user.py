@@ -11,9 +11,9 @@ import pytest
 
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, TransportError
 from freight_exchange.options import Timeouts
-from freight_exchange.transport.chain import compose
+from freight_exchange.transport.chain import compose_layers
 from freight_exchange.transport.message import Middleware, Next, Request, RequestKind, Response
-from freight_exchange.transport.middleware.user import guarded
+from freight_exchange.transport.middleware.user import guard_middleware
 
 
 def request(kind: RequestKind) -> Request:
@@ -50,16 +50,16 @@ async def test_the_first_is_outermost() -> None:
         return layer
 
     sender = Sender()
-    response = await compose([marking("a"), marking("b")], sender)(request(RequestKind.READ))
+    response = await compose_layers([marking("a"), marking("b")], sender)(request(RequestKind.READ))
     assert sender.sent[0].headers == (("in", "a"), ("in", "b"))
     assert response.content == b"{}ba"
-    assert compose([], sender) is sender
+    assert compose_layers([], sender) is sender
 
 
 async def test_a_write_passes_once() -> None:
     sender = Sender()
     with pytest.raises(ConfigurationError, match="only once"):
-        await compose([guarded(twice)], sender)(request(RequestKind.WRITE))
+        await compose_layers([guard_middleware(twice)], sender)(request(RequestKind.WRITE))
     assert len(sender.sent) == 1
 
 
@@ -72,14 +72,14 @@ async def test_a_write_is_not_repeated_after_a_failure_either() -> None:
         raise TransportError("reset")
 
     with pytest.raises(ConfigurationError):
-        await compose([guarded(insisting)], failing)(request(RequestKind.WRITE))
+        await compose_layers([guard_middleware(insisting)], failing)(request(RequestKind.WRITE))
     assert sent == 1
 
 
 @pytest.mark.parametrize("kind", [RequestKind.READ, RequestKind.LOGIN])
 async def test_reads_and_logins_may_be_sent_repeatedly(kind: RequestKind) -> None:
     sender = Sender()
-    await compose([guarded(twice)], sender)(request(kind))
+    await compose_layers([guard_middleware(twice)], sender)(request(kind))
     assert len(sender.sent) == 2
 
 
@@ -95,10 +95,10 @@ async def answering(request: Request, call_next: Next) -> Response:
 async def test_no_answer_stands_for_a_write_that_was_sent_without_a_reply(kind: RequestKind, begun: bool) -> None:
     async def failing(request: Request) -> Response:
         if begun:
-            request.progress.hand_over()
+            request.progress.record_send()
         raise TransportError("reset")
 
-    send = compose([guarded(answering)], failing)
+    send = compose_layers([guard_middleware(answering)], failing)
     if kind is RequestKind.WRITE and begun:
         with pytest.raises(TransportError, match="answering") as caught:
             await send(request(kind))
@@ -129,7 +129,7 @@ async def test_no_answer_stands_for_a_write_that_is_being_sent(fails: bool) -> N
             return Response(status=429, content=b"{}", headers=[(b"Retry-After", b"0")])
 
         with pytest.raises(TransportError, match="impatient") as caught:
-            await compose([guarded(impatient)], slow)(request(RequestKind.WRITE))
+            await compose_layers([guard_middleware(impatient)], slow)(request(RequestKind.WRITE))
         assert not caught.value.unsent
         sent.set()
 
@@ -166,7 +166,7 @@ async def test_result_that_is_no_response_is_refused_with_the_name_of_the_middle
     kind: RequestKind, layer: Any, name: str, result: str
 ) -> None:
     with pytest.raises(ConfigurationError, match=rf"the middleware {name} must .* not .*{result}$"):
-        await compose([guarded(layer)], Sender())(request(kind))
+        await compose_layers([guard_middleware(layer)], Sender())(request(kind))
 
 
 async def test_each_write_may_be_sent_once() -> None:
@@ -174,7 +174,7 @@ async def test_each_write_may_be_sent_once() -> None:
         return await call_next(request)
 
     sender = Sender()
-    send = compose([guarded(plain)], sender)
+    send = compose_layers([guard_middleware(plain)], sender)
     for _ in range(3):
         await send(request(RequestKind.WRITE))
     assert len(sender.sent) == 3

@@ -16,7 +16,7 @@ from freight_exchange.errors import (
     ServerError,
 )
 from freight_exchange.transport.message import Response
-from freight_exchange.transport.rules.status_errors import error_of, login_error, unauthorized
+from freight_exchange.transport.rules.status_errors import error_of, is_unauthorized, login_error
 from freight_exchange.transport.secrets import MASK, Redactor, Secret
 
 CANARY = "c4nary-t0ken-of-some-length"
@@ -72,7 +72,7 @@ def test_statuses_map_to_errors(status: int, kind: type[APIStatusError] | None, 
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 404, 422, 499])
 def test_the_key_unauthorized_is_a_refused_token_at_200_and_any_4xx(status: int) -> None:
     response = reply(status, {"Unauthorized": "access denied"})
-    assert unauthorized(response)
+    assert is_unauthorized(response)
     error = judged(response)
     assert type(error) is AuthenticationError
     assert error.status == status
@@ -107,7 +107,7 @@ def test_a_proxy_that_asks_for_credentials_is_named() -> None:
 
 @pytest.mark.parametrize("status", [201, 204, 302, 500, 503])
 def test_the_key_means_nothing_at_other_statuses(status: int) -> None:
-    assert not unauthorized(reply(status, {"Unauthorized": "access denied"}))
+    assert not is_unauthorized(reply(status, {"Unauthorized": "access denied"}))
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_the_key_means_nothing_at_other_statuses(status: int) -> None:
     ids=["a cargo's name", "a sentence", "a list", "no JSON", "half a JSON", "a long listing"],
 )
 def test_only_a_short_object_with_the_key_refuses(body: object) -> None:
-    assert not unauthorized(reply(200, body))
+    assert not is_unauthorized(reply(200, body))
     assert judged(reply(200, body)) is None
 
 
 def test_401_needs_no_body() -> None:
-    assert unauthorized(reply(401, b"<html>"))
+    assert is_unauthorized(reply(401, b"<html>"))
 
 
 class TestWhatErrorsCarry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from freight_exchange.sandbox.core.operations import bids, lists, offers, requests, routes
+from freight_exchange.sandbox.core.operations import bids, offers, reference_lists, requests, routes
 from freight_exchange.sandbox.core.request_context import Operation
 
 __all__ = ["OPERATIONS"]
@@ -25,6 +25,6 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "quote/bid"): bids.listing,
     ("POST", "quote/bid"): bids.submit,
     ("POST", "quote/submitoffer"): bids.submit,
-    ("GET", "carrier"): lists.carriers,
-    ("GET", "currency"): lists.currencies,
+    ("GET", "carrier"): reference_lists.carriers,
+    ("GET", "currency"): reference_lists.currencies,
 }

@@ -18,7 +18,7 @@ from tests.unit.transport.tokens import crowd
 
 from freight_exchange.errors import TransportError
 from freight_exchange.platform.file_lock import FileLock
-from freight_exchange.transport.auth import shared
+from freight_exchange.transport.auth import shared_login
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.login_file import LoginFile
 from freight_exchange.transport.auth.token_store import TokenFile
@@ -169,7 +169,7 @@ class TestThreads:
             finally:
                 ended.set()
 
-        monkeypatch.setattr(shared, "_DISK_TIMEOUT", 0.05)
+        monkeypatch.setattr(shared_login, "_DISK_TIMEOUT", 0.05)
         monkeypatch.setattr(LoginFile, "read_or_lock", hang)
         process = Process(service, TokenFile(path))
         with anyio.fail_after(30):
