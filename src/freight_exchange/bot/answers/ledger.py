@@ -193,7 +193,7 @@ class AnswerLedger:
         if (remaining := self._certain_at - anyio.current_time()) > 0:
             raise RetryLater(
                 remaining,
-                "the store is restored, and an answer that it has forgotten may not be shown yet: answers wait"
+                "the store was restored, and the service may not show an answer yet that the store lacks: answers wait"
                 f" {remaining:.0f} s for that",
             )
         check()
