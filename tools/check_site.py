@@ -1,7 +1,7 @@
 """Check the built site: its links and anchors exist, it fetches nothing from other sites, and no name is missing.
 
-`make docs` runs `python tools/check_site.py site` after the build. `tests/unit/test_site.py` checks the sources. This
-program checks what only the built pages have: the anchors of the reference, and the files that the theme fetches.
+`make docs` runs `python tools/check_site.py site` after the build. `tests/unit/docs/test_site.py` checks the sources.
+This program checks what only the built pages have: the anchors of the reference, and the files that the theme fetches.
 """
 
 from __future__ import annotations

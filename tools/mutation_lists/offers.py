@@ -11,9 +11,9 @@ __all__ = ["MUTATIONS", "TESTS"]
 TESTS: Final = ("tests/unit/offer_feed", "tests/unit/bot/answers")
 """Tests that run where a mutation names none."""
 
-_POLLER: Final = "tests/unit/offer_feed/test_offer_poller.py"
-_GONE: Final = "tests/unit/offer_feed/test_confirm_gone.py"
-_UNREADABLE: Final = "tests/unit/offer_feed/test_unreadable_parts.py"
+_POLLER: Final = "tests/unit/offer_feed/scanning/test_poller.py"
+_GONE: Final = "tests/unit/offer_feed/scanning/test_confirm_gone.py"
+_UNREADABLE: Final = "tests/unit/offer_feed/scanning/test_unreadable_parts.py"
 _ANSWERS: Final = "tests/unit/bot/answers/test_answers.py"
 _SECOND: Final = "tests/unit/bot/answers/test_second_approval.py"
 _DOUBTS: Final = "tests/unit/bot/answers/test_answer_doubts.py"

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.endpoints.test_reply_check import DRAFT, ROUTE
+from tests.unit.endpoints.shared.test_reply_check import DRAFT, ROUTE
 
 from freight_exchange import Applied, FreightExchange, NotApplied, OutcomeUnknownError, StillUnknown
 from freight_exchange.models import Reconciliation

@@ -13,7 +13,7 @@ from examples import demo
 
 from freight_exchange.sandbox import Exchange
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEPT = demo.Counts(
     requests=12,
     offers=11,
