@@ -143,7 +143,7 @@ MUTATIONS: Final = (
         "feed/scanning/poller.py",
         "return (scan is self._queue.deep or scan.is_first) and scanner.pages > 0 and is_stuck and is_transient(error)",
         "return False",
-        "tests/unit/feed/watcher/test_failing_pages.py::test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate",
+        "tests/unit/feed/watcher/test_failing_pages.py::test_first_scan_of_many_pages_is_read_to_its_end_under_a_rate_limit",
     ),
     one(
         "5 no schedule",
@@ -164,7 +164,7 @@ MUTATIONS: Final = (
         "feed/core/planning/planner.py",
         "self._rests[tier.name] = _Rest(time + seconds, seconds)",
         "self._rests[tier.name] = _Rest(time, seconds)",
-        "tests/unit/feed/watcher/test_plan.py::test_a_look_that_failed_rests_and_the_next_shallower_that_is_due_is_made",
+        "tests/unit/feed/watcher/test_plan.py::test_failed_tier_rests_while_the_next_shallower_one_is_due",
     ),
     one(
         "5 a deep scan waits for as long as narrow ones are due",
@@ -185,7 +185,7 @@ MUTATIONS: Final = (
         "feed/core/state_rules.py",
         "updated_after=comparable_time(listed, clock_lags(state, received))",
         "updated_after=listed",
-        "tests/unit/feed/watcher/test_provable_claims.py::test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_suspended_machine_withdraws_no_request_outside_of_the_window",
     ),
     one(
         "7 what some requests gain that others have is the service's doing",
@@ -306,7 +306,7 @@ MUTATIONS: Final = (
         "feed/scanning/journal.py",
         "if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):",
         "if False:",
-        "tests/unit/feed/watcher/test_provable_claims.py::test_updates_that_only_a_deep_scan_sees_are_no_schema_change",
+        "tests/unit/feed/watcher/test_provable_claims.py::test_updates_that_only_a_deep_scan_sees_are_not_a_schema_change",
     ),
     one(
         "7 another version's digest is another state",
@@ -398,7 +398,7 @@ MUTATIONS: Final = (
         "feed/core/state_rules.py",
         "return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)",
         "return True",
-        "tests/unit/feed/watcher/test_failures.py::test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window",
+        "tests/unit/feed/watcher/test_failures.py::test_oldest_requests_within_start_do_not_slide_out_of_the_window",
     ),
     one(
         "9 what the first scan sees first is baseline, though it was published since",
@@ -440,7 +440,7 @@ MUTATIONS: Final = (
         "feed/core/state_rules.py",
         "    now = max(now, furthest) if math.isfinite(furthest) else now\n",
         "",
-        "tests/unit/feed/watcher/test_failures.py::test_a_machine_that_was_saved_for_days_reports_the_gap",
+        "tests/unit/feed/watcher/test_failures.py::test_machine_that_was_suspended_for_days_reports_the_gap",
     ),
     one(
         "11 Retry-After is ignored",

@@ -78,7 +78,7 @@ async def test_failure_that_passes_does_not_end_the_feed_at_the_start_and_later(
 
 
 @pytest.mark.parametrize(("status", "error"), [(404, NotFoundError), (400, BadRequestError)])
-async def test_a_first_look_that_waiting_does_not_mend_raises(status: int, error: type[Exception]) -> None:
+async def test_permanent_error_of_the_first_scan_is_raised(status: int, error: type[Exception]) -> None:
     import httpx
 
     def refuse(request: httpx.Request) -> httpx.Response:
@@ -165,7 +165,7 @@ async def test_an_update_that_shows_late_is_not_missed() -> None:
             assert (await pulled(feed)).request.index == index
 
 
-async def test_a_slow_service_is_covered_all_the_same_and_not_pressed() -> None:
+async def test_slow_service_is_covered_without_more_requests() -> None:
     sandbox = Sandbox(Profile(latency=20.0))
     sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE, start="backfill") as feed:
@@ -222,7 +222,7 @@ async def test_credentials_that_are_away_for_a_while_are_waited_for_at_the_start
 
 
 @pytest.mark.parametrize("error", [ValueError("no such secret"), TransportError("bad certificate", permanent=True)])
-async def test_credentials_that_waiting_does_not_mend_end_the_start(error: Exception) -> None:
+async def test_permanent_error_of_the_credentials_is_raised_at_the_start(error: Exception) -> None:
     async def vault() -> tuple[str, str]:
         raise error
 
@@ -257,7 +257,7 @@ async def test_filtered_requests_delay_no_reader() -> None:
 
 
 @pytest.mark.parametrize("index", ["1", None, True, 1.0])
-async def test_explain_refuses_an_index_that_is_no_integer(index: Any) -> None:
+async def test_explain_refuses_an_index_that_is_not_an_integer(index: Any) -> None:
     sandbox = Sandbox()
     sandbox.publish()
     async with sandbox.client() as exchange, exchange.watch(interval=MINUTE) as feed:
@@ -294,4 +294,4 @@ async def test_a_pull_that_is_cancelled_loses_nothing() -> None:
 )
 async def test_wrong_arguments_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigurationError):
-        Sandbox().client().watch(**wrong)  # type: ignore[arg-type]  # what is wrong is the point
+        Sandbox().client().watch(**wrong)  # type: ignore[arg-type]  # wrong on purpose

@@ -114,7 +114,7 @@ async def test_feed_ack_acknowledges_delivered_event(sandbox: Sandbox, listed: l
     assert first not in await rest(sandbox, store)
 
 
-async def test_an_event_acknowledges_itself_alone_and_twice_is_once(
+async def test_event_acknowledges_only_itself_and_again_has_no_effect(
     sandbox: Sandbox, listed: list[int], store: Store
 ) -> None:
     async with sandbox.client() as exchange, exchange.watch(store=store, start="backfill") as feed:
@@ -125,7 +125,7 @@ async def test_an_event_acknowledges_itself_alone_and_twice_is_once(
     assert sorted(await rest(sandbox, store)) == sorted(index_of(event) for event in batch if event is not batch[3])
 
 
-async def test_batches_are_acknowledged_as_one_by_the_next(sandbox: Sandbox, store: Store) -> None:
+async def test_next_batch_acknowledges_the_one_before(sandbox: Sandbox, store: Store) -> None:
     for _ in range(250):
         sandbox.publish()
     sizes: list[int] = []
@@ -138,7 +138,7 @@ async def test_batches_are_acknowledged_as_one_by_the_next(sandbox: Sandbox, sto
     assert len(await rest(sandbox, store)) == 50
 
 
-async def test_an_event_taken_back_and_then_acknowledged_does_not_come_again(
+async def test_requeued_event_that_is_then_acknowledged_is_not_delivered_again(
     sandbox: Sandbox, listed: list[int]
 ) -> None:
     async with sandbox.client() as exchange, exchange.watch(start="backfill") as feed:

@@ -35,7 +35,7 @@ class Slow(SQLiteStore):
 pytestmark = [pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True), pytest.mark.both_backends]
 
 
-async def test_who_is_cancelled_natively_gets_nothing_twice(tmp_path: Path) -> None:
+async def test_native_cancellation_delivers_no_event_twice(tmp_path: Path) -> None:
     sandbox = Sandbox()
     for _ in range(150):
         sandbox.publish()
@@ -55,7 +55,7 @@ async def test_who_is_cancelled_natively_gets_nothing_twice(tmp_path: Path) -> N
     assert len(handed) == 150
 
 
-async def test_who_is_cancelled_natively_while_he_enters_leaves_nothing_held(tmp_path: Path) -> None:
+async def test_native_cancellation_on_entry_keeps_no_lease(tmp_path: Path) -> None:
     sandbox = Sandbox()
     store = SlowToOpen(tmp_path / "feed.db")
     async with sandbox.client() as exchange:

@@ -106,7 +106,7 @@ def test_request_that_an_earlier_filter_excluded_was_not_handed_out(
     assert (explanation.verdict, explanation.sentence) == (verdict, f"request 4 was {sentence}")
 
 
-def test_explanation_of_a_request_that_is_no_longer_kept_leaves_open_why() -> None:
+def test_explanation_of_a_removed_request_names_both_possible_reasons() -> None:
     tomb = attrs.evolve(ROW, record=None, last_seen=0.0, last_scan=0)
     for where in (None, RequestFilter(origin="Oslo")):
         explanation = explain(4, tomb, [], state=STATE, time=1000.0, wall=1.7e9, where=where)

@@ -193,10 +193,10 @@ async def test_another_programs_database_is_left_alone(path: Path) -> None:
         await refused(exchange, path, "another program's database", "another path")
 
 
-async def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
+async def test_file_that_is_not_a_database_is_left_alone(path: Path) -> None:
     write(path, b"Dear Sir or Madam,\n" * 100)
     async with Sandbox().client() as exchange:
-        await refused(exchange, path, "no database", "another path")
+        await refused(exchange, path, "not a database", "another path")
 
 
 async def test_the_store_of_another_account_or_service_is_refused(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Rig of the tests of the offer feed: a small service with own requests, and a poller of it."""
+"""Rig of the tests of the offer feed: a small service with the account's requests, and a poller of it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LoopClock:
 
 @attrs.define
 class OfferService:
-    """Service that lists own requests with their offers, newest first, and answers with a fault when one is due.
+    """Service that lists the account's requests with their offers, newest first, and answers with due faults.
 
     Attributes:
         clamp: Maximum number of rows in a page.

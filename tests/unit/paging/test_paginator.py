@@ -78,12 +78,12 @@ async def test_a_reader_resumes_where_it_stopped(serve: MakeServer, clamp: int |
 
 
 @pytest.mark.parametrize("start", [-1, True, 1.5, "1"])
-async def test_a_start_that_is_no_page_number_is_refused(serve: MakeServer, start: Any) -> None:
+async def test_start_that_is_not_a_page_number_is_refused(serve: MakeServer, start: Any) -> None:
     with pytest.raises(ValidationError, match="start"):
         serve(1).listing().pages(start=start)
 
 
-async def test_listing_that_never_stands_still_raises_after_the_rows_that_were_found(serve: MakeServer) -> None:
+async def test_listing_that_keeps_changing_raises_after_the_rows_that_were_found(serve: MakeServer) -> None:
     server = serve(20)
     server.source.clamps = lambda before: server.source.rows.insert(0, 1000 + before)
     found: list[int] = []
@@ -97,7 +97,7 @@ async def test_listing_that_never_stands_still_raises_after_the_rows_that_were_f
     assert len(found) == len(set(found)) >= 20
 
 
-async def test_an_ignored_offset_is_reported_once_and_fails_a_strict_reading(caplog: pytest.LogCaptureFixture) -> None:
+async def test_ignored_offset_is_reported_once_and_fails_a_strict_client(caplog: pytest.LogCaptureFixture) -> None:
     server = Server(ListingServer([*range(25)], offset_ignored=True))
     assert await server.listing().collect() == [*range(10)]
     assert await server.listing().collect() == [*range(10)]
@@ -113,7 +113,7 @@ async def test_an_ignored_offset_is_reported_once_and_fails_a_strict_reading(cap
 @pytest.mark.parametrize("length", [1, 10, 20, 25])
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("window", [1, 3])
-async def test_an_end_that_repeats_fails_no_strict_reading(
+async def test_repeated_last_page_does_not_fail_a_strict_client(
     serve: MakeServer, length: int, end: End, window: int
 ) -> None:
     server = serve(length)
@@ -121,7 +121,7 @@ async def test_an_end_that_repeats_fails_no_strict_reading(
     assert await server.listing(strict=True, window=window).collect() == [*range(length)]
 
 
-async def test_strict_reading_confirms_a_doubtful_end(serve: MakeServer) -> None:
+async def test_strict_client_confirms_a_doubtful_end(serve: MakeServer) -> None:
     lenient, strict = serve(10), serve(10)
     lenient.source.end = strict.source.end = "last page"
     await lenient.listing().collect()

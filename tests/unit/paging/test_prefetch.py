@@ -29,7 +29,7 @@ async def test_a_window_changes_nothing_but_the_pages_in_flight(
     server = serve(95)
     server.source.end = end
     assert await server.listing(window=window, sweep=sweep).collect() == [*range(95)]
-    # Those that a climb left over may still be on their way out when the descent sends for its first.
+    # Requests of the pass up may still be in flight when the pass down sends its first one.
     assert min(window, 9) <= server.most_under_way <= (2 * window - 1 if sweep or end == "500" else window)
     assert (
         {*range(10)}
@@ -142,7 +142,7 @@ async def test_end_of_the_listing_cancels_requests_for_later_pages(serve: MakeSe
     await pages.aclose()
 
 
-async def test_an_error_comes_in_its_place_and_the_next_pull_asks_again(serve: MakeServer) -> None:
+async def test_error_is_raised_at_its_page_and_the_next_pull_retries(serve: MakeServer) -> None:
     server = serve(60)
     server.failures[3] = TransportError("reset")
     pages = server.listing(window=4).pages()
@@ -160,7 +160,7 @@ async def test_an_error_comes_in_its_place_and_the_next_pull_asks_again(serve: M
 
 
 @pytest.mark.parametrize("window", [1, 3])
-async def test_an_error_on_the_first_page_is_no_end(serve: MakeServer, window: int) -> None:
+async def test_error_on_the_first_page_does_not_end_the_listing(serve: MakeServer, window: int) -> None:
     server = serve(5)
     server.failures[0] = NotFoundError("Not Found", status=404)
     with pytest.raises(NotFoundError):
@@ -228,7 +228,7 @@ async def test_two_tasks_cannot_pull_at_once(serve: MakeServer) -> None:
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_pages_that_outlive_their_loop_are_collected_in_peace(backend: str) -> None:
+def test_pages_that_outlive_their_loop_are_collected_without_error(backend: str) -> None:
     async def leave() -> object:
         server = Server(ListingServer([*range(1000)]))
         server.gates = {number: anyio.Event() for number in range(2, 100)}

@@ -46,7 +46,7 @@ def test_no_window_is_empty() -> None:
     assert window_for(0, 0, 0) == 1
 
 
-def test_a_window_that_slid_past_the_cover_does_not_cover() -> None:
+def test_window_that_slid_past_the_watermark_does_not_cover() -> None:
     assert is_covered(95, 35, 60)
     assert not is_covered(95, 35.001, 60)
 
@@ -72,7 +72,7 @@ def test_expected_time_of_a_scan_is_that_of_ninety_nine_in_a_hundred() -> None:
     assert times.expected() == 50.0
 
 
-def test_quick_scans_leave_room_all_the_same_and_slow_ones_are_forgotten() -> None:
+def test_expected_duration_has_a_minimum_and_forgets_slow_scans() -> None:
     times = ScanTimes()
     times.record(900.0)
     assert times.expected() == 900.0
@@ -93,7 +93,7 @@ def test_without_a_valid_clock_the_longest_silence_is_counted() -> None:
     assert watermark.time_at(reading(5.0, boot_id="y", wall=100.0 - 7200.0)) == 1000.0 + WIDEST
 
 
-def test_a_clock_that_was_put_right_by_a_little_over_a_restart_is_no_silence_of_days() -> None:
+def test_small_clock_correction_over_a_restart_is_not_a_long_silence() -> None:
     watermark = Watermark(1000.0, reading(100.0))
     later = reading(5.0, boot_id="y", wall=99.0)
     assert watermark.time_at(later) == 1000.0

@@ -87,7 +87,7 @@ async def test_failed_commit_changes_nothing_and_its_request_is_found_again(
     assert rig.event_keys == [("new", 1)]
 
 
-async def test_the_cover_and_its_events_are_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watermark_and_its_events_are_one_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash between two commits would lose the events, or report them twice."""
     service = Service()
     rig = await live(service, store)
@@ -156,7 +156,7 @@ async def test_allowance_shrinks_from_day_to_day_but_not_below_the_users(store: 
     assert rig.journal.state.allowance == 60.0
 
 
-async def test_the_longer_of_the_allowances_known_and_asked_for_counts(store: Store) -> None:
+async def test_longer_of_the_stored_and_the_configured_allowance_counts(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     rig.feed_store.release()
@@ -204,7 +204,7 @@ async def test_page_read_beside_a_scan_is_recorded_except_requests_of_the_scans_
     assert rig.event_keys == [("new", 2), ("new", 1)]
 
 
-async def test_watermark_is_at_the_beginning_of_the_scan_that_moves_it(store: Store) -> None:
+async def test_watermark_is_at_the_start_of_the_scan_that_moves_it(store: Store) -> None:
     """A change during the scan may be on none of its pages."""
     service = Service(clamp=5, latency=2.0)
     rig = await live(service, store)

@@ -69,7 +69,7 @@ async def test_empty_listings_send_no_more_requests_than_full_ones(store: Store)
     assert len(service.pages) + len(service.lookups) <= HOUR / 30.0
 
 
-async def test_cover_does_not_advance_while_most_is_lacking(store: Store) -> None:
+async def test_watermark_does_not_advance_while_most_requests_are_missing(store: Store) -> None:
     service, rig = await live(store, interval=30.0)
     service.away = True
     await rig.scan_for(0.5 * HOUR)

@@ -38,14 +38,14 @@ class Limited(Service):
         return await Service.page(self, number, rows, window)
 
 
-async def test_a_first_scan_of_many_pages_is_read_to_its_end_under_a_limit_of_rate(store: Store) -> None:
+async def test_first_scan_of_many_pages_is_read_to_its_end_under_a_rate_limit(store: Store) -> None:
     service = Limited(clamp=10, latency=0.1)
     service.publish(*range(1, 1501), age=DAY)
     rig = Rig(service, store=store, start="backfill")
     with anyio.fail_after(HOUR):
         await rig.prime()
     assert len(rig.event_keys) == 1500
-    # Up to the end, down again, and no page for nothing but those that were refused.
+    # Up to the end and down again; only refused requests are in addition.
     assert sum(window == WIDEST for _, _, window in service.pages) < 310
     assert scans(rig) & Counter({"five days": 9}) == {"five days": 1}
 
@@ -86,7 +86,7 @@ class Unhurried(Service):
         return await Service.page(self, number, rows, window)
 
 
-async def test_a_lively_listing_comes_to_its_end_under_a_limit_of_rate(store: Store) -> None:
+async def test_changing_listing_is_read_to_its_end_under_a_rate_limit(store: Store) -> None:
     service = Unhurried(clamp=20, latency=0.1)
     service.publish(*range(1, 201), age=DAY)
     rig = Rig(service, store=store, start="backfill")
@@ -113,7 +113,7 @@ async def test_recent_updates_that_fail_are_not_requested_without_end(store: Sto
 
     rig = Rig(Refusing(), store=store, start="backfill")
     await rig.prime()
-    # Once more at once, and then the scan goes on without.
+    # One repetition at once; then the scan continues without recent updates.
     assert len(refused) % 2 == 0
     assert len(refused) < 10
 
@@ -160,7 +160,7 @@ async def test_pages_of_a_deep_scan_are_kept_when_a_later_page_fails(store: Stor
     assert scans(rig)["five days"] == 1
 
 
-async def test_a_deep_scan_whose_pages_stand_still_for_long_is_given_up(store: Store) -> None:
+async def test_deep_scan_without_progress_for_long_is_given_up(store: Store) -> None:
     service = Stuck(clamp=3)
     rig = await live(service, store)
     service.publish(*range(1, 31))

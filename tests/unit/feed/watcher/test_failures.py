@@ -27,7 +27,7 @@ DOWN = ServerError("down", status=503)
 # A start that hands out a part
 
 
-async def test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_window(store: Store) -> None:
+async def test_oldest_requests_within_start_do_not_slide_out_of_the_window(store: Store) -> None:
     service = Service(clamp=5, latency=2.0)
     service.publish(*range(1, 101), age=HOUR / 2)
     for index in range(101, 131):
@@ -37,7 +37,7 @@ async def test_the_oldest_that_a_start_is_to_hand_out_do_not_slide_out_of_the_wi
     assert Counter(rig.event_keys) == {("new", index): 1 for index in range(1, 131)}
 
 
-async def test_a_start_with_more_pages_than_ten_minutes_hold_comes_to_an_end(store: Store) -> None:
+async def test_start_that_takes_longer_than_ten_minutes_completes(store: Store) -> None:
     service = Service(clamp=10, latency=4.0)
     service.publish(*range(1, 1001), age=DAY)
     rig = Rig(service, store=store, start=timedelta(days=2))
@@ -153,7 +153,7 @@ async def test_neither_numbers_of_scans_nor_the_last_success_go_back(store: Stor
 
 
 @pytest.mark.parametrize("back", [DAY, 8 * DAY])
-async def test_a_wall_set_back_stops_no_watermark_where_no_boot_is_shown(store: Store, back: float) -> None:
+async def test_wall_clock_that_is_set_back_stops_no_watermark_without_a_boot_id(store: Store, back: float) -> None:
     service = Service()
     rig = await live(service, store, clock=HandClock(boot_id=""))
     rig.clock.wall -= back
@@ -162,7 +162,7 @@ async def test_a_wall_set_back_stops_no_watermark_where_no_boot_is_shown(store: 
     assert min(service.windows[-3:]) < 100
 
 
-async def test_a_machine_that_was_saved_for_days_reports_the_gap(store: Store) -> None:
+async def test_machine_that_was_suspended_for_days_reports_the_gap(store: Store) -> None:
     """Its monotonic clocks stood still, and its wall clock was set."""
     service = Service()
     rig = await live(service, store)
@@ -245,7 +245,7 @@ async def test_a_reader_who_always_leaves_before_a_page_comes_is_logged_and_held
     assert any(isinstance(reported, Recovered) for reported in rig.reported)
 
 
-async def test_a_reader_who_leaves_while_others_would_wait_is_no_failure(store: Store) -> None:
+async def test_reader_who_leaves_while_others_would_wait_is_not_a_failure(store: Store) -> None:
     """His scan is kept, and the next reader continues it."""
     service = Service(latency=0.5)
     rig = await live(service, store)

@@ -90,7 +90,7 @@ async def test_reader_with_short_timeout_reaches_the_end_of_recent_scans(store: 
     assert worst < 400
 
 
-async def test_narrow_scans_overtake_a_deep_one_and_the_cover_never_goes_back(store: Store) -> None:
+async def test_narrow_scans_overtake_a_deep_one_and_the_watermark_never_goes_back(store: Store) -> None:
     service = Service(clamp=5, latency=2.0)
     service.publish(*range(1, 301), age=20 * 60.0)
     rig = await live(service, store)
@@ -175,7 +175,7 @@ async def test_page_that_could_not_be_written_does_not_undo_later_updates(
     assert notes in (["B", "C"], ["C"])
 
 
-async def test_a_request_that_cannot_be_asked_for_ends_no_feed(store: Store) -> None:
+async def test_request_that_cannot_be_looked_up_does_not_end_the_feed(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(-5, 0)

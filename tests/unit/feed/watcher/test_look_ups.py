@@ -75,7 +75,7 @@ class Locked(Service):
 
 
 @virtual_time
-async def test_a_login_that_finds_nothing_there_is_no_evidence_of_a_withdrawal(store: Store) -> None:
+async def test_404_to_a_login_proves_no_withdrawal(store: Store) -> None:
     service = Locked()
     rig = await live(service, store)
     service.publish(1)
@@ -149,7 +149,7 @@ async def test_look_up_whose_token_is_refused_delays_the_next_scan(store: Store,
 
 
 @virtual_time
-async def test_a_limit_of_rate_ends_the_look_ups_of_this_scan(store: Store) -> None:
+async def test_rate_limit_ends_the_look_ups_of_this_scan(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     service.publish(*range(1, 6))

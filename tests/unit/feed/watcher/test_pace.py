@@ -32,7 +32,7 @@ def test_watcher_during_failures_sends_no_more_than_in_health(failure: str, *, b
 
 
 @pytest.mark.parametrize("failure", EVERY_OTHER)
-def test_bot_counts_the_retries_inside_a_look_for_selections(failure: str) -> None:
+def test_bot_counts_the_retries_of_a_poll_for_selected_bids(failure: str) -> None:
     assert hourly(failure, 300, bot=True) <= health(300, bot=True)
 
 

@@ -37,15 +37,15 @@ def plan(planner: Planner, state: State, *, now: float = 2 * DAY, deep: bool = T
     return planner.next_plan(state, at(now), unconfirmed_since=None, deep=deep)
 
 
-def test_between_the_deep_ones_a_look_is_narrow(planner: Planner) -> None:
+def test_scan_between_the_deep_ones_is_narrow(planner: Planner) -> None:
     assert plan(planner, after(30.0)) == ScanPlan(NARROW, 95, 95)
 
 
-def test_after_a_start_of_the_program_the_first_look_is_the_deepest() -> None:
+def test_first_scan_of_a_run_is_the_deepest() -> None:
     assert plan(Planner("now"), after(30.0)).tier is DEEPEST
 
 
-def test_a_look_that_failed_rests_and_the_next_shallower_that_is_due_is_made(planner: Planner) -> None:
+def test_failed_tier_rests_while_the_next_shallower_one_is_due(planner: Planner) -> None:
     state = after(30.0, five_days=2 * DAY, six_hours=2 * HOUR, half_an_hour=0.0)
     assert plan(planner, state).tier is DEEPEST
     planner.record_failure(DEEPEST, 2 * DAY)
@@ -55,14 +55,14 @@ def test_a_look_that_failed_rests_and_the_next_shallower_that_is_due_is_made(pla
     assert plan(planner, state, now=2 * DAY + 30).tier is DEEPEST
 
 
-def test_the_first_look_of_a_run_rests_like_any_other() -> None:
+def test_first_scan_of_a_run_rests_after_a_failure_too() -> None:
     planner = Planner("now")
     planner.record_failure(DEEPEST, 2 * DAY)
     assert plan(planner, after(30.0)).tier is NARROW
     assert plan(planner, after(30.0), now=2 * DAY + 30).tier is DEEPEST
 
 
-def test_a_rest_doubles_up_to_the_time_between_two(planner: Planner) -> None:
+def test_rest_doubles_up_to_the_interval_of_the_tier(planner: Planner) -> None:
     now = 2 * DAY
     for seconds in (30, 60, 120, 240, 300, 300):
         planner.record_failure(HALF_AN_HOUR, now)
@@ -101,7 +101,7 @@ def test_only_deep_scans_follow_a_long_silence(planner: Planner, age: float, tie
     assert plan(planner, after(age, now=now), now=now, deep=False).tier is tier
 
 
-def test_a_long_allowance_alone_makes_no_look_a_deep_one(planner: Planner) -> None:
+def test_long_allowance_alone_makes_no_scan_a_deep_one(planner: Planner) -> None:
     assert plan(planner, after(30.0, allowance=1800.0)) == ScanPlan(NARROW, 1835, 1835)
 
 
@@ -119,7 +119,7 @@ def test_deep_scan_that_lacked_a_request_is_followed_by_a_deep_one(planner: Plan
     assert follow_up.window >= SIX_HOURS.window + 30
 
 
-def test_no_narrow_look_that_overtakes_is_as_wide_as_a_deep_one_that_lacked_something(planner: Planner) -> None:
+def test_overtaking_narrow_scan_is_not_as_wide_as_a_deep_one_that_lacked_a_request(planner: Planner) -> None:
     planner.record_success(DEEPEST, WIDEST, WIDEST, at(2 * DAY - 30), is_doubtful=True)
     assert plan(planner, after(30.0), deep=False) == ScanPlan(NARROW, 95, 95)
     planner.record_success(NARROW, 95, 95, at(2 * DAY), is_doubtful=True)
@@ -139,7 +139,7 @@ def test_slow_deep_scan_makes_no_narrow_one_wide(planner: Planner) -> None:
     assert plan(planner, after(HOUR)).window > 5 * HOUR
 
 
-def test_a_narrow_look_reaches_back_to_where_a_deep_one_began_to_find_late_ones(planner: Planner) -> None:
+def test_narrow_scan_reaches_back_to_the_watermark_before_the_deep_one(planner: Planner) -> None:
     state = after(30.0)
     unconfirmed_since = attrs.evolve(state.watermark, reading=at(2 * DAY - 400))
     assert planner.next_plan(state, at(2 * DAY), unconfirmed_since=unconfirmed_since, deep=True) == ScanPlan(

@@ -124,7 +124,7 @@ async def test_a_service_that_answers_look_ups_with_a_bare_404_has_withdrawals_t
     assert Counter(service.lookups)[1] == 3
 
 
-async def test_a_wall_clock_that_is_set_back_turns_no_time_round(store: Store) -> None:
+async def test_wall_clock_that_is_set_back_does_not_turn_time_back(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     rig.clock.wall -= HOUR
@@ -223,7 +223,7 @@ async def before(rig: Rig, tier: str) -> None:
         await rig.scan()
 
 
-async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: Store) -> None:
+async def test_updates_that_only_a_deep_scan_sees_are_not_a_schema_change(store: Store) -> None:
     """Its requests gained a field by their shippers, as a concurrent narrow scan shows."""
     service = Service()
     rig = await live(service, store)
@@ -237,7 +237,7 @@ async def test_updates_that_only_a_deep_scan_sees_are_no_schema_change(store: St
     assert len(rig.events) == 14
 
 
-async def test_a_narrow_look_of_several_pages_that_end_with_an_error_reports_as_well(store: Store) -> None:
+async def test_narrow_scan_of_several_pages_that_ends_with_an_error_reports_too(store: Store) -> None:
     """The service may not have such a page, or be unavailable for a moment."""
 
     class Ending(Service):
@@ -295,7 +295,7 @@ async def test_bounds_of_an_event_include_the_time_that_a_machine_was_suspended(
     assert earliest < happened < latest
 
 
-async def test_a_machine_that_was_saved_takes_nothing_for_withdrawn_that_is_out_of_the_window(store: Store) -> None:
+async def test_suspended_machine_withdraws_no_request_outside_of_the_window(store: Store) -> None:
     """Its clocks do not show that the last update is six days old, and outside of the service's window."""
 
     class Narrowing(Service):

@@ -114,7 +114,7 @@ async def test_rule_7_a_look_up_that_is_refused_is_made_again_later(store: Store
     assert rig.event_keys[-1] == ("withdrawn", 1)
 
 
-async def test_rule_7_a_service_that_gives_no_answer_is_not_asked_for_ever(store: Store) -> None:
+async def test_rule_7_service_that_gives_no_answer_is_not_asked_forever(store: Store) -> None:
     service = Service(lookup_faults=[BadRequestError("no", status=400)] * 1000)
     rig = await live(service, store)
     service.publish(1)
@@ -148,7 +148,7 @@ async def test_rule_7_a_look_up_that_fails_is_made_again(store: Store) -> None:
     assert rig.event_keys == [("new", 1), ("withdrawn", 1)]
 
 
-async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and_by_one_event(store: Store) -> None:
+async def test_rule_7_schema_that_changes_back_is_reported_each_time_by_one_event(store: Store) -> None:
     """No shipper has updated any of them, so the service has changed."""
     service = Service(clamp=6)
     rig = await live(service, store)
@@ -166,7 +166,7 @@ async def test_rule_7_a_shape_that_goes_and_comes_back_is_reported_each_time_and
     assert {kind for kind, _ in rig.event_keys} == {"new"}
 
 
-async def test_a_number_that_json_hardly_holds_ends_no_feed(store: Store) -> None:
+async def test_number_with_very_many_digits_does_not_end_the_feed(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     record = wire.load_request(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))

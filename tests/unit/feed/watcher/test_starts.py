@@ -202,7 +202,7 @@ async def test_wall_clock_that_is_set_back_after_a_restart_of_the_machine_makes_
     assert not [event for event in rig.events if isinstance(event, Gap)]
 
 
-async def test_rule_10_just_under_five_days_are_no_gap(store: Store) -> None:
+async def test_rule_10_just_under_five_days_are_not_a_gap(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     await anyio.sleep(WIDEST - 200)

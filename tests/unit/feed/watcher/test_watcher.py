@@ -28,7 +28,7 @@ pytestmark = pytest.mark.virtual_time
 DOWN = ServerError("down", status=503)
 
 
-async def test_rule_1_each_window_reaches_over_the_cover_the_allowance_and_a_scan(store: Store) -> None:
+async def test_rule_1_each_window_covers_the_watermarks_age_the_allowance_and_a_scan(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     await rig.scan(5)
@@ -45,7 +45,7 @@ async def test_rule_1_a_silence_widens_the_window_by_itself(store: Store) -> Non
     assert 260 <= service.windows[0] <= 275
 
 
-async def test_rule_1_a_window_that_slid_past_the_cover_is_looked_at_again_and_wider(store: Store) -> None:
+async def test_rule_1_scan_whose_window_slid_past_the_watermark_is_repeated_with_a_wider_one(store: Store) -> None:
     """The check after a scan finds that a page took longer than allowed for, and lacked its first rows."""
     service = Service()
     rig = await live(service, store)
@@ -68,7 +68,7 @@ async def test_rule_1_time_asleep_counts(store: Store) -> None:
     assert service.windows[0] > 8 * HOUR
 
 
-async def test_rule_1_a_wall_set_forward_widens_and_is_reported_as_a_gap_that_may_be_none(store: Store) -> None:
+async def test_rule_1_wall_clock_set_forward_widens_the_window_and_reports_a_gap(store: Store) -> None:
     """No clock distinguishes a step of the wall clock from a suspended machine. A needless gap is harmless."""
     service = Service()
     rig = await live(service, store)
@@ -80,7 +80,7 @@ async def test_rule_1_a_wall_set_forward_widens_and_is_reported_as_a_gap_that_ma
     assert gap.until - gap.since < timedelta(days=4, minutes=15)
 
 
-async def test_rule_1_a_wall_set_forward_by_less_than_the_service_looks_back_is_no_gap(store: Store) -> None:
+async def test_rule_1_wall_clock_set_forward_by_less_than_the_widest_window_is_not_a_gap(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
     rig.clock.wall += 4.9 * DAY
@@ -90,7 +90,7 @@ async def test_rule_1_a_wall_set_forward_by_less_than_the_service_looks_back_is_
     assert not rig.events
 
 
-async def test_rule_1_the_cover_is_when_page_0_was_sent(store: Store) -> None:
+async def test_rule_1_watermark_is_when_page_0_was_requested(store: Store) -> None:
     """The next scan reaches an update that was made while later pages were read."""
     service = Service(clamp=2, latency=1.0)
     rig = await live(service, store)

@@ -101,7 +101,7 @@ async def test_empty_terms_and_rates_equal_missing_ones(name: str, empty: Any) -
     assert rig.event_keys == [("new", 1, 11)]
 
 
-async def test_undocumented_fields_are_no_change() -> None:
+async def test_undocumented_fields_are_not_a_change() -> None:
     rig = await rig_with((1, 11))
     rig.service.offer(1, 11, extra={"views": 3})
     await rig.scan()
@@ -128,7 +128,7 @@ async def test_declined_status_is_answered() -> None:
     assert (event.kind, event.answer) == ("answered", "declined")
 
 
-async def test_page_that_fails_is_no_absence() -> None:
+async def test_failed_page_proves_no_absence() -> None:
     service = OfferService(clamp=2)
     rig = await rig_with(*((request, 10 * request) for request in range(1, 6)), service=service)
     rig.service.requests[5][50] = rig.service.requests[5].pop(50)
@@ -142,11 +142,11 @@ async def test_page_that_fails_is_no_absence() -> None:
 
 async def test_scan_of_one_page_is_one_request_and_writes_no_request() -> None:
     rig = await rig_with(*((request, 10 * request) for request in range(1, 11)))
-    # A page shorter than another one was is not cut by the service.
+    # The service does not cut a page that is shorter than an earlier one.
     rig.service.publish(11)
     await rig.scan()
     del rig.service.requests[11]
-    # What a scan lacks is looked for behind hidden pages, once.
+    # If a scan lacks a request, one sweep looks for it after hidden pages.
     await rig.scan()
     pages = len(rig.service.pages)
     rows = dict(rig.journal._rows)
@@ -198,7 +198,7 @@ async def test_request_behind_hidden_rows_at_the_end_is_found_within_an_hour() -
     assert rig.event_keys[1:] == [("new", 1, 11)]
 
 
-async def test_sweep_that_fails_proves_nothing_and_is_made_again() -> None:
+async def test_failed_sweep_proves_nothing_and_is_repeated() -> None:
     rig = await rig_with((1, 11), (2, 21))
     del rig.service.requests[1]
     for _ in range(4):
@@ -237,7 +237,7 @@ async def test_failure_is_reported_once_and_scans_go_on() -> None:
     assert rig.event_keys == [("new", 1, 11), ("new", 1, 12)]
 
 
-async def test_first_scan_that_fails_shows_that_it_does() -> None:
+async def test_failing_first_scan_is_backing_off() -> None:
     """A replica of a fleet then hands over its scans."""
     service = OfferService()
     service.publish(1)
@@ -263,7 +263,7 @@ async def test_listed_requests_outlive_pruning_and_finished_events_do_not() -> N
     assert rig.feed_store.history(1)[1] == []
 
 
-async def test_request_that_has_had_no_offer_for_days_leaves_the_memory() -> None:
+async def test_request_without_offers_for_days_is_dropped() -> None:
     rig = await rig_with((1, 11), (2, 21))
     rig.service.publish(3, 4)
     await rig.scan()
@@ -273,7 +273,7 @@ async def test_request_that_has_had_no_offer_for_days_leaves_the_memory() -> Non
         await anyio.sleep(HOUR)
         await rig.scan()
     assert rig.journal.known.keys() == {2, 4}
-    # What is recorded again is as new to the next run, and makes no event.
+    # A dropped request is recorded again, without an event.
     count = len(rig.event_keys)
     rig.service.offer(4, 41)
     await rig.scan()

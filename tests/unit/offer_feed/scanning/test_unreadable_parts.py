@@ -33,7 +33,7 @@ async def test_offer_without_an_identifier_is_reported_once() -> None:
     assert rig.event_keys[1:] == [("unreadable", 1, None)]
 
 
-async def test_request_with_a_nameless_offer_proves_no_absence() -> None:
+async def test_request_with_an_unidentified_offer_proves_no_absence() -> None:
     rig = await rig_with((1, 11), (1, 12))
     nameless = attrs.evolve(rig.service.requests[1].pop(11), id=None)
     rig.service.requests[1][13] = nameless

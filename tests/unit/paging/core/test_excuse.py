@@ -1,4 +1,4 @@
-"""Tests of the rows that a round of a sweep leaves unexplained or excuses: those that came during the reading."""
+"""Tests of the new rows that a round of a window walk leaves unexplained, and of those excused as recent."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_rows_that_were_not_excused_cannot_be_excused_later() -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 4])
-def test_an_excuse_in_the_middle_of_a_round_counts_for_nothing(after: int) -> None:
+def test_excuse_in_the_middle_of_a_round_has_no_effect(after: int) -> None:
     walk, server = unproven()
     walk.excuse(frozenset())
     for row in range(101, 101 + ROUNDS_WITHOUT_NEWS):

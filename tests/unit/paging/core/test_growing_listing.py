@@ -40,13 +40,13 @@ def test_walk_does_not_end_before_the_rows_that_the_growth_moved_down(length: in
 
 
 @pytest.mark.parametrize(("rows", "pages"), [(9, 3), (19, 10), (21, 10), (31, 10), (45, 40)])
-def test_growth_slower_than_the_reading_does_not_keep_a_walk_from_its_end(rows: int, pages: int) -> None:
+def test_walk_ends_if_the_listing_grows_slower_than_it_is_read(rows: int, pages: int) -> None:
     walk = read_growing(ListingServer([*range(300)], clamp=CLAMP), rows=rows, pages=pages)
     assert walk.ended
 
 
 @pytest.mark.parametrize("length", [90, 95])
-def test_service_that_begins_again_after_its_last_page_is_asked_for_twice_its_listing_at_most(length: int) -> None:
+def test_service_that_restarts_after_its_last_page_costs_at_most_two_listings(length: int) -> None:
     listing = [*range(length)]
     walk: WindowWalk[int] = WindowWalk("operation", PageSizes(), CLAMP, same)
     highest = 0

@@ -61,7 +61,7 @@ def test_a_clamp_that_was_learned_wrongly_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("stride", ["clamped", "asked"])
-def test_reading_resumes_behind_any_page_of_a_sweep(stride: Literal["clamped", "asked"]) -> None:
+def test_pass_resumes_after_any_page_of_a_sweep(stride: Literal["clamped", "asked"]) -> None:
     walk: SinglePass[int] | Sweep[int] = reader(100, sweep=True)
     server = ListingServer([*range(35)], clamp=10, stride=stride)
     while not walk.ended:
@@ -71,7 +71,7 @@ def test_reading_resumes_behind_any_page_of_a_sweep(stride: Literal["clamped", "
         assert behind == [*range(35)][walk.fitting * (number + 1) :], (number, walk.fitting)
 
 
-def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
+def test_sweep_confirms_a_clamp() -> None:
     sizes, server = PageSizes(), ListingServer([0])
     found = read(server, page_size=100, sizes=sizes, sweep=True, meanwhile=[lambda rows: rows.extend(range(1, 40))])
     assert sorted(found) == [*range(40)]
@@ -79,7 +79,7 @@ def test_a_sweep_makes_sure_that_a_clamp_is_one() -> None:
     assert server.requests[:4] == [(0, 100), (1, 1), (0, 100), (1, 40)]
 
 
-def test_a_reading_that_resumes_asks_for_the_pages_that_the_server_gives() -> None:
+def test_resumed_pass_requests_the_size_that_the_server_gives() -> None:
     sizes = PageSizes()
     read(ListingServer([*range(25)], clamp=10), page_size=100, sizes=sizes)
     server = ListingServer([*range(25)], clamp=10, stride="asked")
@@ -103,7 +103,7 @@ def test_a_clamp_is_not_learned_from_a_row_that_came_late() -> None:
     assert sizes.size_to_request("operation", 100) == 100
 
 
-def test_a_small_page_that_is_honoured_is_no_clamp() -> None:
+def test_small_page_size_that_is_honoured_is_not_a_clamp() -> None:
     sizes = PageSizes()
     read(ListingServer([*range(25)]), page_size=5, sizes=sizes)
     assert sizes.size_to_request("operation", 100) == 100
@@ -142,7 +142,7 @@ def test_a_clamp_that_changes_in_the_middle_of_a_sweep_skips_nothing(
 @pytest.mark.parametrize("identity", [same, None])
 @pytest.mark.parametrize("change", range(1, 6))
 def test_a_clamp_lowered_for_the_end_of_a_listing_is_noticed_by_a_sweep(change: int, identity: None) -> None:
-    """The clamp is back at the second reading: only the size of that reading shows the rows that were cut."""
+    """The clamp is back at the second pass: only the size of that pass shows the rows that were cut."""
     server = ListingServer(
         [*range(115)], stride="asked", clamps=lambda before: 10 if change <= before < change + 5 else 100
     )
@@ -160,7 +160,7 @@ def test_first_page_of_few_rows_does_not_shrink_the_page_size(sweep: bool) -> No
 @pytest.mark.parametrize("most_rows", [10, 20, 99, 100])
 @pytest.mark.parametrize("sweep", [False, True])
 @pytest.mark.parametrize("wanted", [1000, 500, 100])
-def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, sweep: bool, wanted: int) -> None:
+def test_refused_size_is_reduced_and_remembered(most_rows: int, sweep: bool, wanted: int) -> None:
     sizes, rows = PageSizes(), [*range(115)]
     assert read(ListingServer(rows, most_rows=most_rows), page_size=wanted, sizes=sizes, sweep=sweep) == rows
     taken = max(size for size in (wanted, 100, 20, 10) if size <= most_rows)
@@ -170,7 +170,7 @@ def test_a_size_that_is_refused_is_stepped_down_and_remembered(most_rows: int, s
 
 
 @pytest.mark.parametrize("error", [TransportError("reset"), ServerError(status=503)])
-def test_an_outage_at_the_first_page_is_met_with_a_modest_size(error: FreightExchangeError) -> None:
+def test_outage_at_the_first_page_reduces_the_size_to_a_modest_page(error: FreightExchangeError) -> None:
     walk: SinglePass[int] | Sweep[int] = reader(1000)
     assert walk.fail(error)
     assert (walk.number, walk.size) == (0, 100)
@@ -178,7 +178,7 @@ def test_an_outage_at_the_first_page_is_met_with_a_modest_size(error: FreightExc
 
 
 @pytest.mark.parametrize("sweep", [False, True])
-def test_a_failure_over_a_page_size_is_stepped_down_to_the_least(sweep: bool) -> None:
+def test_failure_caused_by_the_page_size_reduces_it_to_the_minimum(sweep: bool) -> None:
     walk: SinglePass[int] | Sweep[int] = reader(1000, sweep=sweep)
     for size in (100, 20, 10):
         assert walk.fail(ServerError(status=500))
@@ -205,7 +205,7 @@ def test_a_server_with_a_page_size_of_its_own(own: int, sweep: bool, end: End) -
             read(server, page_size=5, sweep=True)
     else:
         assert read(server, page_size=5, sweep=sweep) == [*range(25)]
-    # Up and down, each with a look past the end.
+    # Up and down, each with pages past the end.
     assert len(server.requests) <= 25 // own * 3 + 10 + 2 * pages_past_end(PAGES_PAST_END, min(own, 25))
 
 

@@ -24,7 +24,7 @@ def test_a_sweep_looks_past_wholly_hidden_pages(pages: int, identity: None) -> N
     ]
 
 
-def test_a_bid_that_stands_once_is_swept_once_though_the_list_moves() -> None:
+def test_sweep_of_a_moving_list_returns_a_single_bid_once() -> None:
     """Nothing distinguishes two equal rows from one row that moved to the next page."""
     server = ListingServer([*range(25)])
     found = read(server, sweep=True, identity=None, meanwhile=[lambda rows: rows.insert(0, 100)])
@@ -54,12 +54,12 @@ def test_broken_rows_that_are_alike_do_not_keep_a_sweep_going() -> None:
     assert len(server.requests) <= 3 * (5 + 2 * PAGES_PAST_END + 8)
 
 
-def test_twins_behind_a_hidden_row_are_both_swept() -> None:
+def test_sweep_returns_both_equal_rows_after_a_hidden_row() -> None:
     server = ListingServer([*"cbb.ca"], hidden=lambda row: row == ".")
     assert read(server, page_size=3, identity=None, sweep=True) == [*"cbbca"]
 
 
-def test_a_still_listing_is_swept_up_and_down_once() -> None:
+def test_sweep_of_an_unchanging_listing_is_one_pass_up_and_one_down() -> None:
     server = ListingServer([*range(25)])
     assert read(server, sweep=True) == [*range(25)]
     up, down = (
@@ -69,7 +69,7 @@ def test_a_still_listing_is_swept_up_and_down_once() -> None:
     assert server.requests == up + down
 
 
-def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
+def test_sweep_repeats_a_single_page_in_a_size_that_is_not_cut() -> None:
     server = ListingServer([*range(5)])
     assert read(server, sweep=True, sizes=learned(10)) == [*range(5)]
     further = pages_past_end(PAGES_PAST_END, 10)
@@ -77,7 +77,7 @@ def test_a_single_page_is_swept_again_in_a_size_that_is_given_in_full() -> None:
     assert server.requests == [(0, 10), (1, 5), *up, *again]
 
 
-def test_a_listing_that_shows_nothing_is_swept_again_in_the_least_size() -> None:
+def test_sweep_repeats_an_empty_listing_in_the_minimum_size() -> None:
     """Rows 20 to 99 are out of reach in pages of 100, and all rows of the first page are hidden."""
     server = ListingServer([*range(30)], clamp=20, stride="asked", hidden=lambda row: row < 20)
     assert read(server, page_size=100, sweep=True) == [*range(20, 30)]
@@ -92,7 +92,7 @@ def test_listing_of_one_full_page_is_swept() -> None:
     ]
 
 
-def test_two_passes_that_agree_are_no_proof() -> None:
+def test_two_passes_that_agree_prove_nothing() -> None:
     server = ListingServer(["c", "p", "b"])
 
     def still(_: list[str]) -> None: ...
@@ -107,7 +107,7 @@ def test_two_passes_that_agree_are_no_proof() -> None:
     assert "p" in read(server, page_size=1, sweep=True, meanwhile=happenings)
 
 
-def test_a_page_of_rows_inserted_does_not_pass_for_the_end_of_a_sweep() -> None:
+def test_inserted_page_of_rows_is_not_taken_for_the_end_of_a_sweep() -> None:
     def push(rows: list[int]) -> None:
         rows[:0] = (100, 101)
 
@@ -124,7 +124,7 @@ def test_a_listing_that_holds_a_row_twice_is_swept_in_bounded_time() -> None:
     assert len(server.requests) <= 4 * (8 + PAGES_PAST_END + 6)
 
 
-def test_a_listing_that_never_stands_still_is_given_up() -> None:
+def test_sweep_gives_up_on_a_listing_that_keeps_changing() -> None:
     server = ListingServer([*range(20)])
     walk: SinglePass[int] | Sweep[int] = reader(10, sweep=True)
     assert isinstance(walk, Sweep)
@@ -135,7 +135,7 @@ def test_a_listing_that_never_stands_still_is_given_up() -> None:
     assert len(server.requests) <= MAX_ROUNDS * 3 * (len(server.rows) // 10 + 2)
 
 
-def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -> None:
+def test_restarted_sweep_checks_again_whether_the_offset_is_ignored() -> None:
     """Each page is the first one, which had a different clamp for a moment."""
     clamps = {5: 2, 6: 2}
     server = ListingServer([*range(30)], own_page_size=10, offset_ignored=True, clamps=clamps.get)
@@ -143,7 +143,7 @@ def test_a_sweep_that_starts_again_tries_again_whether_the_offset_is_ignored() -
         read(server, sweep=True)
 
 
-def test_a_second_reading_counts_hidden_pages_apart_from_repeated_ones() -> None:
+def test_second_pass_counts_hidden_and_repeated_pages_separately() -> None:
     """A row that comes again in the next page was shifted by an inserted row."""
     rereading = Reread(range(20), 1, SeenRows[int](same), Counter([3]))
     for page in ([], [], [3], [3], [], []):

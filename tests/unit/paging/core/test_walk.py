@@ -1,4 +1,4 @@
-"""Tests of the rules of a reading, one per test: the next page, the yielded rows, and the end of the listing."""
+"""Tests of the rules of a pass, one per test: the next page, the yielded rows, and the end of the listing."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from freight_exchange.paging.core.sweep import Sweep
 @pytest.mark.parametrize("sweep", [False, True])
 @pytest.mark.parametrize("identity", [same, None])
 @pytest.mark.parametrize("share", [2, 3, 20])
-def test_rows_hidden_from_every_page_end_nothing(sweep: bool, identity: None, share: int) -> None:
+def test_rows_hidden_from_each_page_do_not_end_the_listing(sweep: bool, identity: None, share: int) -> None:
     server = ListingServer([*range(310)], hidden=lambda row: row % share == 1)
     assert read(server, page_size=100, sweep=sweep, identity=identity) == [n for n in range(310) if n % share != 1]
 
 
-def test_an_empty_page_ends_a_plain_reading() -> None:
+def test_empty_page_ends_a_single_pass() -> None:
     server = ListingServer([*range(350)], hidden=lambda row: 100 <= row < 200)
     assert read(server, page_size=100) == [*range(100)]
     assert server.requests == [(0, 100), (1, 100)]
@@ -73,12 +73,12 @@ def test_a_failure_that_passes_does_not_end_the_listing() -> None:
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("sweep", [False, True])
 @pytest.mark.parametrize("length", [0, 1, 9, 10, 11, 20, 25])
-def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: int) -> None:
+def test_each_kind_of_end_ends_the_listing(end: End, sweep: bool, length: int) -> None:
     server = ListingServer([*range(length)], end=end)
     assert read(server, sweep=sweep) == [*range(length)]
     trial = end == "last page" and length in (9, 10)
     pages, repeated = length // 10 + 2, 2 if end == "500" and length else 0
-    # Up and down, each with a look past the end, of a full page twice as far; a trial where the end repeats.
+    # Up and down, each with pages past the end, after a full page twice as many; a probe if the last page repeats.
     down = pages_past_end(PAGES_PAST_END, 10) if length == 10 else PAGES_PAST_END
     most = (
         2 * pages + down + pages_past_end(PAGES_PAST_END, 10) + trial + (end == "last page")
@@ -88,7 +88,7 @@ def test_every_habit_at_the_end_ends_the_listing(end: End, sweep: bool, length: 
     assert len(server.requests) <= most + repeated
 
 
-def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
+def test_single_pass_requests_one_page_beyond_the_end() -> None:
     for end in ENDS:
         server = ListingServer([*range(20)], end=end)
         read(server)
@@ -96,7 +96,7 @@ def test_one_page_beyond_the_end_is_all_that_is_asked_for() -> None:
         assert server.requests == [(0, 10), (1, 10), (2, 10), *failing]
 
 
-def test_a_row_inserted_before_the_first_makes_no_ignored_offset() -> None:
+def test_row_inserted_before_the_first_is_not_taken_for_an_ignored_offset() -> None:
     """A request for one row then returns a second page that begins with the former first row."""
     walk: SinglePass[int] | Sweep[int] = reader(10, learned(10), sweep=True)
     server = ListingServer([*range(10)], end="last page")
@@ -135,7 +135,7 @@ def test_broken_rows_are_rows() -> None:
     assert server.requests == [(0, 10), (1, 10), (2, 10), (3, 10)]
 
 
-def test_a_page_of_broken_rows_is_no_end() -> None:
+def test_page_of_broken_rows_does_not_end_the_listing() -> None:
     server = ListingServer([*range(30)], broken=lambda row: 10 <= row < 20)
     assert read(server) == [*range(10), *range(20, 30)]
 
@@ -150,13 +150,13 @@ def test_a_broken_row_whose_text_changes_from_page_to_page_is_known_by_its_index
     assert [number for number, _ in server.requests] == [0, 1, 2, 3, 4, 5, 6, 6, 5, 4, 3, 2, 1, 0]
 
 
-def test_rows_that_come_twice_are_handed_out_once() -> None:
+def test_row_that_is_listed_twice_is_returned_once() -> None:
     server = ListingServer([*range(25)])
     found = read(server, meanwhile=[lambda rows: rows.insert(0, 100), lambda rows: rows.insert(0, 101)])
     assert found == [*range(25)]
 
 
-def test_page_of_seen_rows_is_no_end_unless_it_repeats_the_page_before() -> None:
+def test_page_of_seen_rows_ends_the_listing_only_if_it_repeats_the_page_before() -> None:
     def push(rows: list[int]) -> None:
         rows[:0] = range(100, 115)
 
@@ -164,25 +164,25 @@ def test_page_of_seen_rows_is_no_end_unless_it_repeats_the_page_before() -> None
     assert read(ListingServer([*range(40)]), meanwhile=[lambda _: None, push]) == [*range(40)]
 
 
-def test_rows_all_seen_that_come_for_ever_end_the_listing() -> None:
+def test_endless_pages_of_seen_rows_end_the_listing() -> None:
     server = ListingServer([*range(12)], offset_ignored=True)
     turn = [lambda rows: rows.append(rows.pop(0))] * 1000
     assert set(read(server, meanwhile=turn, most_pages=20)) == set(range(12))
 
 
-def test_twins_are_both_listed() -> None:
+def test_equal_rows_are_both_listed() -> None:
     server = ListingServer(["bid", "bid", "other", "bid", "other"])
     assert read(server, page_size=2, identity=None) == ["bid", "bid", "other", "bid", "other"]
 
 
-def test_pages_of_twins_are_no_sign_that_rows_were_read_before() -> None:
+def test_pages_of_equal_rows_do_not_count_as_seen() -> None:
     rows = [*"aaabcadeaacdbbcafb"]
     for end in ENDS:
         assert read(ListingServer([*rows], end=end), page_size=4, identity=None) == rows
 
 
 @pytest.mark.parametrize("sweep", [False, True])
-def test_twins_that_come_for_ever_end_the_listing(sweep: bool) -> None:
+def test_endless_pages_of_equal_rows_end_the_listing(sweep: bool) -> None:
     server = ListingServer([*"abcdefgh"], offset_ignored=True)
     turn = [lambda rows: rows.append(rows.pop(0))] * 1000
     if sweep:
@@ -193,7 +193,7 @@ def test_twins_that_come_for_ever_end_the_listing(sweep: bool) -> None:
 
 
 @pytest.mark.parametrize("sweep", [False, True])
-def test_a_page_of_twins_over_again_is_recognised_whole(sweep: bool) -> None:
+def test_repeated_page_of_equal_rows_is_recognised(sweep: bool) -> None:
     server = ListingServer(["a", "a", "b", "c", "c", "d"], end="last page")
     assert read(server, page_size=3, identity=None, sweep=sweep) == ["a", "a", "b", "c", "c", "d"]
     server = ListingServer(["a", "a", "b"], offset_ignored=True)

@@ -91,7 +91,7 @@ happenings = st.lists(
     broken=st.sets(st.integers(0, 40)),
 )
 @example(length=0, page_size=11, clamp=None, end="empty", honoured=0, sweep=True, broken=set())
-def test_a_still_listing_is_read_whole_and_once(
+def test_unchanging_listing_is_read_completely_and_once(
     length: int, page_size: int, clamp: int | None, end: End, honoured: int, sweep: bool, broken: set[int]
 ) -> None:
     sizes = PageSizes()
@@ -124,7 +124,7 @@ def test_one_pass_yields_no_row_twice(length: int, page_size: int, end: End, cha
     11, 3, "empty", 2, [Raise(0.6), Raise(0.7), Reorder((0,)), None, Insert((0.0,)), Insert((0.0,)), Reorder((0,))]
 )
 @example(9, 2, "empty", None, [Remove((0.0,)), None, None, None, None, Insert((0.0,)), None, Remove((0.0,))])
-def test_a_sweep_loses_nothing_that_was_there_throughout(
+def test_sweep_misses_no_row_that_was_listed_all_the_time(
     length: int,
     page_size: int,
     end: End,
@@ -146,7 +146,7 @@ def test_a_sweep_loses_nothing_that_was_there_throughout(
         found = read(server, page_size=page_size, sweep=True, meanwhile=[*map(watched, meanwhile)])
     except IncompleteError as error:
         found, complete = error.args[0], False
-    # A page that comes again and again is how an end looks, on a server that repeats its last one.
+    # On a server that repeats its last page, a page that comes again and again looks like the end.
     assume(server.most_again < (1 if end == "last page" else 2))
     assert there <= set(found) or not complete
     assert max(Counter(found).values(), default=1) == 1

@@ -34,7 +34,7 @@ def with_one_twice(chance: Random, rows: list[int], _: int) -> list[int]:
 
 @pytest.mark.parametrize("doubled", [{0}, {1}, {0, 2}, {3}, {0, 1, 2, 3}])
 @pytest.mark.parametrize("length", [3, 5, 9, 10, 11])
-def test_rows_that_come_twice_in_a_page_make_no_later_page_the_last(length: int, doubled: set[int]) -> None:
+def test_repeated_rows_in_a_page_do_not_make_a_later_page_the_last(length: int, doubled: set[int]) -> None:
     assert walk(range(length), lambda rows, number: rows * (2 if number in doubled else 1)) == {*range(length)}
 
 
@@ -54,7 +54,7 @@ def test_quiet_rounds_do_not_end_a_walk_that_has_fewer_rows_than_the_listing_was
     assert walk(range(length), lambda rows, _: rows, Random(seed)) == {*range(length)}
 
 
-def test_a_row_that_is_listed_on_two_pages_does_not_keep_a_walk_from_its_end() -> None:
+def test_walk_ends_if_a_row_is_listed_on_two_pages() -> None:
     listing = [0, 1, 2, 3, 4, 5, 0, 6]
     reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
     found: set[int] = set()
@@ -69,7 +69,7 @@ def test_a_row_that_is_listed_on_two_pages_does_not_keep_a_walk_from_its_end() -
 
 @pytest.mark.parametrize("longest", [0, 40])
 @pytest.mark.parametrize("listing", [[0, 0], [0, 0, 1], [0, 1, 1, 2], [0, 0, 1, 1, 2, 2], [*range(5), *range(5)]])
-def test_a_listing_of_one_page_that_holds_rows_twice_costs_no_round_more(listing: list[int], longest: int) -> None:
+def test_single_page_with_repeated_rows_costs_no_further_round(listing: list[int], longest: int) -> None:
     sizes = PageSizes()
     sizes.saw("operation", longest)
     reading: WindowWalk[int] = WindowWalk("operation", sizes, 1000, lambda row: row)
@@ -82,7 +82,7 @@ def test_a_listing_of_one_page_that_holds_rows_twice_costs_no_round_more(listing
 
 
 @pytest.mark.parametrize("stride", ["clamped", "asked"])
-def test_a_page_that_was_cut_among_rows_that_come_twice_is_followed_by_the_next(stride: str) -> None:
+def test_cut_page_with_repeated_rows_is_not_the_last(stride: str) -> None:
     listing = [row for row in range(12) for _ in (0, 1)]
     reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
     found: set[int] = set()

@@ -50,7 +50,7 @@ def test_last_scan_of_the_run_before_counts() -> None:
     assert update(Lookups(240.0), 1310.0, missed(1), before=1000.0) == (True, False)
 
 
-def test_one_that_fails_goes_behind_the_others_and_is_left_after_five_times() -> None:
+def test_failed_look_up_moves_to_the_end_and_is_dropped_after_five_failures() -> None:
     lookups = Lookups(240.0)
     lookups.update([missed(1), missed(2)], **NOW)
     lookups.record_failure(lookups.next_row().index, is_refusal=True)
@@ -70,7 +70,7 @@ def test_one_that_fails_goes_behind_the_others_and_is_left_after_five_times() ->
     assert lookups.next_row().index == 1
 
 
-def test_failures_in_an_outage_are_no_refusals() -> None:
+def test_failures_in_an_outage_are_not_refusals() -> None:
     lookups = Lookups(240.0)
     for is_refusal in (False, True, True, True, True):
         lookups.update([missed(1)], **NOW)

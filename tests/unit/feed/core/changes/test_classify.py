@@ -50,7 +50,7 @@ def test_two_new_states_beside_the_old_one_are_reported_in_turn() -> None:
     _, known = look([old])
     meaning, known = look([newest, new, old], known, scan=6)
     assert [(event.previous, event.request) for event in reported(meaning)] == [(old, newest), (newest, new)]
-    # Of fewer than there were, what was reported last stays true.
+    # If there are fewer states than before, the one reported last stays the present state.
     fewer, known = look([new, old], known, scan=7)
     assert not fewer.events
     other, _ = look([newest, old], known, scan=8)

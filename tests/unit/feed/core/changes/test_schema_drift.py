@@ -28,7 +28,7 @@ def test_rule_7_a_field_that_comes_or_goes_everywhere_is_one_event(before: Any, 
     assert not look(shape(10, **after), known)[0].events
 
 
-def test_a_field_of_few_or_of_two_requests_is_no_schema_change() -> None:
+def test_field_of_few_or_of_two_requests_is_not_a_schema_change() -> None:
     _, known = look(shape(10))
     meaning, _ = look([*shape(5, incoterm="FOB"), *shape(10)[5:]], known)
     assert [event.kind for event in reported(meaning)] == ["updated"] * 5
@@ -77,7 +77,7 @@ ADDED_ALIKE = [{"incoterm": "FOB"}, {"extra": {"priority": "A"}}]
 
 
 @pytest.mark.parametrize("added", ADDED_ALIKE)
-def test_updates_are_no_schema_change_where_the_window_proves_them(added: Any) -> None:
+def test_updates_that_the_window_proves_are_not_a_schema_change(added: Any) -> None:
     """A shipper adds the same field to several requests, which are alone in the window and were last seen before it."""
     _, known = look(shape(8))
     meaning, known = look(shape(8, **added), known, sent=2000.0)

@@ -176,7 +176,7 @@ def test_page_is_repeated_no_sooner_than_the_service_asks(retry_after: float) ->
     assert pause == (retry_after if retry_after < 20 else None)
 
 
-def test_rescan_after_too_narrow_a_window_is_due_soon_and_is_no_failure() -> None:
+def test_rescan_after_too_narrow_a_window_is_due_soon_and_is_not_a_failure() -> None:
     pacer = Pacer(30.0, Random(1))
     pacer.record_failure(0.0)
     pacer.rescan_soon(100.0)

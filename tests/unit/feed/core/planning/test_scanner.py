@@ -84,7 +84,7 @@ def test_rule_2_the_clamp_is_learned_and_asked_for_from_the_second_page_on() -> 
     assert requested == [(0, PAGE_SIZE), (1, 10), (2, 10), (1, 10), (0, 10)]
 
 
-def test_rule_2_a_burst_between_a_short_page_and_its_probe_is_no_clamp() -> None:
+def test_rule_2_burst_between_a_short_page_and_its_probe_is_not_a_clamp() -> None:
     """Row by row, a slow service would take so long that the burst is old before the scan ends."""
     sizes, listing, requested = PageSizes(), [1], list[tuple[int, int]]()
     scanner = Scanner[RateRequest](sizes)
@@ -117,7 +117,7 @@ def test_rule_2_sweeps_alternate_until_one_adds_nothing() -> None:
     assert requested == [0, 1, 2, 1, 0]
 
 
-def test_rule_2_a_listing_that_never_stands_still_is_no_complete_scan() -> None:
+def test_rule_2_listing_that_keeps_changing_fails_the_scan() -> None:
     scanner, fresh = Scanner[RateRequest](known(2)), iter(range(10**6))
     with pytest.raises(FeedProtocolError, match="changed"):  # noqa: PT012 - which page raises is not promised
         while not scanner.ended:
@@ -137,7 +137,7 @@ def test_rule_3_an_error_past_page_0_ends_a_scan_only_if_a_second_walk_agrees() 
     assert requested == [0, 1, 2, 1, 0] * 2
 
 
-def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
+def test_rule_3_error_that_only_one_walk_meets_does_not_end_the_scan() -> None:
     scanner, struck, seen = Scanner[RateRequest](known(2)), False, set[int]()
     while not scanner.ended:
         if scanner.number == 1 and not struck:
@@ -150,7 +150,7 @@ def test_rule_3_an_error_that_only_one_walk_meets_cuts_nothing_off() -> None:
     assert seen == {*range(7)}
 
 
-def test_rule_3_errors_in_another_place_each_time_are_no_end() -> None:
+def test_rule_3_errors_at_a_different_page_each_time_fail_the_scan() -> None:
     scanner, end = Scanner[RateRequest](known(2)), 1
     with pytest.raises(FeedProtocolError, match="at a different page"):  # noqa: PT012 - which page raises is not promised
         for _ in range(500):
@@ -169,7 +169,7 @@ def test_rule_3_an_ignored_offset_ends_the_scan_and_is_known() -> None:
     assert scanner.pages < 8
 
 
-def test_rule_3_a_last_page_that_repeats_is_an_end_and_no_ignored_offset() -> None:
+def test_rule_3_repeated_last_page_is_the_end_and_not_an_ignored_offset() -> None:
     scanner = Scanner[RateRequest](known(3))
     while not scanner.ended:
         scanner.take(rows(*([1, 2, 3], [4, 5])[min(scanner.number, 1)]))
@@ -210,14 +210,14 @@ def test_rule_3_refused_page_is_an_end_for_every_status(status: int) -> None:
     assert refused == 2
 
 
-def test_rule_4_a_page_is_asked_for_three_times_and_then_the_scan_is_lost() -> None:
+def test_rule_4_scan_fails_after_three_requests_of_a_page() -> None:
     scanner = Scanner[RateRequest](known(2))
     scanner.take(rows(1, 2))
     assert [scanner.fail(DOWN) for _ in range(3)] == ["repeat", "repeat", "give up"]
     assert scanner.number == 1
 
 
-def test_rule_4_each_page_has_its_own_three() -> None:
+def test_rule_4_each_page_has_three_attempts() -> None:
     scanner = Scanner[RateRequest](known(2))
     assert [scanner.fail(DOWN), scanner.fail(DOWN)] == ["repeat", "repeat"]
     scanner.take(rows(1, 2))
@@ -225,7 +225,7 @@ def test_rule_4_each_page_has_its_own_three() -> None:
 
 
 @pytest.mark.parametrize("error", [DOWN, DeadlineExceededError("late"), DecodeError("larger than 10 MB")])
-def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this_scan(
+def test_failures_at_large_pages_reduce_them_in_this_scan(
     error: FreightExchangeError,
 ) -> None:
     sizes = PageSizes()
@@ -242,11 +242,11 @@ def test_a_service_that_fails_over_large_pages_is_asked_for_smaller_ones_in_this
     assert Scanner[RateRequest](sizes).size == PAGE_SIZE
 
 
-def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_ones_in_the_end() -> None:
+def test_failures_at_late_large_pages_reduce_them_in_the_end() -> None:
     listing, scanner = [*range(2500)], Scanner[RateRequest](PageSizes())
     scanner.take(page_of(scanner, listing))
     decisions = [scanner.fail(DOWN) for _ in range(6)]
-    # A deep scan goes on after an outage with the page that failed: "give up" is no more than its pause.
+    # After an outage a deep scan continues with the failed page: "give up" only makes it pause.
     assert decisions == ["repeat"] * 2 + ["give up"] * 3 + ["repeat"]
     assert (scanner.number, scanner.size) == (0, 100)
     while not scanner.ended:
@@ -254,22 +254,20 @@ def test_a_service_that_fails_over_large_pages_far_down_is_asked_for_smaller_one
     assert scanner.rows >= 2500
 
 
-def test_a_smaller_page_that_fails_too_is_no_matter_of_size() -> None:
+def test_failures_at_smaller_pages_fail_the_scan() -> None:
     scanner = Scanner[RateRequest](PageSizes())
     assert [scanner.fail(DOWN) for _ in range(3)] == ["repeat", "repeat", "give up"]
     assert Scanner[RateRequest](PageSizes(), MODEST_PAGE).size == MODEST_PAGE
 
 
-def test_a_limit_of_rate_is_no_matter_of_size() -> None:
+def test_rate_limit_does_not_reduce_the_page_size() -> None:
     scanner = Scanner[RateRequest](PageSizes())
     assert [scanner.fail(RateLimitedError("slowly", status=429)) for _ in range(3)] == ["repeat", "repeat", "give up"]
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 @pytest.mark.parametrize(("refusals", "size"), [(1, 100), (2, 20), (3, 10)])
-def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_on(
-    status: int, refusals: int, size: int
-) -> None:
+def test_refused_large_pages_stay_reduced(status: int, refusals: int, size: int) -> None:
     sizes = PageSizes()
     scanner = Scanner[RateRequest](sizes)
     for _ in range(refusals):
@@ -281,12 +279,12 @@ def test_a_service_that_refuses_large_pages_is_asked_for_smaller_ones_from_then_
     assert Scanner[RateRequest](sizes).size == size
 
 
-def test_the_service_s_own_page_size_that_is_refused_too_is_the_window_s_fault() -> None:
+def test_refusal_of_each_page_size_fails_the_scan() -> None:
     scanner = Scanner[RateRequest](PageSizes())
     assert [scanner.fail(REFUSED) for _ in range(4)] == ["continue", "continue", "continue", "give up"]
 
 
-def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
+def test_clamp_below_the_reduced_page_size_is_learned() -> None:
     sizes = PageSizes()
     scanner = Scanner[RateRequest](sizes)
     scanner.fail(REFUSED)
@@ -310,5 +308,5 @@ def test_a_clamp_below_the_smaller_page_is_learned_all_the_same() -> None:
         (LoginRejectedError("no", status=401), False),
     ],
 )
-def test_which_failure_may_pass(error: FreightExchangeError, passes: bool) -> None:
+def test_transient_errors_are_distinguished(error: FreightExchangeError, passes: bool) -> None:
     assert is_transient(error) is passes
