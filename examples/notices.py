@@ -1,4 +1,4 @@
-"""Notices of won requests and of offers on own requests: a mail, and a signed webhook to another system.
+"""Notices of won requests and of offers on your requests: a mail, and a signed webhook to another system.
 
 Run it with `python examples/notices.py bot.db`. The exchange and the account come from the environment, as for
 `bot.py`, and so do `NOTICE_SMTP`, `NOTICE_FROM`, `NOTICE_TO`, `NOTICE_WEBHOOK` and `NOTICE_SECRET`.

@@ -1,4 +1,4 @@
-"""Cost of one scan of the feed of offers, by the number of own requests, as a table.
+"""Cost of one scan of the feed of offers, by the number of the account's requests, as a table.
 
 `python tools/offers_cost.py` watches sandboxes in virtual time, each request with an offer, nothing changing. The
 CPU is that of the whole process, so that it includes the sandbox.

@@ -38,8 +38,8 @@ async def publish(
     """Publish the rows that are not published yet; return the number of rows in each state.
 
     The journal records each step before it is taken. If the outcome of a row is unknown, its request is searched among
-    the own requests, and sent again only after proof of its absence. An equal request that another program publishes
-    for the same account at the same moment cannot be distinguished.
+    the account's requests, and sent again only after proof of its absence. An equal request that another program
+    publishes for the same account at the same moment cannot be distinguished.
 
     Args:
         exchange: The client of a shipper.

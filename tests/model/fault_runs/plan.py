@@ -59,7 +59,7 @@ class Plan:
         baseline: Whether the client keeps what was there before.
         known: Whether the client has read the record that it answers or updates.
         twin: Whether an equal record stands before.
-        earlier: Whether an own bid with another amount or currency stands before.
+        earlier: Whether the account already has a bid with another amount or currency.
         intervention: Time at which another account selects the other offer, or changes the route.
         deadline, settle: Of the call, in seconds, and of the reconciliation.
         cancelled_after: Number of turns of the event loop before the caller cancels the call.

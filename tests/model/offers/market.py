@@ -25,7 +25,7 @@ class Quote(NamedTuple):
 
 @attrs.define(eq=False)
 class Request:
-    """Own request.
+    """Request of the account.
 
     Attributes:
         offers: Its offers.
@@ -52,7 +52,7 @@ class Market:
         on_stop: Called when the program has to stop.
 
     Attributes:
-        requests: The own requests.
+        requests: Requests of the account.
         states: Each state that an offer has had, `None` after it was gone, by the offer, in order.
         scans: Number of scans that have begun.
     """

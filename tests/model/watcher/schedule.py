@@ -106,7 +106,7 @@ def draw(seed: int) -> Plan:
     flavour = random.random()
     if flavour < 0.03:
         return _withdrawals(seed, random)
-    return _troubled(seed, random, scarce=flavour > 0.9)
+    return _failing(seed, random, scarce=flavour > 0.9)
 
 
 def settling(interval: float, late: float) -> float:
@@ -151,7 +151,7 @@ def _withdrawals(seed: int, random: Random) -> Plan:
 _NEWEST = -1
 
 
-def _troubled(seed: int, random: Random, *, scarce: bool) -> Plan:
+def _failing(seed: int, random: Random, *, scarce: bool) -> Plan:
     """Draw all kinds of operations in any order, with more of the others where failures are rare."""
     interval = random.choice((15.0, 15.0, 30.0, 60.0))
     allowance = random.choice((60.0, 60.0, 120.0))
@@ -213,7 +213,7 @@ class _Drawing:
         self.now = random.uniform(0.0, 2.5) * interval
 
     def ops(self, count: int, *, scarce: bool) -> Iterator[Op]:
-        weights = _PLAIN if scarce else _TROUBLED
+        weights = _PLAIN if scarce else _FAILING
         kinds = self._random.choices(list(weights), list(weights.values()), k=count)
         yield from itertools.chain.from_iterable(self._drawn(kind) for kind in kinds)
 
@@ -345,7 +345,7 @@ _CHANGES = {
     "late": 0.7,
 }
 _PLAIN = _CHANGES | {"batches": 0.5, "hole": 0.5, "fault": 1.0}
-_TROUBLED = _CHANGES | {
+_FAILING = _CHANGES | {
     "fault": 6.0,
     "storm": 1.0,
     "lie": 1.0,

@@ -26,7 +26,7 @@ NEAR = Bid(index=7, amount=Decimal(1841), currency=840)
 
 @attrs.define
 class Views:
-    """Own bids by view and second, and a record of the views that were read in each second, with or without sweeps."""
+    """The account's bids by view and second, and a record of the views that were read in each second."""
 
     show: Callable[[BidsType | None, float], list[Bid]]
     strict: bool = True
