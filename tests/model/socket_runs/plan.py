@@ -64,7 +64,7 @@ class Plan:
     Attributes:
         seed: Seed of all other values, together with the transport.
         tls: Whether the service is reached by HTTPS.
-        clamp: The most rows in the service's pages.
+        clamp: Maximum rows in the pages of the service.
         together: Whether the calls are made at the same time.
         trusts: The client's `trust_refusals`.
     """

@@ -1,4 +1,4 @@
-"""Language of the source: length of files, first words of docstrings, and phrases to avoid (CONTRIBUTING, Style)."""
+"""Language of code and pages: length of files, openings of docstrings, and phrases to avoid (CONTRIBUTING, Style)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "freight_exchange"
@@ -21,7 +23,10 @@ NOUN_PHRASE = re.compile(r"(the|a|an|every|each|all|one|none|whatever)\b", re.IG
 # Also as a word of a test's name; not the user `nobody` of a system.
 PHRASES = re.compile(
     r"(?<![a-z])(unless told|whoever|whatever|whichever|wherever|nobody(?![`:])|of which|thereby"
-    r"|cannot be told(?! from))(?![a-z])",
+    r"|cannot be told(?! from)"
+    r"|for ever|(the|its) begin|begin of|(an|the) own|replaces? [^.]{1,60} by(?! one)"
+    r"|(?<!there )(is|are|was) no (positive|callable|text|number|URL|email|JSON|record|bid|database|file|failure|event)"
+    r"|(\"{3}|: )(most|least) (seconds|rows|bytes|characters|pages|requests|records|calls|tries))(?![a-z])",
     re.IGNORECASE,
 )
 
@@ -108,6 +113,46 @@ def test_tests_and_tools_are_plain() -> None:
         for check in (openings_in, phrases_in)
         for finding in check(str(path), path.read_text())
     ] == []
+
+
+def test_pages_are_plain() -> None:
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+    assert [
+        finding for page in pages if page.name != "CHANGELOG.md" for finding in phrases_in(page.name, page.read_text())
+    ] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kept for ever",
+        "the begin of the window",
+        "Begin of a failure.",
+        "an own bid",
+        "replace it by a number",
+        "The index is no positive integer.",
+        '"""Most seconds of a pause."""',
+    ],
+)
+def test_finding_in_bad_phrase(text: str) -> None:
+    assert [*phrases_in("x.py", text)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for every row",
+        "before they begin",
+        "its own bids",
+        "replace the replicas one by one",
+        "it was replaced by a newer one",
+        "there is no record",
+        "it is no longer listed",
+        "Most replies are short.",
+    ],
+)
+def test_no_finding_in_good_phrase(text: str) -> None:
+    assert [*phrases_in("x.py", text)] == []
 
 
 def test_finding_in_bad_source() -> None:
