@@ -59,7 +59,7 @@ async def publish(
             found = await exchange.reconcile(Publish(row.draft), settle=settle, baseline=journal.baseline())
             _resolve(row, journal, on_row, found)
     if all(journal.state(row) != "sending" for row in rows):
-        # Not while a row is in doubt: its own request must not count as one from before.
+        # Not while a row is in doubt: its request must not count as one from before.
         journal.write_own(await exchange.offers.list(sweep=True).collect())
     for row in rows:
         while journal.state(row) is None:

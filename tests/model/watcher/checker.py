@@ -61,12 +61,12 @@ class _Checker:
         self._began = history.audit_log.calls[0].time if history.audit_log.calls else 0.0
         for index, own in self._spans.items():
             for span, later in zip(own, [*own[1:], None], strict=True):
-                # What was there at some time between the first request and the entry may have been seen.
+                # A request that was listed at some time between the first request and the entry may have been seen.
                 stood = history.entered is not None and span.since <= history.entered
                 if stood and span.content is not None and (later is None or later.since > self._began):
                     self._baseline[index].add(span.content)
 
-    # What was handed out
+    # Deliveries
 
     def deliveries(self) -> Iterator[Flaw]:
         kept: set[int] = set()
@@ -178,7 +178,7 @@ class _Checker:
             return True
         return any(gap.since <= update <= gap.until for gap in self._history.gaps)
 
-    # What was claimed
+    # Claims
 
     def watermarks(self) -> Iterator[Flaw]:
         """Yield a flaw for each change that was visible before the watermark advanced, and is not committed."""
@@ -192,7 +192,7 @@ class _Checker:
                 written.note(note)
                 continue
             due: dict[int, int] = {}
-            # What shows in the very moment may do so between that scan's pages.
+            # A change that becomes visible at that moment may do so between that scan's pages.
             while done < len(changes) and changes[done][0] < note.until:
                 _, index, place = changes[done]
                 due[index] = place
@@ -247,7 +247,7 @@ class _Written:
             self.unreadable[note.index].add(note.content)
             return
         place = self.reached.get(note.index, -1)
-        # The latest state that it can be of: `_sequence` checks the order.
+        # The latest state that matches; `_sequence` checks the order.
         while True:
             found = _after(self._spans.get(note.index, ()), place, note.kind, note.content, note.time)
             if found is None:

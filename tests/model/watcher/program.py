@@ -57,7 +57,7 @@ class Program:
         self._breaks = False
         self._in_batches = False
 
-    # What it receives
+    # Events
 
     def happen(self, op: Op) -> None:
         if op.name != "overdue":
@@ -112,7 +112,7 @@ class Program:
         self.store.die()
         self._run_scope.cancel()
 
-    # What it does
+    # Steps
 
     async def run(self) -> None:
         while not self._over:
@@ -126,7 +126,7 @@ class Program:
                     await anyio.sleep(self._after_failure)
                 except APIStatusError as error:
                     if self._history.entered is not None:
-                        # Only the first scan may end by it: a wrong address must not look like waiting.
+                        # Only the first scan may end with it, so that a wrong address does not look like an outage.
                         raise
                     self._world.count(f"raised {type(error).__name__}")
                     await anyio.sleep(1.0)
@@ -223,7 +223,7 @@ class Program:
                 self._world.count("killed while it waited")
                 self._kill()
 
-    # What is noted
+    # Records
 
     def _delivery(self, event: Event) -> Delivery:
         index, content = _content(event)
@@ -256,7 +256,7 @@ def _content(event: Event) -> tuple[int | None, State]:
         case Unreadable(raw=dict() as raw):
             return event.index, of_wire(cast("dict[str, object]", raw))
         case Unreadable(raw=raw):
-            # The world writes the index into what it makes unreadable.
+            # The world writes the index into each record that it makes unreadable.
             index = str(raw).removeprefix("Undefined index of ").partition(":")[0]
             return int(index), (str(raw),)
         case SchemaChanged():

@@ -68,7 +68,7 @@ def _in_virtual_time(plan: Plan, work: Any, *args: object) -> object:
         if plan.backend == "trio":
             from trio._core import _run
 
-            # Which of two tasks goes first is drawn by trio for each run anew: a seed is to make the same run again.
+            # Trio draws the order of tasks anew for each run; a seed must repeat the same run.
             patched.enter_context(mock.patch.object(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True))
             _run._r.seed(plan.seed)
         return anyio.run(work, *args, backend=plan.backend, backend_options=virtual_time_options(plan.backend))

@@ -270,7 +270,7 @@ class _Drawing:
         yield self._during(lasts)
         self.now += lasts if lasts < 3600.0 else 120.0
         if lasts >= 3600.0:
-            # The rest is slept through: what a loop that turns every twenty seconds does for hours is known.
+            # The machine sleeps for the rest, since hours of polling every twenty seconds would show nothing new.
             yield self._op("suspend", lasts)
             self.now += 1.0
         yield self._op("calm")
@@ -302,13 +302,13 @@ class _Drawing:
     def _disk(self) -> Iterator[Op]:
         lasts = self._random.choice((1.0, 1.0, 2.5 * self._interval))
         yield self._op("disk", lasts, which=self._random.choice((0, 1, 2, 3, 5)))
-        # What is asked for again after a failure may have changed meanwhile.
+        # A page that is requested again after a failure may have changed meanwhile.
         yield from self._flip()
 
     def _slow(self) -> Iterator[Op]:
         lasts = self._random.choice((0.3, 2.0, 5.0, 40.0)) * self._interval
         yield self._op("slow", lasts)
-        # Only with an event in hand does a reader dawdle.
+        # A reader is slow only while it has an unacknowledged event.
         yield self._op("publish")
         self.now += 1.2 * self._interval
         self.now += lasts * self._random.random()

@@ -80,7 +80,7 @@ class World:
             audit_log=self.exchange.audit_log,
             shown_at=self.lateness.at,
             start=plan.start,
-            # A wall that is set forward looks like a machine that was saved: better a gap that was none.
+            # A wall clock that is set forward looks like a suspended machine, so the feed reports a needless gap.
             steady=plan.boot == "steady" and not any(op.what == "wall" and op.amount > 0 for op in plan.ops),
             reported=plan.reported,
         )
@@ -106,7 +106,7 @@ class World:
     def count(self, what: str) -> None:
         self.happened[what] = self.happened.get(what, 0) + 1
 
-    # What happens
+    # Operations
 
     def happen(self, op: Op) -> None:
         """Apply an operation now, or between two pages."""
@@ -229,7 +229,7 @@ class World:
                 rows = max(rows, self._longest)
             self.exchange.profile = attrs.evolve(profile, rows_clamp=rows or None)
         elif not self._poisoned:
-            # What cannot be read is reported again when it is spelled otherwise, and rightly.
+            # An unreadable record is rightly reported again if its spelling changes.
             knobs = {knob.name: (knob.default, *knob.values) for knob in Profile.knobs()}
             self.exchange.profile = attrs.evolve(
                 profile,
@@ -239,7 +239,7 @@ class World:
             )
 
     def _arm_false_end(self, op: Op) -> None:
-        """Answer an error for an existing page, once: the feed would believe a second one in the same place."""
+        """Answer one request of an existing page with an error; a second one there would count as the end."""
         status = 404 if op.which % 2 else 400
 
         def due(call: Call) -> bool:
@@ -255,7 +255,7 @@ class World:
 
         self.exchange.faults.add(Fault(name="false end", when=due, processed=False, mutate=answer, change=note))
 
-    # What is shown
+    # Replies
 
     def before(self, page: int | None, now: float) -> None:
         """Run right before the reply to a listing or a look-up; `page` is `None` for a look-up."""
