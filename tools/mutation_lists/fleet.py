@@ -369,10 +369,31 @@ MUTATIONS: Final = (
     ),
     one(
         "database: a password that is part of the user is shown",
-        "store/postgres/connection.py",
+        "store/postgres/address.py",
         """    is_sound = is_sound and ":" not in str(parts.get("user", ""))\n""",
         "",
         f"{_ADDRESS}::test_unreadable_address_is_refused_without_the_password",
+    ),
+    one(
+        "database: a password after a semicolon is shown",
+        "store/postgres/address.py",
+        "    is_sound = is_sound and not any(map(_SEMICOLON.search, shown))\n",
+        "",
+        f"{_ADDRESS}::test_unreadable_address_is_refused_without_the_password",
+    ),
+    one(
+        "database: the address of another driver becomes a file",
+        "platform/database_url.py",
+        "    re.IGNORECASE | re.DOTALL,\n",
+        "    re.DOTALL,\n",
+        f"{_ADDRESS}::test_address_of_another_driver_makes_no_file",
+    ),
+    one(
+        "database: an address without a scheme becomes a file",
+        "platform/database_url.py",
+        "(_URL, _NO_SCHEME, _KEYWORDS)",
+        "(_URL, _KEYWORDS)",
+        f"{_ADDRESS}::test_address_of_another_driver_makes_no_file",
     ),
     one(
         "database: the value of an invalid option is shown",

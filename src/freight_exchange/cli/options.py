@@ -31,6 +31,7 @@ __all__ = [
     "FILE_OR_DATABASE",
     "INDEX",
     "SECONDS",
+    "STORE_FILE",
     "Duration",
     "GlobalOptions",
     "bot_file_options",
@@ -194,6 +195,14 @@ class _File(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _StoreFile(_File):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if is_database(value):
+            # It may have a password.
+            self.fail("give the path of a file, not the address of a database", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class _FileOrDatabase(_File):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return value if is_database(value) else super().convert(value, param, ctx)
@@ -213,6 +222,9 @@ class _DateTime(ParamType):
 
 FILE: Final = _File(dir_okay=False)
 """Path of a file that need not exist."""
+
+STORE_FILE: Final = _StoreFile(dir_okay=False)
+"""Path of a bot's file that need not exist, and not the address of a database."""
 
 FILE_OR_DATABASE: Final = _FileOrDatabase(dir_okay=False)
 """Path of a bot's file that need not exist, or the URL of a database."""

@@ -10,18 +10,24 @@ __all__ = ["DatabaseAddress", "is_database", "masked"]
 T = TypeVar("T")
 
 _URL: Final = re.compile(
-    r"(?!\s*file:)(.*?[a-z][a-z0-9+.-]+://|[\s\"']*postgres(ql)?(:|//))", re.IGNORECASE | re.DOTALL
+    r"(?!\s*file:)(.*?[a-z][a-z0-9+.-]+://|[\s\"']*(postgres(ql)?//|(postgres|pg)\w*:))", re.IGNORECASE | re.DOTALL
 )
 """URL of any kind. Misspelled or quoted ones, and those of other databases, are refused without their password."""
+_NO_SCHEME: Final = re.compile(r"(?!\s*(file:|[a-z]:[\\/]))[\s\"']*(//)?[^/\s]*:.*@", re.IGNORECASE | re.DOTALL)
+"""URL without its scheme, such as `bots:PASSWORD@db.internal/freight`. A path begins with a drive at most."""
 _KEYWORDS: Final = re.compile(
-    r"\s*(\w+\s*=.*\s)?(host|hostaddr|port|dbname|user|password|passfile|service|sslmode)\s*=", re.DOTALL
+    r"[\s\"']*(\w[\w ]*=(.*[\s;\"'])?)?"
+    r"(host|hostaddr|port|dbname|database|initial catalog|server|data ?source|service|sslmode|ssl mode"
+    r"|user|user ?name|user ?id|uid|\w*password|pwd|passfile)\s*=",
+    re.IGNORECASE | re.DOTALL,
 )
-"""Connection string of libpq, such as `host=db.internal dbname=freight`. It may contain the password."""
+"""Connection string of libpq, such as `host=db.internal dbname=freight`, or of another driver, such as
+`Host=db.internal;Username=bots`, which is refused. It may contain the password."""
 
 
 def is_database(value: object) -> TypeGuard[str]:
     """Return whether a value is the URL or connection string of a database, and not a path."""
-    return isinstance(value, str) and any(address.match(value) for address in (_URL, _KEYWORDS))
+    return isinstance(value, str) and any(kind.match(value) for kind in (_URL, _NO_SCHEME, _KEYWORDS))
 
 
 class DatabaseAddress(str):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from freight_exchange.cli.options import FILE, json_option, yes_option
+from freight_exchange.cli.options import STORE_FILE, json_option, yes_option
 from freight_exchange.cli.render.record import print_result
 from freight_exchange.cli.terminal import confirm, require_confirmation
 from freight_exchange.platform.database_url import is_database
@@ -77,7 +77,7 @@ def migrate(database: str, yes: bool, as_json: bool) -> None:
 
 
 @store.command
-@click.argument("file", type=FILE)
+@click.argument("file", type=STORE_FILE)
 @click.argument("database", metavar="URL", type=_DATABASE)
 @yes_option
 @json_option

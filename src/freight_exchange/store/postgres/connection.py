@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
-from psycopg import conninfo
 
-from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
+from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store.postgres import session
+from freight_exchange.store.postgres.address import describe_address, read_address
 from freight_exchange.store.postgres.errors import connect_error, translate_errors
 
-__all__ = ["DatabaseConnection", "describe_address"]
+__all__ = ["DatabaseConnection"]
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 """Values of the placeholders of a statement; `None` if it has no placeholders."""
@@ -35,8 +34,6 @@ _KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_inter
 """The kernel probes the server after 10 seconds of silence, so that no router forgets the connection. After an outage
 it detects the loss of the connection as soon as the server does."""
 _STARTED: Final = "SELECT pg_postmaster_start_time()::text"
-_ADDRESS_SIGN: Final = re.compile("@|=|://")
-"""Text of an address that is never in the name of a database."""
 
 
 class DatabaseConnection:
@@ -55,7 +52,8 @@ class DatabaseConnection:
         self._conninfo = address
         self._reply_timeout = _REPLY_TIMEOUT if reply_timeout is None else reply_timeout
         self.address: Final = describe_address(address)
-        self._keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in (_parts(address) or ())}
+        given = read_address(address) or ()
+        self._keepalive = {name: value for name, value in _KEEPALIVE.items() if name not in given}
         self._connection: _Connection | None = None
         self._last: _Connection | None = None
         self._depth = 0
@@ -260,39 +258,3 @@ def _limited(gen: Generator[Any, Any, Any], connection: _Connection) -> Generato
             wanted = gen.send(ready)
     except StopIteration as stop:
         return stop.value
-
-
-def describe_address(address: str) -> str:
-    """Describe a database for messages, without the password.
-
-    Raises:
-        ConfigurationError: It is not the address of a database.
-    """
-    parts = _parts(address)
-    if parts is None:
-        # Any part of the address may be the password, so this shows none, nor the library's message, which has some.
-        raise ConfigurationError(
-            "the address of the database cannot be read: write postgresql://USER@HOST:PORT/DATABASE, with special"
-            " characters percent-encoded"
-        )
-    hosts = str(parts.get("host") or parts.get("hostaddr") or "localhost").split(",")
-    ports = str(parts.get("port", "")).split(",")
-    # Several hosts may share one port.
-    places = zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False)
-    place = ",".join(f"{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}" for host, port in places)
-    user = f"{parts['user']}@" if "user" in parts else ""
-    return f"the database postgresql://{user}{place}/{parts.get('dbname', '')}"
-
-
-def _parts(address: str) -> dict[str, Any] | None:
-    """Return the parts of an address, or `None` if they cannot be read."""
-    try:
-        parts = conninfo.conninfo_to_dict(address)
-    except (psycopg.Error, UnicodeError):
-        return None
-    # A password with unencoded characters ends up in the host, the port or the name of the database; so does a whole
-    # address in the place of the name. A password whose colon is encoded ends up in the user.
-    ports = str(parts.get("port", "")).split(",")
-    is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
-    is_sound = is_sound and ":" not in str(parts.get("user", ""))
-    return parts if is_sound and not _ADDRESS_SIGN.search(str(parts.get("dbname", ""))) else None

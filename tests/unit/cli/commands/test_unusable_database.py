@@ -59,10 +59,28 @@ def test_commands_refuse_an_unusable_database_with_the_reason(shell: Shell, unus
     assert contents() == before
 
 
-@pytest.mark.parametrize("store", [f"postgresql://u:{MARK}@h:x/d", f"postgresql://u:p@{MARK}@h/d"])
+@pytest.mark.parametrize(
+    "store",
+    [
+        f"postgresql://u:{MARK}@h:x/d",
+        f"postgresql://u:p@{MARK}@h/d",
+        f"Host=h;Username=u;Password={MARK};Database=d",
+        f"u:{MARK}@h/d",
+    ],
+)
 def test_commands_refuse_an_unreadable_address(shell: Shell, store: str) -> None:
-    for command in (("bot", "status", "--store", store), ("store", "migrate", store, "--yes")):
+    for command in (
+        ("bot", "status", "--store", store),
+        ("explain", "4", "--store", store),
+        ("requests", "watch", "--store", store),
+        ("store", "migrate", store, "--yes"),
+    ):
         check_refusal(shell(*command), UNREADABLE, Status.CONFIGURATION)
+
+
+def test_copy_of_an_address_is_refused_without_it(shell: Shell) -> None:
+    refused = shell("store", "copy", f"Host=h;Password={MARK}", "postgresql://u@127.0.0.1:1/d", "--yes")
+    check_refusal(refused, "give the path of a file, not the address of a database", Status.USAGE)
 
 
 def test_process_of_a_bot(shell: Shell) -> None:

@@ -55,6 +55,22 @@ def test_ipv6_host_is_shown_in_brackets(host: str, shown: str) -> None:
 @pytest.mark.parametrize(
     "address",
     [
+        f"Host=h;Username=u;Password={CANARY};Database=d",
+        f"HOST=h PASSWORD={CANARY}",
+        f"Password={CANARY} Host=h",
+        f"u:{CANARY}@h/d",
+        f"pgsql:u:{CANARY}@h/d",
+    ],
+)
+def test_address_of_another_driver_makes_no_file(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="write postgresql://USER@HOST:PORT/DATABASE") as caught:
+        make_store(address)
+    assert CANARY not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
         f"postgresql://u:{CANARY}@h:x/d",
         f"postgresql+psycopg://u:{CANARY}@h/d",
         f"postgresql://u:p@{CANARY}@h/d",
@@ -67,6 +83,10 @@ def test_ipv6_host_is_shown_in_brackets(host: str, shown: str) -> None:
         f"dbname='password={CANARY}'",
         f'"postgresql://u:{CANARY}@h/d"',
         f"postgresql://u%3A{CANARY}@h/d",
+        f"host=h;password={CANARY}",
+        f"user=u;password={CANARY}",
+        f"user = u; pwd = '{CANARY}'",
+        f"hostaddr=127.0.0.1;password={CANARY}",
     ],
 )
 def test_unreadable_address_is_refused_without_the_password(address: str) -> None:
