@@ -12,7 +12,7 @@ TESTS: Final = (
     "tests/unit/transport",
     "tests/faults/test_matrix.py",
     "tests/faults/test_outage.py",
-    "tests/faults/test_login.py",
+    "tests/faults/logins/test_login.py",
 )
 """Tests that run where a mutation names none."""
 

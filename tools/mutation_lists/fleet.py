@@ -309,7 +309,7 @@ MUTATIONS: Final = (
         "transport/http/backend.py",
         "for option in _SEND_TIMEOUT:",
         "for option in ():",
-        "tests/faults/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",
+        "tests/faults/connections/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",
     ),
     one(
         "resolve: an offer that a replica is sending is given back to its handler",

@@ -17,7 +17,7 @@ import anyio.abc
 import httpx
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.faults.canary import PASSWORD, TOKEN, Catch
+from tests.faults.secrets.canary import PASSWORD, TOKEN, Catch
 from tests.faults.support import Kind, arm, patient, perform, stocked
 
 from freight_exchange import BadRequestError, ConfigurationError, DeadlineExceededError, FreightExchange
@@ -27,7 +27,7 @@ from freight_exchange.testing import Profile, Sandbox
 from freight_exchange.transport.auth.token_store import TokenFile
 
 _SHARER = Path(__file__).with_name("sharer.py")
-_SRC = Path(__file__).parents[2] / "src"
+_SRC = Path(__file__).parents[3] / "src"
 _TIMEOUT = 100.0
 _FLEET = 4
 _EMAIL = "canary@demo.example"

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 import respx
 from httpx_aiohttp import HttpxAiohttpClient
-from tests.faults.h2_server import serve_h2
+from tests.faults.connections.h2_server import serve_h2
 from tests.faults.support import BRISK, CallResult, Kind, arm, call_result, patient, perform, stocked
 
 from freight_exchange import FreightExchange, OutcomeUnknownError

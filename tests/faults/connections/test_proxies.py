@@ -12,9 +12,9 @@ import httpx
 import httpx2
 import pytest
 from anyio.abc import ByteStream
-from tests.faults.raw import Proxy, Server, proxying, reply, serving
+from tests.faults.connections.raw import Proxy, Server, proxying, reply, serving
+from tests.faults.connections.test_sockets import trust
 from tests.faults.support import BRISK, QUICK
-from tests.faults.test_sockets import trust
 
 from freight_exchange import FreightExchange, OutcomeUnknownError, TransportError
 

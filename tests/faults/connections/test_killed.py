@@ -12,7 +12,7 @@ import textwrap
 import httpcore
 import pytest
 from anyio.abc import ByteStream
-from tests.faults.raw import Server, reply, serving
+from tests.faults.connections.raw import Server, reply, serving
 
 from freight_exchange.transport.http import own_pools
 from freight_exchange.transport.http.backend import SEND_TIMEOUT

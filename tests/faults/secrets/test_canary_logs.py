@@ -10,10 +10,10 @@ import attrs
 import httpx
 import httpx2
 import pytest
-from tests.faults.canary import TOKEN, Catch
-from tests.faults.h2_server import serve_h2
+from tests.faults.connections.h2_server import serve_h2
+from tests.faults.secrets.canary import TOKEN, Catch
+from tests.faults.secrets.test_canary import USER, canaries, exercise, watched
 from tests.faults.support import patient, stocked
-from tests.faults.test_canary import USER, canaries, exercise, watched
 
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.sandbox.faults.script import Fault

@@ -13,9 +13,9 @@ import httpx2
 import pytest
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSAttribute, TLSStream
-from tests.faults.raw import Server, body_of, reply, serving
-from tests.faults.test_connections import EXTRA
-from tests.faults.test_sockets import trust
+from tests.faults.connections.raw import Server, body_of, reply, serving
+from tests.faults.connections.test_connections import EXTRA
+from tests.faults.connections.test_sockets import trust
 
 from freight_exchange import BadRequestError, FreightExchange, RetryPolicy
 

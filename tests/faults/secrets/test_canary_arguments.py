@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from tests.faults.canary import PASSWORD, PROXY_PASSWORD, TOKEN, Catch
+from tests.faults.secrets.canary import PASSWORD, PROXY_PASSWORD, TOKEN, Catch
 
 from freight_exchange import FreightExchange, FreightExchangeError
 

@@ -15,8 +15,8 @@ import httpx
 import pytest
 import trustme
 from anyio.abc import ByteStream
-from tests.faults.raw import LOGGED_IN, Answer, Server, body_of, reply, serving
-from tests.faults.test_sockets import trust
+from tests.faults.connections.raw import LOGGED_IN, Answer, Server, body_of, reply, serving
+from tests.faults.connections.test_sockets import trust
 
 from freight_exchange import FreightExchange, FreightExchangeError, OutcomeUnknownError, RetryPolicy, TransportError
 

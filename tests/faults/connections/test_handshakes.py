@@ -12,8 +12,8 @@ import httpcore
 import httpx
 import httpx2
 import pytest
+from tests.faults.connections.test_sockets import port_of, trust
 from tests.faults.support import BRISK, QUICK, Kind, patient, perform, stocked
-from tests.faults.test_sockets import port_of, trust
 
 from freight_exchange import DeadlineExceededError, FreightExchange, TransportError
 from freight_exchange.sandbox.faces.tcp import serve_tcp

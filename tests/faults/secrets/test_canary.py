@@ -16,12 +16,12 @@ import httpx
 import httpx2
 import pytest
 from anyio.abc import ByteStream
-from tests.faults.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN, Catch
-from tests.faults.h2_server import serve_h2
-from tests.faults.raw import Server, proxying, serving
-from tests.faults.raw import reply as raw_reply
+from tests.faults.connections.h2_server import serve_h2
+from tests.faults.connections.raw import Server, proxying, serving
+from tests.faults.connections.raw import reply as raw_reply
+from tests.faults.connections.test_sockets import trust
+from tests.faults.secrets.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN, Catch
 from tests.faults.support import BRISK, QUICK, Kind, stocked
-from tests.faults.test_sockets import trust
 
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
 from freight_exchange.sandbox import Account
