@@ -18,6 +18,7 @@ _CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
 _ADDRESS: Final = "tests/unit/store/postgres/test_address.py"
 _FROZEN: Final = "tests/unit/store/postgres/fleet/test_frozen_sessions.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
+_ABSENCE: Final = "tests/unit/bot/delivery/test_absence.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 
 MUTATIONS: Final = (
@@ -91,6 +92,48 @@ MUTATIONS: Final = (
         'return f"NOT {replica}.has_left AND {replica}.{_IN_TIME}"',
         'return f"NOT {replica}.has_left AND {replica}.lease_until >= clock_timestamp() AND %(lease)s >= 0"',
         f"{_REPLICA}::test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere",
+    ),
+    one(
+        "absence: a handler that the scanning version lacks is not marked",
+        "bot/delivery/routing.py",
+        "        await self._begin_absences()\n",
+        "",
+        f"{_ABSENCE}::test_handler_receives_the_requests_of_its_absence_once",
+    ),
+    one(
+        "absence: it never ends, and its requests are not delivered",
+        "bot/delivery/routing.py",
+        "                await self._end_absence(handler)\n",
+        "                pass\n",
+        f"{_ABSENCE}::test_handler_receives_the_requests_of_its_absence_once",
+    ),
+    one(
+        "absence: requests that were found, but not routed, before it began are missed",
+        "bot/delivery/absence.py",
+        "(seen.first_seen >= self.since or seen.index in self.unrouted)",
+        "seen.first_seen >= self.since",
+        f"{_ABSENCE}::test_requests_that_were_found_but_not_routed_before_the_absence_are_received",
+    ),
+    one(
+        "absence: requests that the first scan has not decided are missed",
+        "bot/delivery/routing.py",
+        "        if not self._feed.is_primed:\n",
+        "        if False:\n",
+        f"{_ABSENCE}::test_request_that_was_undecided_when_the_absence_began_is_received",
+    ),
+    one(
+        "absence: a request that the handler already got is delivered again",
+        "bot/delivery/routing.py",
+        " and not has_received(store, handler.id, seen.index, kinds)",
+        "",
+        f"{_ABSENCE}::test_request_that_the_handler_already_got_by_a_faster_clock_is_not_repeated",
+    ),
+    one(
+        "absence: the next term of a version without the handler begins it anew",
+        "bot/delivery/absence.py",
+        "if mark.state != _STATE and mark.key",
+        "if mark.key",
+        f"{_ABSENCE}::test_handler_receives_the_requests_of_its_absence_once",
     ),
     one(
         "stop: it takes ten seconds for each call of a database that does not answer",

@@ -82,6 +82,11 @@ class Feed(EventStream[Event]):
         """`True` if the feed sends no requests, and only holds its store and keeps its clock."""
         return self._watch_options.is_idle
 
+    @property
+    def is_primed(self) -> bool:
+        """`True` once the first scan is complete: whether its finds are reported is decided."""
+        return self._journal.state.is_primed
+
     def follow(self, state: str) -> None:
         """Until this feed is entered again, take its time from a state that another process has committed.
 

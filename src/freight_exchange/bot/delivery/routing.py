@@ -8,7 +8,9 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from freight_exchange.bot.delivery.absence import HANDLER_MARK, Absence, find_absent, has_received, put_absences
 from freight_exchange.bot.handlers.handler import Handler, kind_of
+from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
 from freight_exchange.feed.serialization import load_request, pack
 from freight_exchange.store.protocol import Commit, NewEvent
@@ -91,7 +93,11 @@ class Routing:
             )
 
     async def introduce_handlers(self) -> None:
-        """Backfill new handlers with `from_start`, and record the others, so that a later `from_start` is ignored."""
+        """Backfill handlers that are new with `from_start`, or return from an absence, and record the others.
+
+        A later `from_start` of a recorded handler is ignored. Recorded handlers that this replica lacks become absent.
+        """
+        await self._begin_absences()
         now = self._unit_of_work.time()
         others = [
             _handler_mark(handler, "there", now)
@@ -104,6 +110,8 @@ class Routing:
                 await self._backfill(handler)
                 # An earlier version may have ended between the events and their deliveries.
                 await self.deliver_kind(BACKFILL_KIND + handler.id, (handler.id,))
+            if handler.handles("new"):
+                await self._end_absence(handler)
 
     async def deliver_kind(self, kind: str, handlers: Sequence[str]) -> None:
         """Make deliveries of the pending events of a kind that the feed does not yield."""
@@ -132,13 +140,8 @@ class Routing:
         return tuple(handler.id for handler in self._handlers if matches(handler, event))
 
     async def _backfill(self, handler: Handler) -> None:
-        """Deliver the known requests to a new handler, in batches, and then mark it.
-
-        No scan and no routing runs meanwhile. If the process ends before the mark, the next one begins again, and the
-        keys of the events prevent a second delivery.
-        """
+        """Deliver the known requests to a new handler, and then mark it."""
         now = self._unit_of_work.time()
-        moment = self._unit_of_work.to_utc(now)
         mark = _handler_mark(handler, "introduced", now)
         if await self._unit_of_work.read(lambda store: store.effect(mark.key)) is not None:
             return
@@ -147,33 +150,87 @@ class Routing:
         if await self._unit_of_work.read(lambda store: store.has_delivery(handler.id, "new")):
             await self.record_marks([_handler_mark(handler, "there", now)])
             return
-        pending = await self._unit_of_work.read(lambda store: {new.index for new in store.pending_of_kind("new")})
+        await self._deliver_known(handler, lambda _, seen: True)
+        await self.record_marks([mark])
+
+    async def _begin_absences(self) -> None:
+        """Mark the recorded handlers of new requests that this replica lacks. No scan runs meanwhile."""
+        present = {handler.id for handler in self._handlers if handler.handles("new")}
+        if not (marks := await self._unit_of_work.read(lambda store: find_absent(store, present))):
+            return
+        unrouted = await self._unit_of_work.read(_pending_requests)
+        if not self._feed.is_primed:
+            # A request that the first scan has found may be reported later.
+            last: TrackedRequest | None = None
+            while batch := await self._unit_of_work.read(partial(_live_requests, after=last)):
+                last = batch[-1]
+                unrouted |= {seen.index for seen in batch if seen.version <= BASELINE}
+        absence = Absence(since=self._unit_of_work.time(), unrouted=frozenset(unrouted))
+        await self._unit_of_work.write("known", lambda store: put_absences(store, marks, absence))
+        _logger.warning(
+            "handlers %s receive no new requests while this version of the bot scans, because it lacks them; a version"
+            " that has them delivers these requests once it scans",
+            ", ".join(mark.key.removeprefix(HANDLER_MARK) for mark in marks),
+        )
+
+    async def _end_absence(self, handler: Handler) -> None:
+        """Deliver to a handler the requests of its absence, and then end the absence."""
+        mark = _handler_mark(handler, "there", self._unit_of_work.time())
+        absence = Absence.from_effect(await self._unit_of_work.read(lambda store: store.effect(mark.key)))
+        if absence is None:
+            return
+        kinds = ("new", BACKFILL_KIND + handler.id)
+
+        def was_missed(store: WorkStore, seen: TrackedRequest) -> bool:
+            return absence.covers(seen) and not has_received(store, handler.id, seen.index, kinds)
+
+        count = await self._deliver_known(handler, was_missed)
+        await self._unit_of_work.write("known", partial(absence.end, mark))
+        _logger.info(
+            "the handler %s was absent while another version of the bot scanned, and gets %d requests now",
+            handler.id,
+            count,
+        )
+
+    async def _deliver_known(self, handler: Handler, is_wanted: Callable[[WorkStore, TrackedRequest], bool]) -> int:
+        """Deliver known requests to a handler, in batches, and return their number.
+
+        No scan and no routing runs meanwhile. If the process ends before its caller marks the handler, the next one
+        begins again, and the keys of the events prevent a second delivery.
+        """
+        now, count = self._unit_of_work.time(), 0
+        moment = self._unit_of_work.to_utc(now)
+        pending = await self._unit_of_work.read(_pending_requests)
+
+        def make_events(store: WorkStore, batch: Sequence[TrackedRequest]) -> Sequence[NewEvent]:
+            known = [seen for seen in batch if seen.index not in pending and is_wanted(store, seen)]
+            events = (_backfill_event(seen, handler, moment) for seen in known)
+            return [event for event in events if event is not None]
+
         last: TrackedRequest | None = None
         while batch := await self._unit_of_work.read(partial(_live_requests, after=last)):
             last = batch[-1]
-            known = [seen for seen in batch if seen.index not in pending]
             # Outside of a transaction: the filter of a handler may take long, and a database ends slow transactions.
-            events = await self._unit_of_work.read(partial(_backfill_events, known, handler, moment))
+            events = await self._unit_of_work.read(partial(make_events, batch=batch))
             if events:
                 await self._unit_of_work.write("deliver", partial(_deliver, handler=handler, events=events, now=now))
                 self._wake()
-        await self.record_marks([mark])
+            count += len(events)
+        return count
 
 
 def _handler_mark(handler: Handler, state: str, now: float) -> Effect:
     """Make the mark by which later runs recognise a handler of new requests."""
-    return Effect(key=f"handler:{handler.id}", state=state, payload=b"", at=now)
+    return Effect(key=HANDLER_MARK + handler.id, state=state, payload=b"", at=now)
 
 
 def _live_requests(store: WorkStore, *, after: TrackedRequest | None) -> Sequence[TrackedRequest]:
     return store.live_requests(after=after, limit=_BATCH)
 
 
-def _backfill_events(
-    known: Iterable[TrackedRequest], handler: Handler, now: datetime, _: WorkStore
-) -> Sequence[NewEvent]:
-    events = (_backfill_event(seen, handler, now) for seen in known)
-    return [event for event in events if event is not None]
+def _pending_requests(store: WorkStore) -> set[int]:
+    """Return the new requests that no handler has received yet."""
+    return {new.index for new in store.pending_of_kind("new") if new.index is not None}
 
 
 def _deliver(store: WorkStore, *, handler: Handler, events: Sequence[NewEvent], now: float) -> None:
