@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from freight_exchange.transport.middleware.deadline import Deadline
+from freight_exchange.transport.middleware.limiter import release_slots
+from freight_exchange.transport.middleware.log_filter import LogFilter
 from freight_exchange.transport.middleware.outcome import Outcome
 from freight_exchange.transport.middleware.retry import Retry
+from freight_exchange.transport.middleware.tracing import Tracing
 from freight_exchange.transport.middleware.user import guard_middleware
+from freight_exchange.transport.middleware.write_timing import WriteTiming
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
@@ -41,7 +45,11 @@ def compose_call_chain(
         *map(guard_middleware, user),  # middleware of the user
         *([] if token is None else [token]),  # attaches the token, renews it after a refusal
         throttle,  # waits until the time that the service asked for
-        limiter,  # bounds the requests in flight, sends each in a task of the client, and reports it
+        limiter,  # bounds the requests in flight, and sends each in a task of the client
+        Tracing(hooks, redactor),  # reports the attempt to log and hooks, after its end
+        release_slots,  # ends the limit before hooks delay the task
+        WriteTiming(limiter.latency),  # refuses a write whose connection is ready too late
+        LogFilter(redactor),  # masks the logs of the HTTP libraries
     ]
     return compose_layers(layers, network)
 

@@ -153,8 +153,6 @@ class Connection:
             network = adapter.Network(settings.base_url, send, send, adapter.library_of(options.http_client))
         limiter = Limiter(
             tasks,
-            settings.hooks,
-            settings.redactor,
             reads=options.max_connections,
             writes=options.max_writes,
             shared=options.http_client is not None,

@@ -165,6 +165,10 @@ class CallContext:
 _NO_CALL = CallContext()
 
 
+def _no_slots() -> None:
+    """Release nothing: the request has passed no limiter."""
+
+
 @attrs.frozen(eq=False, kw_only=True)
 class Request:
     """Request, as middleware receives it. Its `repr` shows no body and no secret.
@@ -197,6 +201,7 @@ class Request:
     deadline: float = attrs.field(default=float("inf"), repr=False)
     ends_at: float = attrs.field(default=float("inf"), repr=False)
     context: CallContext = attrs.field(default=_NO_CALL, repr=False)
+    release_slots: Callable[[], None] = attrs.field(default=_no_slots, repr=False)
 
     def with_header(self, name: str, value: str) -> Request:
         """Return the same request with one more header."""

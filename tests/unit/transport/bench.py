@@ -22,10 +22,13 @@ from freight_exchange.models.writes import RawWrite
 from freight_exchange.options import RetryPolicy, Timeouts
 from freight_exchange.transport.call import CallExecutor, Limits
 from freight_exchange.transport.chain import compose_layers
-from freight_exchange.transport.message import Next, Request, RequestKind, Response
+from freight_exchange.transport.message import Middleware, Next, Request, RequestKind, Response
 from freight_exchange.transport.middleware.deadline import Deadline
+from freight_exchange.transport.middleware.limiter import Limiter, release_slots
 from freight_exchange.transport.middleware.outcome import Outcome
 from freight_exchange.transport.middleware.retry import Retry, RetryBudget
+from freight_exchange.transport.middleware.tracing import Tracing
+from freight_exchange.transport.middleware.write_timing import WriteTiming
 from freight_exchange.transport.secrets import Redactor, Secret
 
 READ, LOGIN, WRITE = RequestKind.READ, RequestKind.LOGIN, RequestKind.WRITE
@@ -85,6 +88,11 @@ def executor(
     redactor = redactor or Redactor()
     retry = Retry(budget or RetryBudget(500), hooks or Hooks(), redactor, chance=chance)
     return CallExecutor(compose_layers([Deadline(redactor), retry, Outcome(redactor)], send), redactor)
+
+
+def sending_layers(limiter: Limiter, hooks: Hooks) -> list[Middleware]:
+    """Return the layers below the throttle, without the log filter."""
+    return [limiter, Tracing(hooks, Redactor()), release_slots, WriteTiming(limiter.latency)]
 
 
 class Bench:

@@ -1,4 +1,4 @@
-"""Tracing of attempts: one record for hooks and log at the end of each request."""
+"""Tracing of attempts: one record for log and hooks at the end of each."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.reply_headers import NO_HEADERS
-from freight_exchange.transport.http import log_filter
 from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.rules.redaction import reply_headers
 
 if TYPE_CHECKING:
-    from freight_exchange.errors import FreightExchangeError
     from freight_exchange.hooks import Hooks
     from freight_exchange.platform.reply_headers import ReplyHeaders
     from freight_exchange.transport.message import Next, Request, Response
@@ -29,36 +28,40 @@ _logger = logging.getLogger("freight_exchange.transport")
 
 
 class Tracing:
-    """Middleware that reports attempts to hooks, and masks secrets in the log records of the HTTP libraries."""
+    """Middleware that reports each attempt to log and hooks.
+
+    A hook may take long. By then, the layers below have released the connection and its slot.
+    """
 
     __slots__ = ("_hooks", "_redactor")
 
     def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
-        log_filter.install()
         self._hooks = hooks
         self._redactor = redactor
 
-    async def send(self, request: Request, call_next: Next) -> Response:
-        """Send a request, and mask secrets in the log records of the HTTP libraries meanwhile."""
-        log_filter.begin(request, self._redactor)
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        started = anyio.current_time()
         try:
-            return await call_next(request)
-        finally:
-            log_filter.end()
+            response = await call_next(request)
+        except FreightExchangeError as error:
+            await self._report(request, started, error.attempts, error.status, error)
+            raise
+        except anyio.get_cancelled_exc_class():
+            await self._report_cut_off(request, started)
+            raise
+        # Before the hooks: if they outlast the deadline, `Deadline` finds the reply here.
+        request.progress.reply = response
+        await self._report_reply(request, started, response)
+        return response
 
-    async def replied(self, request: Request, started: float, response: Response) -> None:
-        """Report an attempt that has a reply."""
+    async def _report_reply(self, request: Request, started: float, response: Response) -> None:
         try:
             await self._report(request, started, response.attempt, response.status, None, response)
         except anyio.get_cancelled_exc_class():
             # The reply is complete: a cancelled hook does not change it.
             pass
 
-    async def failed(self, request: Request, started: float, error: FreightExchangeError) -> None:
-        """Report an attempt without a reply."""
-        await self._report(request, started, error.attempts, error.status, error)
-
-    async def cut_off(self, request: Request, started: float) -> None:
+    async def _report_cut_off(self, request: Request, started: float) -> None:
         """Report an attempt that was cancelled by its deadline or by closing, if it is a write that may have begun."""
         if request.kind is RequestKind.WRITE and request.progress.may_have_begun:
             with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):

@@ -8,14 +8,15 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.unit.transport.bench import sending_layers
 
 from freight_exchange.errors import TransportError
 from freight_exchange.hooks import Attempt, Event, Hooks
 from freight_exchange.options import Timeouts
 from freight_exchange.transport.background import BackgroundTasks
-from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
+from freight_exchange.transport.chain import compose_layers
+from freight_exchange.transport.message import AbandonedError, Next, Request, RequestKind, Response
 from freight_exchange.transport.middleware.limiter import Limiter
-from freight_exchange.transport.secrets import Redactor
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
@@ -54,13 +55,12 @@ class Bench:
     def __init__(self, reads: int = 3, writes: int = 2, *, shared: bool = False) -> None:
         self.events: list[Event] = []
         self.tasks = BackgroundTasks()
-        self.limiter = Limiter(
-            self.tasks, Hooks((self.events.append,)), Redactor(), reads=reads, writes=writes, shared=shared
-        )
+        limiter = Limiter(self.tasks, reads=reads, writes=writes, shared=shared)
+        self.layers = sending_layers(limiter, Hooks((self.events.append,)))
         self.sender = Sender()
 
-    async def call(self, request: Request) -> Response:
-        return await self.limiter(request, self.sender)
+    async def call(self, request: Request, sender: Next | None = None) -> Response:
+        return await compose_layers(self.layers, sender or self.sender)(request)
 
     async def calls(self, count: int, kind: RequestKind = READ) -> None:
         async with anyio.create_task_group() as tasks:
@@ -90,7 +90,7 @@ async def test_first_come_first_served() -> None:
 
     async def call(number: int) -> None:
         await anyio.sleep(number / 100)
-        await bench.limiter(request().with_header("n", str(number)), numbered)
+        await bench.call(request().with_header("n", str(number)), numbered)
 
     order: list[int] = []
 
@@ -113,7 +113,7 @@ async def test_an_error_frees_the_place_and_reaches_the_caller(error: Exception)
 
     for _ in range(3):
         with pytest.raises(type(error)):
-            await bench.limiter(request(), fail)
+            await bench.call(request(), fail)
     await bench.calls(3)
     assert bench.sender.answered == 3
 
@@ -214,7 +214,7 @@ class TestRecords:
 
         for kind in (READ, WRITE):
             with pytest.raises(TransportError):
-                await bench.limiter(request(kind), fail)
+                await bench.call(request(kind), fail)
         effects = [event.may_have_taken_effect for event in bench.events if isinstance(event, Attempt)]
         assert effects == [False, True]
         assert [event.error for event in bench.events if isinstance(event, Attempt)] == [error, error]
@@ -224,7 +224,7 @@ class TestRecords:
             raise KeyError("hook")
 
         sender = Sender()
-        limiter = Limiter(BackgroundTasks(), Hooks((hook,)), Redactor(), reads=1, writes=1)
+        send = compose_layers(sending_layers(Limiter(BackgroundTasks(), reads=1, writes=1), Hooks((hook,))), sender)
         for _ in range(3):
-            await limiter(request(), sender)
+            await send(request())
         assert sender.answered == 3

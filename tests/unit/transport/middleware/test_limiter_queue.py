@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.transport.bench import executor
+from tests.unit.transport.bench import executor, sending_layers
 
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, OutcomeUnknownError, TransportError
 from freight_exchange.hooks import Attempt, Event, Hooks
@@ -16,8 +16,8 @@ from freight_exchange.transport.background import BackgroundTasks
 from freight_exchange.transport.call import Limits
 from freight_exchange.transport.chain import compose_layers
 from freight_exchange.transport.message import AbandonedError, Request, RequestKind, Response
-from freight_exchange.transport.middleware.limiter import Limiter, WriteLatency
-from freight_exchange.transport.secrets import Redactor
+from freight_exchange.transport.middleware.limiter import Limiter
+from freight_exchange.transport.middleware.write_timing import WriteLatency
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
@@ -31,8 +31,8 @@ class Service:
         self.outcomes: list[FreightExchangeError | int] = []
         self.events: list[Event] = []
         hooks = Hooks((self.events.append,))
-        limiter = Limiter(BackgroundTasks(), hooks, Redactor(), reads=limits.pop("reads", 20), writes=writes, **limits)
-        self.caller = executor(compose_layers([limiter], self.send), hooks=hooks)
+        limiter = Limiter(BackgroundTasks(), reads=limits.pop("reads", 20), writes=writes, **limits)
+        self.caller = executor(compose_layers(sending_layers(limiter, hooks), self.send), hooks=hooks)
 
     async def send(self, request: Request) -> Response:
         number = request.progress.record_send()

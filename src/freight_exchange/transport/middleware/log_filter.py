@@ -14,10 +14,10 @@ from freight_exchange.transport.message import RequestKind
 from freight_exchange.transport.secrets import MASK
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.message import Request
+    from freight_exchange.transport.message import Next, Request, Response
     from freight_exchange.transport.secrets import Redactor
 
-__all__ = ["begin", "end", "install"]
+__all__ = ["LogFilter"]
 
 _LIBRARIES = ("httpx", "httpx2")
 _LOGGERS = (
@@ -29,22 +29,26 @@ _PHRASES = frozenset(status.phrase for status in http.HTTPStatus)
 _sending: ContextVar[tuple[Redactor, bool] | None] = ContextVar("sending", default=None)
 
 
-def install() -> None:
-    """Filter all later log records of the libraries that belong to a request of this package."""
-    for name in _LOGGERS:
-        # A filter that was added before is not added again.
-        logging.getLogger(name).addFilter(_hide)
+class LogFilter:
+    """Middleware that masks secrets in the log records of the HTTP libraries while they send a request."""
 
+    __slots__ = ("_redactor",)
 
-def begin(request: Request, redactor: Redactor) -> None:
-    """Mark this task as sending the request."""
-    _sending.set((redactor, request.kind is RequestKind.LOGIN))
+    def __init__(self, redactor: Redactor) -> None:
+        """Filter all later log records of the libraries that belong to a request of this package."""
+        self._redactor = redactor
+        for name in _LOGGERS:
+            # A filter that was added before is not added again.
+            logging.getLogger(name).addFilter(_hide)
 
-
-def end() -> None:
-    """Unmark this task."""
-    # Set to `None`, not reset by a token: a closed loop ends its tasks in another context, which refuses the token.
-    _sending.set(None)
+    async def __call__(self, request: Request, call_next: Next) -> Response:
+        _sending.set((self._redactor, request.kind is RequestKind.LOGIN))
+        try:
+            return await call_next(request)
+        finally:
+            # Set to `None`, not reset by a token: a closed loop ends its tasks in another context, which refuses the
+            # token.
+            _sending.set(None)
 
 
 def _hide(record: logging.LogRecord) -> bool:
