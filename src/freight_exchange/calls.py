@@ -142,7 +142,7 @@ class Calls:
         name: str = "offers",
         standby: bool = False,
     ) -> offer_feed.OfferFeed:
-        """Return a feed of offers on own requests: new, changed, answered and gone (service document, 4.7).
+        """Return a feed of offers on your own requests: new, changed, answered and gone (service document, 4.7).
 
             async with exchange.watch_offers(store="tender.db") as feed:
                 async for event in feed:

@@ -1,4 +1,4 @@
-"""Filter of offers on own requests."""
+"""Filter of offers on the shipper's own requests."""
 
 from __future__ import annotations
 
