@@ -678,6 +678,14 @@ MUTATIONS: Final = (
         f"{_FROZEN}::test_replica_that_may_not_end_frozen_ones_says_so_once",
     ),
     one(
+        "frozen: an adoption in a transaction leaves its role or its error behind",
+        "store/postgres/fleet/frozen_sessions.py",
+        '        connection.execute("ROLLBACK TO SAVEPOINT end_frozen")\n',
+        "",
+        f"{_FROZEN}::test_adoption_in_a_transaction_keeps_the_role_of_the_session",
+        f"{_FROZEN}::test_adoption_in_a_transaction_without_the_right_to_end_sessions",
+    ),
+    one(
         "frozen: a late replica counts as frozen",
         "store/postgres/fleet/frozen_sessions.py",
         "        AND state_change < clock_timestamp() - make_interval(secs => %(silence)s)\n",

@@ -157,3 +157,12 @@ def test_nested_transaction_joins_the_outer_one(feed: WorkStore) -> None:
         fail_after_nested_transaction(feed)
     assert feed.effect("9/0") is None
     assert feed.unacknowledged == 1
+
+
+def test_work_is_adopted_and_changed_in_one_transaction(store: BotStore) -> None:
+    seat = store.join(BINDING, handlers=["quote"], version="1", lease=LEASE)
+    with seat.work.transaction():
+        seat.adopt()
+        assert seat.work.put_effect(effect("7/0"), expected_state=None)
+    assert seat.work.effect("7/0") == effect("7/0")
+    seat.leave()

@@ -44,15 +44,18 @@ def end_frozen(connection: DatabaseConnection) -> None:
     Log it once if this user has no right to.
     """
     ended: list[object] = []
-    try:
-        with connection.transaction():
+    with connection.transaction():
+        # An outer transaction goes on: neither the role nor an error may remain. What was ended stays ended.
+        connection.execute("SAVEPOINT end_frozen")
+        try:
             # The server knows a session by its login. A role that the login has taken may not end it.
             connection.execute("SET LOCAL ROLE NONE")
             ended = connection.rows(_END, {"application": APPLICATION, "silence": _SILENCE})
-    except NotPermittedError as error:
-        if connection.address not in _warned:
-            _warned.add(connection.address)
-            _logger.warning("connections of frozen processes cannot be ended, and keep their locks: %s", error)
+        except NotPermittedError as error:
+            if connection.address not in _warned:
+                _warned.add(connection.address)
+                _logger.warning("connections of frozen processes cannot be ended, and keep their locks: %s", error)
+        connection.execute("ROLLBACK TO SAVEPOINT end_frozen")
     if ended:
         _logger.warning(
             "%s kept locks for processes that are frozen or cut off: %d of their connections were ended",

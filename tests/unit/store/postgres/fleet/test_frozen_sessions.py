@@ -133,10 +133,10 @@ def test_frozen_replica_keeps_no_other_one_from_joining(store: PostgresStore) ->
 
 
 @contextmanager
-def store_of_its_own(name: str, *statements: str, options: str = "") -> Iterator[PostgresStore]:
+def store_of_its_own(name: str, *statements: str, options: str = "", login: str = "") -> Iterator[PostgresStore]:
     """Return a store in a database and of a user of this name, after these statements of an administrator."""
     with closing(psycopg.connect(server().url(), autocommit=True)) as session:
-        session.execute(f"CREATE ROLE {name}_owner; CREATE ROLE {name} LOGIN IN ROLE {name}_owner")
+        session.execute(f"CREATE ROLE {name}_owner; CREATE ROLE {name} LOGIN {login} IN ROLE {name}_owner")
         session.execute(f"CREATE DATABASE {name} OWNER {name}_owner")
     with closing(psycopg.connect(server().url(name), autocommit=True)) as session:
         for statement in statements:
@@ -176,6 +176,43 @@ def test_replica_that_may_not_end_frozen_ones_says_so_once(
     (message,) = [record.message for record in caplog.records if "cannot be ended" in record.message]
     assert f"permission denied for {'function' if 'FUNCTION' in right else 'view'} {name}" in message
     assert f"the right to use {name}" in message
+
+
+def check_adoption_in_a_transaction(store: PostgresStore) -> None:
+    """Adopt an effect inside a transaction, as a command that resolves a doubt does, and write more."""
+    first, second = join(store), join(store)
+    first.work.put_effect(effect("offer:1:0", "sending"), expected_state=None)
+    first.leave()
+    with second.work.transaction():
+        assert [one.key for one in second.adopt().effects] == ["offer:1:0"]
+        assert second.work.put_effect(effect("offer:1:0", "confirmed"), expected_state="sending")
+    stored = second.work.effect("offer:1:0")
+    assert stored is not None
+    assert stored.state == "confirmed"
+
+
+def test_adoption_in_a_transaction_keeps_the_role_of_the_session() -> None:
+    """Without it, a login that does not inherit has no right to the tables."""
+    role = "-c role=heirless_owner"
+    with store_of_its_own("heirless", options=role, login="NOINHERIT") as store:
+        check_adoption_in_a_transaction(store)
+
+
+def test_adoption_in_a_transaction_without_the_right_to_end_sessions() -> None:
+    right = "EXECUTE ON FUNCTION pg_terminate_backend(int, bigint)"
+    with store_of_its_own("harmless", f"REVOKE {right} FROM PUBLIC") as store:
+        check_adoption_in_a_transaction(store)
+
+
+def test_frozen_replica_is_ended_by_an_adoption_in_a_transaction(store: PostgresStore) -> None:
+    first, second = join(store), join(store)
+    term = take_term(first)
+    lapse(first)
+    with frozen_inside(term):
+        time.sleep(0.6)
+        with second.work.transaction():
+            second.adopt()
+        assert eventually(second.take_term)
 
 
 def test_replica_is_not_ended_while_a_living_one_may_be_silent(
