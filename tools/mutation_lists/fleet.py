@@ -376,11 +376,18 @@ MUTATIONS: Final = (
         "tests/unit/store/postgres/test_copy.py::TestInterruptedCopy",
     ),
     one(
+        "database: commits of single statements do not wait for its disk",
+        "store/postgres/session.py",
+        '    "synchronous_commit": "on",\n',
+        "",
+        f"{_CONNECTION}::test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk",
+    ),
+    one(
         "database: commits do not wait for its disk",
         "store/postgres/session.py",
         '        "SET LOCAL synchronous_commit = on",\n',
         "",
-        f"{_CONNECTION}::test_ledger_is_durable_on_a_server_that_does_not_wait_for_its_disk",
+        f"{_CONNECTION}::test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk",
     ),
     one(
         "database: rows that a policy hides count as absent",

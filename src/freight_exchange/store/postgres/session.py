@@ -40,6 +40,8 @@ _DEFAULTS: Final = {
     "standard_conforming_strings": "on",
     "array_nulls": "on",
     "extra_float_digits": "1",
+    # A heartbeat that a crash of the server undoes looks like a database that has lost commits.
+    "synchronous_commit": "on",
 }
 """Settings on which the statements rely. The defaults of a role or a database may differ. Old servers lack some."""
 # The view of all settings needs a temporary file where the memory of a statement is small, which may be forbidden.
@@ -78,7 +80,8 @@ def begin(server_version: int, *, is_limited: bool) -> str:
         f"BEGIN ISOLATION LEVEL {_ISOLATION}",
         f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE if is_limited else 0}'",
         f"SET LOCAL lock_timeout = '{_LOCK_WAIT}'",
-        # What is committed must survive a crash of the server, even where its administrator has chosen otherwise.
+        # What is committed must survive a crash of the server, even where its administrator has chosen otherwise, and a
+        # pooler leads the transaction to another session.
         "SET LOCAL synchronous_commit = on",
     ]
     if is_limited and server_version >= _HAS_TRANSACTION_TIMEOUT:
