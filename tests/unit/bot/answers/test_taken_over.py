@@ -111,13 +111,13 @@ async def test_answer_of_an_ended_replica_is_checked_once_it_cannot_arrive_any_m
         assert (replica.state, replica.sent) == ("confirmed", 1)
 
 
-async def test_no_answer_is_given_before_the_service_shows_those_that_a_restored_store_has_forgotten() -> None:
+async def test_no_answer_is_given_before_the_service_shows_those_that_a_restored_store_lacks() -> None:
     async with running() as replica:
         restore_state = SimpleNamespace(is_restored=True)
         await replica.ledger.start(Adoption(wait=20.0), cast("RestoreState", restore_state))
         calls = replica.calls
         await anyio.sleep(19)
-        with pytest.raises(RetryLater, match="the store is restored"):
+        with pytest.raises(RetryLater, match="the store was restored"):
             await replica.approve()
         assert (replica.state, replica.calls) == (None, calls)
         await anyio.sleep(1 + SETTLE.total_seconds())

@@ -121,7 +121,7 @@ class TestOtherPrice:
         await run_until_idle(sandbox, bot)
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert [bid.amount for bid in bids] == [Decimal(AMOUNT)] * 2
-        assert any("another price" in line and AMOUNT in line for line in messages(caplog))
+        assert any("different price" in line and AMOUNT in line for line in messages(caplog))
 
     @pytest.mark.parametrize("terms", [{"currency": 978}, {"currency": 840, "terms": "14 days"}])
     async def test_other_terms_are_not_sent(
@@ -137,7 +137,7 @@ class TestOtherPrice:
         sandbox.publish()
         await run_until_idle(sandbox, bot)
         assert sent(sandbox) == 1
-        assert any("another price" in line for line in messages(caplog))
+        assert any("different price" in line for line in messages(caplog))
 
     async def test_same_price_in_other_notation_is_the_same(
         self, sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
@@ -175,7 +175,7 @@ class TestOtherPrice:
             assert trial.status.dead == trial.status.retried == trial.status.in_doubt == 0
         assert amounts_on(sandbox, index) == [AMOUNT]
         assert [str(bid.amount) for bid in bids] == [AMOUNT]
-        assert any("another price" in line for line in messages(caplog))
+        assert any("different price" in line for line in messages(caplog))
 
     @pytest.mark.parametrize(("fault", "stands"), [(UNANSWERED, [AMOUNT]), (UNPROCESSED, ["1900"])])
     async def test_waits_for_doubt(
@@ -194,7 +194,7 @@ class TestOtherPrice:
             index = sandbox.publish()
             await trial.idle()
         assert amounts_on(sandbox, index) == stands
-        assert any("another price" in line for line in messages(caplog))
+        assert any("different price" in line for line in messages(caplog))
 
     async def test_replaces_unsent_offer(
         self, sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
@@ -211,7 +211,7 @@ class TestOtherPrice:
             index = sandbox.publish()
             await trial.idle()
         assert amounts_on(sandbox, index) == ["1800"]
-        assert not any("another price" in line for line in messages(caplog))
+        assert not any("different price" in line for line in messages(caplog))
 
 
 class TestArguments:

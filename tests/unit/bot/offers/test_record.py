@@ -125,7 +125,7 @@ class TestStorage:
 
     def test_unknown_state_raises(self) -> None:
         effect = attrs.evolve(RECORD.to_effect(), state="reported")
-        with pytest.raises(ValueError, match="no offer is 'reported'"):
+        with pytest.raises(ValueError, match="not a state of an offer: 'reported'"):
             OfferRecord.from_effect(effect)
 
     def test_ignores_what_a_newer_version_has_stored(self) -> None:

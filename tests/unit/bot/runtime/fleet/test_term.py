@@ -114,7 +114,7 @@ async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, ca
             assert trial.status.scans, "no other replica lives"
             store.has_twin = True
             await eventually(lambda: not trial.status.scans, within=timedelta(seconds=2 * INTERVAL))
-            assert "another one scans from now on" in caplog.text
+            assert "another replica scans from now on" in caplog.text
             store.is_free = False
             await anyio.sleep(10 * INTERVAL)
             assert not trial.status.scans
@@ -136,7 +136,9 @@ async def test_replica_whose_first_scan_fails_lets_another_one_try(
     async with anyio.create_task_group() as tasks:
         with blind(sandbox, REQUESTS):
             tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
-            await eventually(lambda: "another one tries" in caplog.text, within=timedelta(seconds=5 * INTERVAL))
+            await eventually(
+                lambda: "another replica takes over scanning" in caplog.text, within=timedelta(seconds=5 * INTERVAL)
+            )
             store.is_free = False
         await anyio.sleep(10 * INTERVAL)
         assert (bot.status().state, amounts_on(sandbox, index)) == ("starting", [])
