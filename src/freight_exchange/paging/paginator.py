@@ -32,7 +32,7 @@ _OFFSET_LOST = (
     ' which get_parameters="query" avoids'
 )
 
-Reading = Callable[[], FetchPage[T]]
+StartRead = Callable[[], FetchPage[T]]
 """Function that starts a read of the listing, and returns the fetcher of its pages."""
 
 
@@ -61,7 +61,7 @@ class Paginator(Generic[T]):
 
     def __init__(
         self,
-        reading: Reading[T],
+        start_read: StartRead[T],
         *,
         operation: str,
         sizes: PageSizes,
@@ -74,7 +74,7 @@ class Paginator(Generic[T]):
         path: str | None = None,
         where: Callable[[T], bool] | None = None,
     ) -> None:
-        self._reading = reading
+        self._start_read = start_read
         self._operation = operation
         self._sizes = sizes
         self._tasks = tasks
@@ -109,7 +109,7 @@ class Paginator(Generic[T]):
         if isinstance(start, bool) or not isinstance(start, int) or start < 0:
             raise ValidationError(f"start must be an integer of 0 or more, not {start!r}", field="start")
         walk = self._walk(start=start, sweep=self._sweep)
-        flights = Prefetcher(self._reading(), self._tasks, self._window)
+        flights = Prefetcher(self._start_read(), self._tasks, self._window)
         return PageIterator(
             self._operation, self._sizes, walk, flights, strict=self._strict, path=self._path, where=self._where
         )
@@ -129,7 +129,7 @@ class Paginator(Generic[T]):
         return None
 
     async def _first_page(self) -> Page[T]:
-        walk, fetch = self._walk(start=0, sweep=False), self._reading()
+        walk, fetch = self._walk(start=0, sweep=False), self._start_read()
         while True:
             try:
                 rows = await fetch(0, walk.size)

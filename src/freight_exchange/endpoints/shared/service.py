@@ -154,7 +154,7 @@ class Service:
         rows_wanted = validation.count(self.page_size if page_size is None else page_size, "page_size")
         pages_wanted = validation.identifier(window, "window")
 
-        def reading() -> FetchPage[T]:
+        def start_read() -> FetchPage[T]:
             reported = ReportedErrors()
 
             async def fetch(number: int, rows: int) -> wire.Rows[T]:
@@ -172,7 +172,7 @@ class Service:
             return fetch
 
         return Paginator(
-            reading,
+            start_read,
             operation=listed.operation,
             sizes=self.sizes,
             tasks=lambda: self.connection.engine.tasks,

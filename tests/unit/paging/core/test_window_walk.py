@@ -17,14 +17,14 @@ CLAMP = 3
 
 def walk(listing: range, page_of: Callable[[list[int], int], list[int]], shuffled: Random | None = None) -> set[int]:
     """Read the listing in pages of `CLAMP` rows, each changed by `page_of`, and return the rows that came."""
-    reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
+    walk: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
     found: set[int] = set()
-    while not reading.ended:
+    while not walk.ended:
         rows = [*listing] if shuffled is None else shuffled.sample(listing, len(listing))
-        size = min(reading.size, CLAMP)
-        page = page_of(rows[reading.number * size :][:size], reading.number)
+        size = min(walk.size, CLAMP)
+        page = page_of(rows[walk.number * size :][:size], walk.number)
         found.update(page)
-        reading.take(Rows(tuple(page)))
+        walk.take(Rows(tuple(page)))
     return found
 
 
@@ -56,15 +56,15 @@ def test_quiet_rounds_do_not_end_a_walk_that_has_fewer_rows_than_the_listing_was
 
 def test_walk_ends_if_a_row_is_listed_on_two_pages() -> None:
     listing = [0, 1, 2, 3, 4, 5, 0, 6]
-    reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
+    walk: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
     found: set[int] = set()
-    while not reading.ended and not reading.is_unstable:
-        size = min(reading.size, CLAMP)
-        page = listing[reading.number * size :][:size]
+    while not walk.ended and not walk.is_unstable:
+        size = min(walk.size, CLAMP)
+        page = listing[walk.number * size :][:size]
         found.update(page)
-        reading.take(Rows(tuple(page)))
+        walk.take(Rows(tuple(page)))
     assert found == {*listing}
-    assert not reading.is_unstable
+    assert not walk.is_unstable
 
 
 @pytest.mark.parametrize("longest", [0, 40])
@@ -72,11 +72,11 @@ def test_walk_ends_if_a_row_is_listed_on_two_pages() -> None:
 def test_single_page_with_repeated_rows_costs_no_further_round(listing: list[int], longest: int) -> None:
     sizes = PageSizes()
     sizes.saw("operation", longest)
-    reading: WindowWalk[int] = WindowWalk("operation", sizes, 1000, lambda row: row)
+    walk: WindowWalk[int] = WindowWalk("operation", sizes, 1000, lambda row: row)
     requests = 0
-    while not reading.ended:
-        page = listing[reading.number * reading.size :][: reading.size]
-        reading.take(Rows(tuple(page)))
+    while not walk.ended:
+        page = listing[walk.number * walk.size :][: walk.size]
+        walk.take(Rows(tuple(page)))
         requests += 1
     assert requests <= 4
 
@@ -84,12 +84,12 @@ def test_single_page_with_repeated_rows_costs_no_further_round(listing: list[int
 @pytest.mark.parametrize("stride", ["clamped", "asked"])
 def test_cut_page_with_repeated_rows_is_not_the_last(stride: str) -> None:
     listing = [row for row in range(12) for _ in (0, 1)]
-    reading: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
+    walk: WindowWalk[int] = WindowWalk("operation", PageSizes(), 1000, lambda row: row)
     found: set[int] = set()
-    while not reading.ended:
-        size = min(reading.size, 10)
-        start = reading.number * (size if stride == "clamped" else reading.size)
+    while not walk.ended:
+        size = min(walk.size, 10)
+        start = walk.number * (size if stride == "clamped" else walk.size)
         page = listing[start:][:size]
         found.update(page)
-        reading.take(Rows(tuple(page)))
+        walk.take(Rows(tuple(page)))
     assert found == {*listing}
