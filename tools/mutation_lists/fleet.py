@@ -16,6 +16,7 @@ _REPLICA: Final = "tests/unit/store/postgres/fleet/test_replica.py"
 _WORK: Final = "tests/unit/store/postgres/fleet/test_work.py"
 _CONNECTION: Final = "tests/unit/store/postgres/test_connection.py"
 _ADDRESS: Final = "tests/unit/store/postgres/test_address.py"
+_ERRORS: Final = "tests/unit/store/postgres/test_errors.py"
 _FROZEN: Final = "tests/unit/store/postgres/fleet/test_frozen_sessions.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _ABSENCE: Final = "tests/unit/bot/delivery/test_absence.py"
@@ -432,6 +433,27 @@ MUTATIONS: Final = (
         f"{_ADDRESS}::test_unreadable_address_is_refused_without_the_password",
     ),
     one(
+        "database: a wrong sslmode counts as an outage",
+        "store/postgres/errors.py",
+        're.compile("server does not support SSL")',
+        're.compile("no such text")',
+        f"{_ERRORS}::test_server_refuses_options_of_an_address",
+    ),
+    one(
+        "database: a wrong setting counts as an outage",
+        "store/postgres/errors.py",
+        """r'FATAL: .*(?:parameter \"|""",
+        """r'FATAL: .*(?:parameters \"|""",
+        f"{_ERRORS}::test_refused_setting_is_named_without_its_value",
+    ),
+    one(
+        "database: a login that needs encryption is told to get access",
+        "store/postgres/errors.py",
+        "|SSL off)",
+        "|SSL none)",
+        f"{_ERRORS}::test_refused_login_without_encryption_names_sslmode",
+    ),
+    one(
         "database: the address of another driver becomes a file",
         "platform/database_url.py",
         "    re.IGNORECASE | re.DOTALL,\n",
@@ -448,7 +470,7 @@ MUTATIONS: Final = (
     one(
         "database: the value of an invalid option is shown",
         "store/postgres/errors.py",
-        """    (re.compile(r"invalid (\\w+) value"), r"has an invalid \\1: correct its address"),\n""",
+        """    (re.compile(r'invalid "?(\\w+)"? value'), r"has an invalid \\1: correct its address"),\n""",
         "",
         f"{_ADDRESS}::test_invalid_option_is_named_without_its_value",
     ),

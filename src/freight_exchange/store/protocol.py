@@ -25,7 +25,7 @@ class ConflictError(StoreError):
 
 
 class StoreRefusedError(StoreError):
-    """The database refuses the login of this user or lacks a right of it. Nothing was written.
+    """The database refuses the connection or lacks a right of this user. Nothing was written.
 
     This may pass, for example while a password is changed everywhere.
     """

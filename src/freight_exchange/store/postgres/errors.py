@@ -34,14 +34,28 @@ _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
     (re.compile('database ".*" does not exist'), "does not exist: create it, or correct its name"),
+    # A connection that prefers encryption was refused both with it and without.
+    (re.compile("^(?!.*SSL (encryption|on)).*pg_hba.conf.*, (no encryption|SSL off)"),
+     "refused the login with no encryption: give this user access, or set sslmode=require if it permits no other"
+     " connection"),
     (re.compile('role ".*" does not exist|pg_hba.conf|authentication failed|permission denied for database|'
                 "is not permitted to log in"), "refused the login: give this user access"),
+    (re.compile("server does not support SSL"), "does not support SSL: turn ssl on in the server, or correct sslmode"),
+    (re.compile("does not match host name"), "has a certificate for another host: correct the host, or sslmode"),
+    (re.compile("certificate verify failed|root certificate"),
+     "has a certificate that this machine cannot verify: correct sslrootcert, or renew the certificate"),
+    (re.compile("certificate|private key|unknown ca"),
+     "needs a client certificate, or refused the one it got: correct sslcert and sslkey"),
+    (re.compile("no protocols available|protocol version"),
+     "has no version of TLS that is permitted here: correct ssl_min_protocol_version and ssl_max_protocol_version"),
+    (re.compile(r'FATAL: .*(?:parameter "|startup parameter in options: |-c |--)([\w.]+)("| requires a value|$)'),
+     r"refused the setting \1: correct options in its address"),
 )  # fmt: skip
 _INVALID: Final = (
     # The values are not shown: one may be a part of a password with a character that is not encoded.
     (re.compile(r'invalid integer value ".*" for connection option "(\w+)"'),
      r"has an invalid \1: correct its address"),
-    (re.compile(r"invalid (\w+) value"), r"has an invalid \1: correct its address"),
+    (re.compile(r'invalid "?(\w+)"? value'), r"has an invalid \1: correct its address"),
     (re.compile('definition of service ".*" not found'),
      "names a service that is not defined: correct its address, or add the service"),
 )  # fmt: skip

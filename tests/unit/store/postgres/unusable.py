@@ -45,7 +45,7 @@ class Unusable:
 @pytest.fixture(
     params=[
         "no server", "no database", "wrong password", "no rights", "no rights on tables", "newer schema",
-        "foreign schema", "read-only", "too old", "other encoding",
+        "foreign schema", "read-only", "too old", "other encoding", "no encryption", "unknown setting",
     ]
 )  # fmt: skip
 def unusable(request: pytest.FixtureRequest) -> Iterator[Unusable]:
@@ -150,6 +150,16 @@ def _too_old() -> Iterator[Unusable]:
 
 
 @contextlib.contextmanager
+def _no_encryption() -> Iterator[Unusable]:
+    yield Unusable(f"{address()}?sslmode=require", "turn ssl on in the server, or correct sslmode")
+
+
+@contextlib.contextmanager
+def _unknown_setting() -> Iterator[Unusable]:
+    yield Unusable(f"{address()}?options=-c%20work_me%3D1", "refused the setting work_me: correct options")
+
+
+@contextlib.contextmanager
 def _other_encoding() -> Iterator[Unusable]:
     _run("postgres", f"DROP DATABASE {_DATABASE}")
     _run("postgres", f"CREATE DATABASE {_DATABASE} ENCODING 'LATIN1' TEMPLATE template0")
@@ -167,4 +177,6 @@ _MAKERS: Final[dict[str, Callable[[], contextlib.AbstractContextManager[Unusable
     "read-only": _read_only,
     "too old": _too_old,
     "other encoding": _other_encoding,
+    "no encryption": _no_encryption,
+    "unknown setting": _unknown_setting,
 }
