@@ -20,6 +20,7 @@ _ERRORS: Final = "tests/unit/store/postgres/test_errors.py"
 _FROZEN: Final = "tests/unit/store/postgres/fleet/test_frozen_sessions.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _ABSENCE: Final = "tests/unit/bot/delivery/test_absence.py"
+_LOGIN: Final = "tests/unit/bot/runtime/fleet/test_follower_login.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 
 MUTATIONS: Final = (
@@ -135,6 +136,27 @@ MUTATIONS: Final = (
         "if mark.state != _STATE and mark.key",
         "if mark.key",
         f"{_ABSENCE}::test_handler_receives_the_requests_of_its_absence_once",
+    ),
+    one(
+        "login: a replica that follows claims deliveries before it has logged in",
+        "bot/runtime/fleet/term.py",
+        "                await log_in(exchange)\n",
+        "                pass\n",
+        f"{_LOGIN}::test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_nothing",
+    ),
+    one(
+        "login: a later rejection of a replica that follows has no effect",
+        "bot/runtime/session/session.py",
+        "        if self.follows:\n",
+        "        if False:\n",
+        f"{_LOGIN}::test_later_rejection_in_a_delivery_makes_a_follower_drain_and_try_again",
+    ),
+    one(
+        "login: a replica that follows ends if the exchange cannot be reached yet",
+        "bot/runtime/fleet/follower_login.py",
+        "            if not is_transient(error):\n",
+        "            if True:\n",
+        f"{_LOGIN}::test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_nothing",
     ),
     one(
         "stop: it takes ten seconds for each call of a database that does not answer",

@@ -37,7 +37,7 @@ from freight_exchange.store import Store
 
 if TYPE_CHECKING:
     from freight_exchange.bot.ops.collector import BotCollector
-    from freight_exchange.bot.runtime.session.session import Components
+    from freight_exchange.bot.runtime.session.components import Components
 else:
     BotCollector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 

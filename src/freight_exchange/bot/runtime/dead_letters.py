@@ -10,7 +10,7 @@ from freight_exchange.errors import ConfigurationError
 from freight_exchange.store.work import NO_LIMIT
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.runtime.session.session import Components
+    from freight_exchange.bot.runtime.session.components import Components
 
 __all__ = ["read_dead_letters", "replay_dead_letter"]
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from freight_exchange.bot.metrics.metrics import Metrics
-    from freight_exchange.bot.runtime.session.session import Components
+    from freight_exchange.bot.runtime.session.components import Components
     from freight_exchange.bot.runtime.supervisor import Supervisor
 
 __all__ = ["read_doubts", "read_status"]

@@ -12,6 +12,7 @@ import anyio
 from freight_exchange.bot.delivery.routing import Routing
 from freight_exchange.bot.events.offer_events import OfferEvents
 from freight_exchange.bot.events.selected_bids import SelectedBids
+from freight_exchange.bot.runtime.fleet.follower_login import log_in
 from freight_exchange.bot.runtime.fleet.membership import TermHeldError
 from freight_exchange.errors import ConfigurationError, LoginRejectedError
 from freight_exchange.platform.tasks import flatten, unwrap_errors
@@ -40,16 +41,19 @@ _HAND_OVER_PAUSE: Final = 5.0
 """Seconds that a replica whose scans fail leaves the term to others before it tries to take it again."""
 
 
-async def join(feed: Feed, membership: Membership, interval: timedelta) -> bool:
+async def join(feed: Feed, membership: Membership, exchange: FreightExchange, interval: timedelta) -> bool:
     """Take a seat and, unless another replica has the term, enter the feed; return whether it was entered.
 
     The first page may take longer than a lease, which is renewed meanwhile. If it cannot be read, other replicas try.
+    Without the term, the replica only logs in.
     """
     has_term = False
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(membership.keep_lease)
             has_term = await _enter_or_follow(feed, membership, interval.total_seconds())
+            if not has_term:
+                await log_in(exchange)
             tasks.cancel_scope.cancel()
     return has_term
 

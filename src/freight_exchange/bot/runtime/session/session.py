@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
-import attrs
 
 from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.delivery.dispatcher import Dispatcher
@@ -17,14 +16,15 @@ from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.runtime.fleet.adoption import adopt_lapsed
+from freight_exchange.bot.runtime.fleet.follower_login import LoginWatch
 from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, Membership
 from freight_exchange.bot.runtime.fleet.term import Term, join
+from freight_exchange.bot.runtime.session.components import Components
 from freight_exchange.bot.runtime.session.drain import await_replies, cancel_handlers, drain
 from freight_exchange.bot.runtime.session.feeds import make_feeds
 from freight_exchange.bot.runtime.session.health import Health
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import LoginRejectedError
-from freight_exchange.feed.events import Gap
 from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, unwrap_errors
 from freight_exchange.store.factory import make_store
 
@@ -36,34 +36,15 @@ if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.runtime.options import BotOptions
     from freight_exchange.client import FreightExchange
-    from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.status import FeedStatus
 
-__all__ = ["BotSession", "Components", "Phase"]
+__all__ = ["BotSession", "Phase"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _STANDBY_POLL_INTERVAL: Final = 0.5
 
 Phase = Literal["starting", "standby", "running", "draining", "stopped"]
-
-
-@attrs.frozen
-class Components:
-    """Parts of a session."""
-
-    feed: Feed
-    unit_of_work: UnitOfWork
-    ledger: OfferLedger
-    answers: AnswerLedger
-    dispatcher: Dispatcher
-    membership: Membership
-
-    async def acknowledge_gaps(self) -> int:
-        """Acknowledge the gaps, also in a replica that does not scan, and return their number."""
-        if self.feed.lease.is_held:
-            return await self.feed.acknowledge_gaps()
-        return await self.membership.acknowledge(Gap.kind, at=self.unit_of_work.time())
 
 
 class BotSession:
@@ -108,7 +89,7 @@ class BotSession:
         self._options = options
         self._handlers = handlers
         self._arguments = arguments
-        self._exchange = exchange
+        self._exchange = exchange._instrumented(LoginWatch(self._reject_in_call))
         self._metrics = metrics
         self._failpoints = failpoints
         self._on_ready = on_ready
@@ -138,7 +119,9 @@ class BotSession:
                     try:
                         with entering:
                             try:
-                                has_term = await join(self.feed, self.membership, self._options.interval)
+                                has_term = await join(
+                                    self.feed, self.membership, self._exchange, self._options.interval
+                                )
                             except LoginRejectedError as error:
                                 self._reject(error)
                         if has_term is not None:
@@ -291,6 +274,11 @@ class BotSession:
             self._failure = error
             self.phase = "draining"
             self._on_failure(error)
+
+    def _reject_in_call(self, error: LoginRejectedError) -> None:
+        """End the session of a replica that follows after a call whose login was rejected. A scan reports its own."""
+        if self.follows:
+            self._reject(error)
 
     def _reject(self, error: LoginRejectedError) -> None:
         self.login_rejection = error
