@@ -497,6 +497,20 @@ MUTATIONS: Final = (
         f"{_ADDRESS}::test_invalid_option_is_named_without_its_value",
     ),
     one(
+        "restored: a replica that was taken over clears the flag",
+        "store/postgres/fleet/replica.py",
+        "            self.fence(connection)\n            if not trust",
+        "            if not trust",
+        "tests/unit/store/postgres/test_history.py",
+    ),
+    one(
+        "restored: a replica clears the flag of a later loss",
+        "store/postgres/history.py",
+        " AND {FILE} = %(relation)s\n",
+        "\n",
+        "tests/unit/store/postgres/test_history.py",
+    ),
+    one(
         "restored: a replica writes on into the table of a dump",
         "store/postgres/fleet/replica_sql.py",
         " AND {FILE} = %(relation)s",

@@ -66,7 +66,11 @@ class Seat(Protocol):
         ...
 
     def trust(self) -> None:
-        """Record that the bot has looked for the offers that the database may have lost."""
+        """Record that the bot has looked for the offers that the database may have lost before this seat was taken.
+
+        Raises:
+            FencedError: Another replica has taken over, or the database may have lost commits again since.
+        """
         ...
 
     def take_term(self) -> WorkStore | None:

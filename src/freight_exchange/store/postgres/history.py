@@ -37,9 +37,11 @@ _CHECK: Final = f"""
                 SELECT FROM freight_exchange.replica WHERE id = %(replica)s AND {LEASE} >= %(renewed)s
             )
     WHERE id = %(binding)s
-    RETURNING is_restored, cluster
+    RETURNING is_restored, cluster, relation
 """
-_TRUST: Final = "UPDATE freight_exchange.binding SET is_restored = false WHERE id = %(binding)s"
+_TRUST: Final = f"""
+    UPDATE freight_exchange.binding SET is_restored = false WHERE id = %(binding)s AND {FILE} = %(relation)s
+"""
 
 
 class History:
@@ -60,22 +62,27 @@ class History:
         """An earlier use of the database by this process."""
         return self._cluster is not None
 
-    def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
-        """Return whether the database may have lost commits since it was last seen, and the present cluster.
+    def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str, int]:
+        """Return whether the database may have lost commits since it was last seen, and its present state.
 
-        The first stays `True` until `trust`; the second is for `restart`. If an earlier copy of the database's files is
-        put back, only processes that ran before can recognise it.
+        The first stays `True` until `trust`. The present cluster is for `restart`, and the present file of the table of
+        bindings for `trust`. If an earlier copy of the database's files is put back, only processes that ran before can
+        recognise it.
         """
         replica, renewed = self.renewed
         seen = {"cluster": self._cluster, "flushed": self.flushed, "replica": replica, "renewed": renewed}
-        is_restored, cluster = connection.row(_CHECK, {"binding": binding, **seen})
-        return bool(is_restored), str(cluster)
+        is_restored, cluster, relation = connection.row(_CHECK, {"binding": binding, **seen})
+        return bool(is_restored), str(cluster), int(relation)
 
     def restart(self, cluster: str) -> None:
         """Forget the earlier database and record this cluster, after the result of `check` is committed."""
         self._cluster, self.flushed, self.renewed = cluster, None, (None, 0.0)
 
 
-def trust(connection: DatabaseConnection, binding: int) -> None:
-    """Record that the bot has looked for the offers that the database may have lost."""
-    connection.execute(_TRUST, {"binding": binding})
+def trust(connection: DatabaseConnection, binding: int, relation: int) -> bool:
+    """Record that the bot has looked for the offers that the database may have lost.
+
+    Returns:
+        False if the table of bindings has another file than in `check`: it was restored again since.
+    """
+    return connection.execute(_TRUST, {"binding": binding, "relation": relation}).rowcount == 1

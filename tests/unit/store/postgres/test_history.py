@@ -136,6 +136,38 @@ class TestReplicaWhoseEarlierRowIsRestored:
         assert join(store).is_restored
 
 
+class TestReplicaThatLookedForOffersOfAnEarlierLoss:
+    """The flag is for a later loss too, for which it has not looked."""
+
+    def check_keeps_the_flag(self, seat: PostgresSeat) -> None:
+        with pytest.raises(FencedError):
+            seat.trust()
+        assert execute("SELECT is_restored FROM freight_exchange.binding") == [(True,)]
+
+    @pytest.fixture
+    def seat(self, dumped_store: PostgresStore) -> PostgresSeat:
+        join(dumped_store)
+        execute("UPDATE freight_exchange.binding SET cluster = 'another/00000001'")
+        seat = join(dumped_store)
+        assert seat.is_restored
+        return seat
+
+    def test_does_not_clear_it_after_a_take_over(self, seat: PostgresSeat) -> None:
+        execute("UPDATE freight_exchange.replica SET epoch = 1, has_left = true WHERE id = %s", seat.replica.id)
+        self.check_keeps_the_flag(seat)
+
+    def test_does_not_clear_it_after_a_restart_of_the_server(self, seat: PostgresSeat) -> None:
+        seat.replica.started -= 1.0
+        self.check_keeps_the_flag(seat)
+
+    def test_does_not_clear_it_after_a_second_restore(
+        self, seat: PostgresSeat, dumped_store: PostgresStore, restore: Callable[[str], None]
+    ) -> None:
+        restore("binding")
+        assert join(dumped_store).is_restored
+        self.check_keeps_the_flag(seat)
+
+
 def test_replica_writes_nothing_at_another_server_to_which_a_pooler_has_led_its_connection(
     store: PostgresStore,
 ) -> None:

@@ -12,7 +12,7 @@ from freight_exchange.store.lease_holder import Holder
 from freight_exchange.store.postgres.fleet import replica_sql
 from freight_exchange.store.postgres.fleet.frozen_sessions import end_frozen
 from freight_exchange.store.postgres.fleet.lock_log import LockLog
-from freight_exchange.store.postgres.history import History
+from freight_exchange.store.postgres.history import History, trust
 from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Replica:
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, and the bot has not looked for the lost offers yet.
         relation: The file of its row's table. A restored dump gives the table another one.
+        binding_relation: The file of the table of bindings when it joined.
         started: The start of the server's process at which it joined, in seconds since the epoch.
         renewed: The end of the lease after its last heartbeat.
         holder: The replica that had the term when `take_term` last found it taken, in words.
@@ -53,6 +54,7 @@ class Replica:
         *,
         is_restored: bool = False,
         relation: int = 0,
+        binding_relation: int = 0,
         started: float = 0.0,
     ) -> None:
         self.binding = binding
@@ -61,6 +63,7 @@ class Replica:
         self.lease = lease
         self.is_restored = is_restored
         self.relation = relation
+        self.binding_relation = binding_relation
         self.started = started
         self.renewed = 0.0
         self.holder, self.holder_id = _UNKNOWN, 0
@@ -90,9 +93,10 @@ class Replica:
             id, binding_id, relation, started = connection.row(
                 replica_sql.JOIN, {**values, "handlers": sorted(handlers)}
             )
-            is_restored, cluster = history.check(connection, binding_id)
+            is_restored, cluster, binding_relation = history.check(connection, binding_id)
         history.restart(cluster)
-        return cls(binding, id, binding_id, lease, history, is_restored=is_restored, relation=relation, started=started)
+        files = {"relation": relation, "binding_relation": binding_relation}
+        return cls(binding, id, binding_id, lease, history, is_restored=is_restored, started=started, **files)
 
     def fence(self, connection: DatabaseConnection) -> None:
         """Lock the row until the end of the transaction, so that the work is not taken over before.
@@ -129,6 +133,17 @@ class Replica:
         self.renewed = self.renew(connection)
         self._history.renewed = (self.id, self.renewed)
         return bool(connection.row(replica_sql.HAS_LEFTOVERS, self._values)[0])
+
+    def trust(self, connection: DatabaseConnection) -> None:
+        """Record that the bot has looked for the offers that the database may have lost before this replica joined.
+
+        Raises:
+            FencedError: The work was taken over, or commits may have been lost again since.
+        """
+        with connection.transaction():
+            self.fence(connection)
+            if not trust(connection, self.binding_id, self.binding_relation):
+                raise self._fenced(connection)
 
     def end_lapsed(self, connection: DatabaseConnection) -> None:
         """End the replicas whose lease is over, in the open transaction."""

@@ -14,7 +14,6 @@ from freight_exchange.store.postgres.fleet.frozen_sessions import end_frozen
 from freight_exchange.store.postgres.fleet.replica import CHANNEL, Replica
 from freight_exchange.store.postgres.fleet.term import PostgresTerm
 from freight_exchange.store.postgres.fleet.work import PostgresWork
-from freight_exchange.store.postgres.history import trust
 from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.work import SEND_WINDOW
@@ -72,7 +71,7 @@ class PostgresSeat:
         return self.replica.is_restored
 
     def trust(self) -> None:
-        trust(self._work_connection, self.replica.binding_id)
+        self.replica.trust(self._work_connection)
 
     def take_term(self) -> PostgresTerm | None:
         connection = self._term_connection

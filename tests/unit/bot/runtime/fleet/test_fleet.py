@@ -136,7 +136,7 @@ async def test_replica_recognises_a_database_that_stepped_back_though_its_store_
     empty_store().close()
     histories, check = list[History](), History.check
 
-    def record(history: History, connection: DatabaseConnection, binding: int) -> tuple[bool, str]:
+    def record(history: History, connection: DatabaseConnection, binding: int) -> tuple[bool, str, int]:
         histories.append(history)
         return check(history, connection, binding)
 
