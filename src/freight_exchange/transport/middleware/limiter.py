@@ -32,8 +32,8 @@ class Limiter:
 
     - The HTTP library's pool loses a connection for good if a caller is cancelled while it waits for one. So callers
       wait here. A cancelled caller leaves at once, and its task goes on to its end.
-    - Writes have a limit of their own. If less time is left than writes usually take, the write is refused before its
-      first byte, since its outcome would probably be unknown.
+    - Writes have a limit of their own. If less time is left than writes usually take, the write is not sent, since its
+      outcome would probably be unknown. `WriteTiming` checks this again right before the first byte.
     - A write whose caller was cancelled continues, but counts towards that limit for one second only. It keeps its
       connection. Writes have `2 * writes` connections, or share the `reads` connections with reads.
     """
