@@ -603,6 +603,16 @@ MUTATIONS: Final = (
         "tests/unit/bot/ops/test_admin_in_fleet.py::test_replayed_delivery_is_due_by_any_clock_of_the_command",
     ),
     one(
+        "database: a handler is blamed for a call of the store without a reply",
+        "bot/runtime/session/drain.py",
+        """shield=True):
+        await dispatcher.wait_idle()
+        await ledger""",
+        """shield=True):
+        await ledger""",
+        "tests/unit/bot/runtime/fleet/test_away.py",
+    ),
+    one(
         "database: a connection that was cut while idle costs the seat",
         "store/postgres/connection.py",
         "> _IDLE and self._was_cut()",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import InFlight
     from freight_exchange.bot.offers.ledger import OfferLedger
 
-__all__ = ["await_replies", "cancel_handlers", "drain"]
+__all__ = ["await_replies", "cancel_handlers", "drain", "report_stuck"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -38,17 +38,26 @@ async def drain(
         _logger.warning("the drain is over: %d handlers are cancelled, and called again later", len(in_flight))
 
 
-async def cancel_handlers(dispatcher: Dispatcher, tasks: TaskGroup, in_flight: InFlight) -> None:
+async def cancel_handlers(dispatcher: Dispatcher, tasks: TaskGroup) -> None:
     """Cancel the handlers, and wait a moment for those that clean up."""
     tasks.cancel_scope.cancel()
     with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
         await dispatcher.wait_idle()
-    if in_flight:
-        _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", str(in_flight))
 
 
-async def await_replies(ledger: OfferLedger, answers: AnswerLedger) -> None:
-    """Wait for replies to writes after the seat was lost: another replica could only look for their effects."""
+async def await_replies(dispatcher: Dispatcher, ledger: OfferLedger, answers: AnswerLedger) -> None:
+    """Wait for replies after the seat was lost.
+
+    Other replicas could only look for the effects of a write to the service. A handler whose call of the store gets no
+    reply cannot end before that call does.
+    """
     with anyio.move_on_after(_REPLY_TIMEOUT, shield=True):
+        await dispatcher.wait_idle()
         await ledger.wait_idle()
         await answers.wait_idle()
+
+
+def report_stuck(in_flight: InFlight) -> None:
+    """Log the handlers that have not ended though they were cancelled."""
+    if in_flight:
+        _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", str(in_flight))

@@ -20,7 +20,7 @@ from freight_exchange.bot.runtime.fleet.follower_login import LoginWatch
 from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, Membership
 from freight_exchange.bot.runtime.fleet.term import Term, join
 from freight_exchange.bot.runtime.session.components import Components
-from freight_exchange.bot.runtime.session.drain import await_replies, cancel_handlers, drain
+from freight_exchange.bot.runtime.session.drain import await_replies, cancel_handlers, drain, report_stuck
 from freight_exchange.bot.runtime.session.feeds import make_feeds
 from freight_exchange.bot.runtime.session.health import Health
 from freight_exchange.bot.unit_of_work import UnitOfWork
@@ -255,7 +255,8 @@ class BotSession:
                 term.end()
                 dispatcher.wake()
                 await drain(dispatcher, ledger, answers, self._metrics.in_flight, self._options.drain)
-                await cancel_handlers(dispatcher, tasks, self._metrics.in_flight)
+                await cancel_handlers(dispatcher, tasks)
+                report_stuck(self._metrics.in_flight)
             except BaseException as error:
                 if (failure := find_failure(error)) is not None:
                     self._report_failure(failure)
@@ -263,9 +264,10 @@ class BotSession:
                     # The cause of a cancellation is known only after all tasks have ended.
                     self.phase = "draining"
                     self._on_failure(error)
-                await cancel_handlers(dispatcher, tasks, self._metrics.in_flight)
+                await cancel_handlers(dispatcher, tasks)
                 if isinstance(self._failure, LOST_SEAT):
-                    await await_replies(ledger, answers)
+                    await await_replies(dispatcher, ledger, answers)
+                report_stuck(self._metrics.in_flight)
                 raise
 
     def _report_failure(self, error: BaseException) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.bot.rig import INTERVAL, amounts_on, eventually, messages, new_bot, offering_bot
+from tests.unit.bot.rig import INTERVAL, amounts_on, eventually, ignore_cancellation, messages, new_bot, offering_bot
 from tests.unit.bot.runtime.fleet.one_of_two import OneOfTwo
 
 from freight_exchange.bot.runtime.fleet.membership import Membership
@@ -94,6 +94,31 @@ async def test_bot_stays_live_while_the_database_hangs(sandbox: Sandbox, monkeyp
                 await anyio.sleep(INTERVAL / 2)
         store.is_away = False
         await eventually(lambda: trial.status.state == "running")
+
+
+@pytest.mark.parametrize(("seconds", "is_blamed"), [(9.0, False), (30.0, True)])
+async def test_handler_is_blamed_for_a_late_end_only_if_no_call_of_the_store_explains_it(
+    sandbox: Sandbox, caplog: pytest.LogCaptureFixture, seconds: float, is_blamed: bool
+) -> None:
+    """A call of a database that does not reply ends after ten seconds, and cannot be cancelled before."""
+    store = OneOfTwo()
+    bot = new_bot(store)
+
+    @bot.on_new(id="quote")
+    async def wait(request: Any, ctx: Any) -> None:
+        await ignore_cancellation(seconds)
+
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        sandbox.publish()
+        await eventually(lambda: trial.status.in_flight)
+        store.is_away = True
+        await eventually(lambda: trial.status.state != "running")
+        await anyio.sleep(seconds)
+        store.is_away = False
+        await eventually(lambda: trial.status.state == "running")
+    blames = [text for text in messages(caplog, logging.CRITICAL) if "ignore their cancellation" in text]
+    assert bool(blames) == is_blamed
 
 
 @pytest.mark.parametrize("is_free", [True, False])
