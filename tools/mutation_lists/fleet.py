@@ -613,6 +613,13 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_away.py",
     ),
     one(
+        "database: a command takes three connections",
+        "store/postgres/store.py",
+        "(self._connect(), self._connect()) if version else ()",
+        "(self._connect(), self._connect())",
+        "tests/unit/store/postgres/fleet/test_join.py",
+    ),
+    one(
         "database: a connection that was cut while idle costs the seat",
         "store/postgres/connection.py",
         "> _IDLE and self._was_cut()",

@@ -133,7 +133,7 @@ class BotStore(Store, Protocol):
         Args:
             binding: The service, account and name of the bot.
             handlers: The ids of its handlers.
-            version: The version of the replica.
+            version: The version of the replica; empty for a command, which calls the seat in one thread.
             lease: Seconds of a lease, for a store without a setting of its own.
 
         Raises:

@@ -99,7 +99,8 @@ class PostgresStore:
         )
 
     def join(self, binding: Binding, *, handlers: Collection[str], version: str, lease: float) -> PostgresSeat:
-        others = self._connect(), self._connect()
+        # A command has no version. It runs in one thread, and the server may have few connections free.
+        others = (self._connect(), self._connect()) if version else ()
         try:
             # Before the row is inserted: a server with too few connections gets no new row and term at each try.
             for one in others:
@@ -109,7 +110,7 @@ class PostgresStore:
             for one in others:
                 one.close()
             raise
-        seat = PostgresSeat(connection, *others, replica, self._forget)
+        seat = PostgresSeat(connection, *(others or (connection, connection)), replica, self._forget)
         self._seats[replica.id] = seat
         return seat
 

@@ -30,7 +30,7 @@ class PostgresSeat:
     """The seat of a replica.
 
     It has three connections: one for `work`, one for the term, and one for `heartbeat` and `wait`. So no heartbeat
-    waits for a claim.
+    waits for a claim. The seat of a command, which runs in one thread, has a single connection for all.
 
     Args:
         term_connection, work_connection, heartbeat_connection: Its connections.

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
-from tests.unit.store.rows import BINDING
+from tests.unit.store.rows import BINDING, effect
 
 from freight_exchange.errors import StoreAwayError
 from freight_exchange.store.postgres import session
@@ -55,6 +55,22 @@ def test_server_with_too_few_connections_gets_no_row(room: int, monkeypatch: pyt
         store.join(BINDING, handlers=["quote"], version="1", lease=60.0)
     assert execute("SELECT count(*) FROM freight_exchange.replica") == [(0,)]
     assert [one.closed for one in opened] == [True] * room
+
+
+@pytest.mark.parametrize(("version", "count"), [("1", 3), ("", 1)])
+def test_command_takes_one_connection_and_a_replica_three(version: str, count: int) -> None:
+    """A server may have no more free beside its replicas."""
+    store = empty_store()
+    seat = store.join(BINDING, handlers=(), version=version, lease=60.0)
+    with seat.work.transaction():
+        seat.adopt()
+        assert seat.work.put_effect(effect("1/0"), expected_state=None)
+    assert seat.acknowledge("gap", at=1.0) == 0
+    is_open = "application_name = 'freight-exchange' AND datname = current_database()"
+    assert execute(f"SELECT count(*) FROM pg_stat_activity WHERE {is_open}") == [(count,)]
+    seat.leave()
+    assert execute("SELECT has_left FROM freight_exchange.replica") == [(True,)]
+    store.close()
 
 
 def test_logical_copy_is_away_until_its_sequences_are_set() -> None:
