@@ -209,8 +209,8 @@ MUTATIONS: Final = (
     one(
         "deliveries: no bound",
         "bot/delivery/dispatcher.py",
-        "free = self._concurrency - self._running",
-        "free = 1000",
+        "self._concurrency - self._running",
+        "1000",
         "tests/unit/bot/delivery/test_cancellation.py",
         "tests/unit/bot/delivery/test_dispatcher.py",
     ),

@@ -21,6 +21,7 @@ _FROZEN: Final = "tests/unit/store/postgres/fleet/test_frozen_sessions.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _ABSENCE: Final = "tests/unit/bot/delivery/test_absence.py"
 _LOGIN: Final = "tests/unit/bot/runtime/fleet/test_follower_login.py"
+_REACH: Final = "tests/unit/bot/runtime/fleet/test_exchange_reach.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
 
 MUTATIONS: Final = (
@@ -157,6 +158,27 @@ MUTATIONS: Final = (
         "            if not is_transient(error):\n",
         "            if True:\n",
         f"{_LOGIN}::test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_nothing",
+    ),
+    one(
+        "reach: a replica that is cut off from the exchange goes on claiming",
+        "bot/runtime/session/session.py",
+        "is_paused=lambda: self._reach.is_paused,",
+        "is_paused=lambda: False,",
+        f"{_REACH}::test_replica_that_is_cut_off_claims_nothing_until_a_call_succeeds",
+    ),
+    one(
+        "reach: a replica that is cut off from the exchange never claims again",
+        "bot/runtime/fleet/exchange_reach.py",
+        "                        await exchange.requests.search(since=_WINDOW, page_size=1)\n",
+        "                        pass\n",
+        f"{_REACH}::test_replica_that_is_cut_off_claims_nothing_until_a_call_succeeds",
+    ),
+    one(
+        "reach: the only replica stops claiming while calls fail",
+        "bot/runtime/fleet/exchange_reach.py",
+        "self._pause(await membership.has_twin(), wake)",
+        "self._pause(True, wake)",
+        f"{_REACH}::test_replica_that_is_cut_off_goes_on_if_no_other_one_lives",
     ),
     one(
         "stop: it takes ten seconds for each call of a database that does not answer",

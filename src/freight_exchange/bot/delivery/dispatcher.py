@@ -54,6 +54,7 @@ class Dispatcher:
         concurrency: Limit of deliveries in flight.
         counts: Returns whether this process counts waiting deliveries. Only the replica that scans counts, because a
             count reads much of the queue.
+        is_paused: Returns whether to claim nothing. `wake` must be called once it changes.
 
     Attributes:
         waiting: Deliveries that were due and not in flight at the last count, at most 10,000; 0 in a process that does
@@ -70,6 +71,7 @@ class Dispatcher:
         *,
         concurrency: int,
         counts: Callable[[], bool],
+        is_paused: Callable[[], bool],
     ) -> None:
         self._worker = worker
         self._unit_of_work = unit_of_work
@@ -78,6 +80,7 @@ class Dispatcher:
         self._stopping = stopping
         self._concurrency = concurrency
         self._counts = counts
+        self._is_paused = is_paused
         self._handlers = worker.handlers
         self._random = Random()
         self._running = 0
@@ -134,7 +137,7 @@ class Dispatcher:
         """Claim deliveries and start their handlers until the bot stops."""
         while not self._stopping:
             self._wakeup = anyio.Event()
-            free = self._concurrency - self._running
+            free = 0 if self._is_paused() else self._concurrency - self._running
             # A read is cheap; a claim writes, even if it claims nothing.
             due = await self._unit_of_work.read(lambda store: store.next_due(handlers=self._handlers)) if free else None
             wait = math.inf if due is None else due - self._unit_of_work.time()

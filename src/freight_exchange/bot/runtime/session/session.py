@@ -16,6 +16,7 @@ from freight_exchange.bot.delivery.worker import Worker
 from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.runtime.fleet.adoption import adopt_lapsed
+from freight_exchange.bot.runtime.fleet.exchange_reach import ExchangeReach
 from freight_exchange.bot.runtime.fleet.follower_login import LoginWatch
 from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, Membership
 from freight_exchange.bot.runtime.fleet.term import Term, join
@@ -89,6 +90,8 @@ class BotSession:
         self._options = options
         self._handlers = handlers
         self._arguments = arguments
+        self._reach = ExchangeReach()
+        exchange = exchange._instrumented(self._reach)
         self._exchange = exchange._instrumented(LoginWatch(self._reject_in_call))
         self._metrics = metrics
         self._failpoints = failpoints
@@ -218,6 +221,7 @@ class BotSession:
                 self.stopping,
                 concurrency=self._options.concurrency,
                 counts=lambda: self.feed.lease.is_held,
+                is_paused=lambda: self._reach.is_paused,
             )
             ledger.resolver.wake = answers.resolver.wake = dispatcher.wake
             self.components = Components(self.feed, unit_of_work, ledger, answers, dispatcher, self.membership)
@@ -246,6 +250,7 @@ class BotSession:
                     await term.introduce_handlers()
                 reporting_tasks.start_soon(partial(term.run, is_entered=has_term))
                 reporting_tasks.start_soon(adopt_lapsed, self.membership, dispatcher, ledger, answers)
+                reporting_tasks.start_soon(self._reach.run, self._exchange, self.membership, dispatcher.wake)
                 reporting_tasks.start_soon(dispatcher.run)
                 if not self.stopping:
                     self.phase, self.has_run = "running", True

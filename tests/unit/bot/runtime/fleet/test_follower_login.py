@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 from tests.unit.bot.rig import amounts_on, eventually, new_bot, offers, strike
+from tests.unit.bot.runtime.fleet.followers import claims, follower, waiting_store
 from tests.unit.bot.runtime.fleet.one_of_two import OneOfTwo
 
-from freight_exchange import Bot, RetryLater
+from freight_exchange import RetryLater
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.testing import Sandbox
 
@@ -23,37 +21,8 @@ pytestmark = pytest.mark.virtual_time
 @pytest.fixture
 async def waiting(sandbox: Sandbox) -> tuple[OneOfTwo, int]:
     """Store with one delivery that is due, and another replica that scans."""
-    store = OneOfTwo()
-    index = sandbox.publish()
-    bot = new_bot(store)
-
-    @bot.on_new(id="quote")
-    async def postpone(request: Any, ctx: Any) -> None:
-        raise RetryLater(timedelta(seconds=1))
-
-    async with sandbox.running(bot):
-        await anyio.sleep(60)
-    store.is_free = False
+    store, (index,) = await waiting_store(sandbox)
     return store, index
-
-
-@asynccontextmanager
-async def follower(sandbox: Sandbox, store: OneOfTwo, handle: Any = None) -> AsyncIterator[Bot]:
-    """Run a replica that follows during the block."""
-    bot = new_bot(store)
-    bot.on_new(id="quote")(handle or offers())
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
-        yield bot
-        bot.stop()
-
-
-def claims(store: OneOfTwo) -> int:
-    """Count the attempts of the delivery."""
-    connection = store._database._connection
-    assert connection is not None
-    ((attempts,),) = connection.execute("SELECT sum(attempts) FROM delivery")
-    return int(attempts)
 
 
 @pytest.mark.both_backends

@@ -1,0 +1,99 @@
+"""Reach of the exchange: a replica that is cut off from it alone leaves deliveries to other replicas."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from freight_exchange.errors import AuthenticationError, FreightExchangeError, TransportError
+from freight_exchange.instrumentation import CallInfo, Instrumentation
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.runtime.fleet.membership import Membership
+    from freight_exchange.client import FreightExchange
+
+__all__ = ["ExchangeReach"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_MAX_FAILURES: Final = 3
+"""Failed calls in a row, without a reply, after which the replica counts as cut off."""
+_PROBE_INTERVAL: Final = 5.0
+_PROBE_DEADLINE: Final = timedelta(seconds=10)
+_WINDOW: Final = timedelta(seconds=1)
+
+
+class ExchangeReach(Instrumentation):
+    """Instrumentation that finds out whether calls reach the exchange.
+
+    Attributes:
+        is_paused: Whether this replica claims nothing, because only other replicas may reach the exchange.
+    """
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._error: FreightExchangeError | None = None
+        self._lost = anyio.Event()
+        self.is_paused = False
+
+    @contextmanager
+    def call(self, call: CallInfo) -> Iterator[None]:
+        """Surround a call."""
+        try:
+            yield
+        except FreightExchangeError as error:
+            if _is_lost(error):
+                self._failures, self._error = self._failures + 1, error
+                if self._failures == _MAX_FAILURES:
+                    self._lost.set()
+            elif error.status is not None:
+                self._failures = 0
+            raise
+        else:
+            self._failures = 0
+
+    async def run(self, exchange: FreightExchange, membership: Membership, wake: Callable[[], None]) -> None:
+        """Pause claims while calls fail and another replica lives, until cancelled.
+
+        Args:
+            exchange: The client, with this instrumentation.
+            membership: Seat of the bot in its store.
+            wake: Called when claims may go on.
+        """
+        exchange = exchange.with_options(deadline=_PROBE_DEADLINE)
+        while True:
+            await self._lost.wait()
+            self._lost = anyio.Event()
+            while self._failures >= _MAX_FAILURES:
+                self._pause(await membership.has_twin(), wake)
+                if self.is_paused:
+                    # Without claims this replica may make no other calls.
+                    with suppress(FreightExchangeError):
+                        await exchange.requests.search(since=_WINDOW, page_size=1)
+                await anyio.sleep(_PROBE_INTERVAL if self._failures else 0)
+            self._pause(False, wake)
+
+    def _pause(self, is_paused: bool, wake: Callable[[], None]) -> None:
+        was_paused, self.is_paused = self.is_paused, is_paused
+        if is_paused and not was_paused:
+            _logger.warning(
+                "the last %d calls of this replica got no reply from the exchange: %s; it leaves deliveries to other"
+                " replicas until a call succeeds",
+                _MAX_FAILURES,
+                self._error,
+            )
+        elif was_paused and not is_paused:
+            _logger.info("this replica claims deliveries again")
+            wake()
+
+
+def _is_lost(error: FreightExchangeError) -> bool:
+    """Return whether a call got no reply, or waits because a login was refused."""
+    return isinstance(error, TransportError) or (
+        isinstance(error, AuthenticationError) and error.retry_after is not None
+    )
