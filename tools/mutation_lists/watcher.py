@@ -54,7 +54,7 @@ MUTATIONS: Final = (
     one(
         "2 the page size is not learned",
         "paging/core/window_walk.py",
-        "            self._sizes.clamped(self._operation, rows)\n",
+        "            self._sizes.record_clamp(self._operation, rows)\n",
         "",
         "tests/unit/feed/core/planning/test_scanner.py",
     ),
@@ -295,14 +295,14 @@ MUTATIONS: Final = (
         "tests/unit/feed/watcher/test_provable_claims.py::test_requests_that_vanish_steadily_do_not_make_every_scan_a_deep_one",
     ),
     one(
-        "7 what the window proves to be updated may be a change of shape",
+        "7 what the window proves to be updated may be a change of the schema",
         "feed/core/changes/schema_drift.py",
         "if before.last_seen < observation.sent - observation.window:",
         "if False:",
         "tests/unit/feed/core/changes/test_schema_drift.py",
     ),
     one(
-        "7 a deep look does not ask what was updated lately before it finds a change of shape",
+        "7 a deep scan does not ask what was updated lately before it finds a change of the schema",
         "feed/scanning/journal.py",
         "if observation.recent_updates is None and (result.excused or result.schema.at != observation.schema.at):",
         "if False:",
@@ -394,7 +394,7 @@ MUTATIONS: Final = (
         "tests/unit/feed/watcher/test_starts.py",
     ),
     one(
-        "9 what a start is to hand out may slide out of the window",
+        "9 what the first scan is to deliver may slide out of the window",
         "feed/core/state_rules.py",
         "return is_covered(scan.window, state.since_entered(received) + self._start.total_seconds(), 0.0)",
         "return True",

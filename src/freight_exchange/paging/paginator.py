@@ -147,7 +147,7 @@ class Paginator(Generic[T]):
         if sweep:
             return Sweep(self._operation, self._sizes, self._page_size, self._identity, start=start)
         wanted = WantedSize(self._operation, self._sizes, self._page_size, start)
-        return SinglePass(wanted, SeenRows(self._identity), start=start, curious=self._strict)
+        return SinglePass(wanted, SeenRows(self._identity), start=start, probes_offset=self._strict)
 
 
 def _matching(records: tuple[T, ...], where: Callable[[T], bool] | None) -> tuple[T, ...]:

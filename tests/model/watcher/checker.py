@@ -74,7 +74,7 @@ class _Checker:
             once = list(_distinct(again))
             yield from (_lost(delivery) for delivery in once if not delivery.acked and self._came_no_more(delivery))
             if kind == "schema_changed":
-                yield Flaw("schema", f"a change of shape was reported that never was: {content}")
+                yield Flaw("schema", f"a change of the schema was reported that never was: {content}")
             elif kind in ("gap", "unreadable") or index is None:
                 yield from (_duplicate(delivery) for delivery in once[1:])
             else:

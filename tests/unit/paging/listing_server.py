@@ -147,19 +147,19 @@ def reader(
     *,
     start: int = 0,
     sweep: bool = False,
-    curious: bool = False,
+    probes_offset: bool = False,
 ) -> SinglePass[T] | Sweep[T]:
     """Return a reader of the listing."""
     sizes = sizes or PageSizes()
     if sweep:
         return Sweep("operation", sizes, page_size, identity, start=start)
     return SinglePass(
-        WantedSize("operation", sizes, page_size, start), SeenRows(identity), start=start, curious=curious
+        WantedSize("operation", sizes, page_size, start), SeenRows(identity), start=start, probes_offset=probes_offset
     )
 
 
 def learned(rows: int) -> PageSizes:
     """Return the sizes of a client that once received a page of this many rows."""
     sizes = PageSizes()
-    sizes.saw("operation", rows)
+    sizes.record_rows("operation", rows)
     return sizes

@@ -48,7 +48,7 @@ async def test_fewer_pages_than_the_window_are_requested_beyond_the_end(serve: M
 
 async def test_a_listing_of_one_short_page_is_looked_past_once_in_any_window(serve: MakeServer) -> None:
     server = serve(5)
-    server.sizes.saw("operation", 10)
+    server.sizes.record_rows("operation", 10)
     assert await server.listing(window=8).collect() == [*range(5)]
     assert server.source.requests == [(0, 10), (1, 5)]
 

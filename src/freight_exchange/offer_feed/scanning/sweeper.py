@@ -73,7 +73,7 @@ class Sweeper:
         """
         wanted = WantedSize(OPERATION, self._sizes, PAGE_SIZE, 0)
         sweep = SinglePass[Listing](
-            wanted, SeenRows(attrgetter("index")), start=0, further=PAGES_PAST_END, curious=True
+            wanted, SeenRows(attrgetter("index")), start=0, further=PAGES_PAST_END, probes_offset=True
         )
         lengths: dict[int, dict[int, int]] = {}
         pages = 0

@@ -39,12 +39,13 @@ class EndSigns:
     Attributes:
         further: Pages to request past the first sign; more if they are small, see `pages_past_end`.
         count: Number of signs since the last page with new rows.
+        fails_beyond_end: A page has failed twice in a row, so a failing page is a sign of the end.
         undecided: An offset probe could not exclude that the service ignores page numbers.
     """
 
     def __init__(self, further: int) -> None:
         self.further = further
-        self._fails_beyond_end = False
+        self.fails_beyond_end = False
         self._gap = 0
         self.reset()
 
@@ -58,7 +59,7 @@ class EndSigns:
         self.count = self._empty = 0
         self.undecided = False
 
-    def follow(self) -> None:
+    def record_following_rows(self) -> None:
         """Record that rows follow the signs: all rows of the empty pages among them were hidden."""
         self._gap = max(self._gap, self._empty)
         self.clear()
@@ -85,11 +86,7 @@ class EndSigns:
             pages = max(pages, _PAGES_PER_GAP * self._gap)
         return self.count > pages
 
-    def is_confirmed_by_failure(self, number: int) -> bool:
-        """Record that a page failed; return `True` if that is a sign of the end.
-
-        It is one if the page failed twice in a row, or if another page has done so before.
-        """
-        self._fails_beyond_end = self._fails_beyond_end or self._failed_at == number
+    def record_failure(self, number: int) -> None:
+        """Record that a page failed."""
+        self.fails_beyond_end = self.fails_beyond_end or self._failed_at == number
         self._failed_at = number
-        return self._fails_beyond_end

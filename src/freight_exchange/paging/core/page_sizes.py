@@ -36,7 +36,7 @@ SIZE_REFUSALS: Final = frozenset({400, 413, 422})
 
 _FAILURE: Final = 500
 MODEST_PAGE: Final = 100
-"""Page size that hardly causes a failure of the service: after a failure, smaller pages do not help."""
+"""Page size that hardly ever makes the service fail: after a failure, smaller pages do not help."""
 
 
 def size_below(size: int) -> int | None:
@@ -69,9 +69,9 @@ class PageSizes:
         """Return the sizes of one operation that an earlier run has learned."""
         sizes = cls()
         if longest:
-            sizes.saw(operation, longest)
+            sizes.record_rows(operation, longest)
         if clamp is not None:
-            sizes.clamped(operation, clamp)
+            sizes.record_clamp(operation, clamp)
         return sizes
 
     def longest(self, operation: str) -> int:
@@ -87,7 +87,7 @@ class PageSizes:
         known = self._clamp if start else self._refused
         return min(wanted, known.get(operation, wanted))
 
-    def saw(self, operation: str, rows: int) -> None:
+    def record_rows(self, operation: str, rows: int) -> None:
         """Record the number of rows of a page."""
         self._longest[operation] = max(rows, self.longest(operation))
         if rows > self._clamp.get(operation, rows):
@@ -97,11 +97,11 @@ class PageSizes:
         """Return the maximum number of rows that the service puts in a page, or `None` if unknown."""
         return self._clamp.get(operation)
 
-    def clamped(self, operation: str, rows: int) -> None:
+    def record_clamp(self, operation: str, rows: int) -> None:
         """Record that the service cuts pages to `rows`."""
         self._clamp[operation] = rows
 
-    def refused(self, operation: str, wanted: int) -> None:
+    def record_refusal(self, operation: str, wanted: int) -> None:
         """Record that the service refuses pages of more than `wanted` rows."""
         self._clamp[operation] = self._refused[operation] = wanted
 
@@ -109,7 +109,7 @@ class PageSizes:
         """Return page sizes with the refusals only, to learn the others anew: the service may now cut pages shorter."""
         fresh = PageSizes()
         for operation, wanted in self._refused.items():
-            fresh.refused(operation, wanted)
+            fresh.record_refusal(operation, wanted)
         return fresh
 
     def first_repeat(self, operation: str) -> bool:
@@ -143,13 +143,13 @@ class WantedSize:
         self.rows = smaller
         return True
 
-    def accepted(self, size: int, rows: int, *, first: bool) -> None:
+    def record_page(self, size: int, rows: int, *, first: bool) -> None:
         """Record a page of `size` with `rows` rows. Only a `first` page proves that the size is accepted."""
-        self._sizes.saw(self._operation, rows)
+        self._sizes.record_rows(self._operation, rows)
         if self._refused and first:
             self._refused = False
-            self._sizes.refused(self._operation, size)
+            self._sizes.record_refusal(self._operation, size)
 
-    def cut(self, rows: int) -> None:
+    def record_clamp(self, rows: int) -> None:
         """Record that the service cuts pages to `rows`."""
-        self._sizes.clamped(self._operation, rows)
+        self._sizes.record_clamp(self._operation, rows)

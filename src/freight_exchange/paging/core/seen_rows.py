@@ -1,4 +1,4 @@
-"""Rows of a listing returned so far; they prevent that a row is returned twice."""
+"""Rows that a read has returned so far, so that none is returned twice."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class SinglePass(Generic[T]):
         seen: Rows returned so far.
         start: Number of the first page.
         further: Pages to request past the first sign of the end.
-        curious: Spend a request to find out why the second page equals the first.
+        probes_offset: Whether to spend a request on finding out why the second page equals the first.
 
     Attributes:
         fitting: Page size with which a later pass can continue after the last page.
@@ -58,11 +58,11 @@ class SinglePass(Generic[T]):
     """
 
     def __init__(
-        self, wanted: WantedSize, seen: SeenRows[T], *, start: int = 0, further: int = 0, curious: bool = False
+        self, wanted: WantedSize, seen: SeenRows[T], *, start: int = 0, further: int = 0, probes_offset: bool = False
     ) -> None:
         self._seen = seen
         self._start = start
-        self._curious = curious
+        self._probes_offset = probes_offset
         self._wanted = wanted
         self._end = EndSigns(further)
         self.fitting = wanted.rows
@@ -158,7 +158,8 @@ class SinglePass(Generic[T]):
         elif refused:
             self._meet_end()
         elif error.status == FAILURE and self._at.step != "alive":
-            if self._end.is_confirmed_by_failure(self.number):
+            self._end.record_failure(self.number)
+            if self._end.fails_beyond_end:
                 self._meet_end()
             else:
                 self._return_to = self._at
@@ -197,7 +198,7 @@ class SinglePass(Generic[T]):
                 self._suspected = rows
                 if self._restart():
                     return False
-            self._wanted.cut(rows)
+            self._wanted.record_clamp(rows)
         elif page <= first and 2 * rows < wanted:
             # The first page has all these rows, so it was not cut: most of its rows are hidden.
             self._at = PageRequest(self.number, wanted, "page")
@@ -210,9 +211,9 @@ class SinglePass(Generic[T]):
         return True
 
     def _accept(self, rows: RawPage[T], keys: list[Hashable]) -> tuple[T, ...]:
-        self._wanted.accepted(self.size, len(keys), first=self._at.step == "first")
+        self._wanted.record_page(self.size, len(keys), first=self._at.step == "first")
         idle = self.found.add(self.number, keys, rows.records)
-        self._end.follow()
+        self._end.record_following_rows()
         self.repeated = False
         fresh = self._seen.add(rows, keys)
         self._go_on(len(keys), idle=idle)
@@ -259,7 +260,7 @@ class SinglePass(Generic[T]):
         """Process a repetition of the previous page."""
         second = self.number == self._start + 1
         self.repeated = self.repeated or second
-        may_probe = second and self._curious and not self._has_probed and self._start == 0
+        may_probe = second and self._probes_offset and not self._has_probed and self._start == 0
         if may_probe and (probe := OffsetProbe.make(self.found.first)):
             self._has_probed = True
             self._probe = probe

@@ -83,7 +83,7 @@ class Sweep(Generic[T]):
         self._rounds += 1
         self._recheck = None
         wanted = WantedSize(self._operation, self._sizes, self._page_size, self._start)
-        return SinglePass(wanted, self._seen, start=self._start, further=PAGES_PAST_END, curious=True)
+        return SinglePass(wanted, self._seen, start=self._start, further=PAGES_PAST_END, probes_offset=True)
 
     @property
     def _pass(self) -> SinglePass[T] | Recheck[T]:

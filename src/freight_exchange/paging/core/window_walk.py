@@ -200,7 +200,7 @@ class WindowWalk(Generic[T]):
     def _step_up(self, keys: list[Hashable], *, anything_unseen: bool) -> None:
         # A row that is twice in a page counts once.
         rows, now, longest = len({*keys}), self._round, self._sizes.longest(self._operation)
-        self._sizes.saw(self._operation, rows)
+        self._sizes.record_rows(self._operation, rows)
         # A server may have a page size of its own, larger than the one requested.
         now.full = max(now.full, rows)
         if len(keys) >= now.full or (len(keys) > rows and rows < longest):
@@ -239,7 +239,7 @@ class WindowWalk(Generic[T]):
                 self._suspected = rows
                 self._start_climb()
                 return
-            self._sizes.clamped(self._operation, rows)
+            self._sizes.record_clamp(self._operation, rows)
         self.number += 1
 
     def _see_again(self) -> None:

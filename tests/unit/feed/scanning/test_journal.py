@@ -92,7 +92,7 @@ async def test_watermark_and_its_events_are_one_commit(store: Store, monkeypatch
     service = Service()
     rig = await live(service, store)
     # Otherwise a single row would be the largest page so far, and would cause a probe.
-    rig.journal.sizes.saw("feed", 50)
+    rig.journal.sizes.record_rows("feed", 50)
     watermark = rig.journal.state.watermark
     service.publish(1)
     commits = list[Commit]()
@@ -177,10 +177,10 @@ async def test_finds_of_look_ups_have_page_sizes_learned_anew_at_intervals_witho
     store: Store,
 ) -> None:
     rig = await live(Service(), store)
-    rig.journal.sizes.refused(OPERATION, 20)
+    rig.journal.sizes.record_refusal(OPERATION, 20)
     longest = list[int]()
     for seconds in (0.0, 599.0, 600.0, 1199.0):
-        rig.journal.sizes.saw(OPERATION, 15)
+        rig.journal.sizes.record_rows(OPERATION, 15)
         await rig.journal.record_find(RateRequest(index=1), attrs.evolve(READING, loop=READING.loop + seconds))
         longest.append(rig.journal.sizes.longest(OPERATION))
     assert longest == [0, 15, 0, 15]

@@ -88,7 +88,7 @@ def test_resumed_pass_requests_the_size_that_the_server_gives() -> None:
 
 def test_a_size_that_was_refused_is_not_asked_for_again() -> None:
     sizes = PageSizes()
-    sizes.refused("operation", 50)
+    sizes.record_refusal("operation", 50)
     assert (
         sizes.size_to_request("operation", 100),
         sizes.size_to_request("operation", 20),

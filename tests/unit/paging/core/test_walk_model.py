@@ -95,7 +95,7 @@ def test_unchanging_listing_is_read_completely_and_once(
     length: int, page_size: int, clamp: int | None, end: End, honoured: int, sweep: bool, broken: set[int]
 ) -> None:
     sizes = PageSizes()
-    sizes.saw("operation", min(honoured, clamp or honoured))
+    sizes.record_rows("operation", min(honoured, clamp or honoured))
     server = ListingServer([*range(length)], clamp=clamp, end=end, broken=broken.__contains__)
     found = read(server, page_size=page_size, sizes=sizes, sweep=sweep)
     assert found == [row for row in range(length) if row not in broken]

@@ -71,7 +71,7 @@ def test_walk_ends_if_a_row_is_listed_on_two_pages() -> None:
 @pytest.mark.parametrize("listing", [[0, 0], [0, 0, 1], [0, 1, 1, 2], [0, 0, 1, 1, 2, 2], [*range(5), *range(5)]])
 def test_single_page_with_repeated_rows_costs_no_further_round(listing: list[int], longest: int) -> None:
     sizes = PageSizes()
-    sizes.saw("operation", longest)
+    sizes.record_rows("operation", longest)
     walk: WindowWalk[int] = WindowWalk("operation", sizes, 1000, lambda row: row)
     requests = 0
     while not walk.ended:

@@ -104,7 +104,7 @@ class Scanner(Generic[T]):
         self.rows += len(page.records) + len(page.broken)
         if self._refused:
             self._refused = False
-            self.sizes.refused(OPERATION, self._page_size)
+            self.sizes.record_refusal(OPERATION, self._page_size)
         if not self._walk.descending:
             self._end = None
         self._walk.take(page)

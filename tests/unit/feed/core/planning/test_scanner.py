@@ -42,7 +42,7 @@ def page_of(scanner: Scanner[RateRequest], listing: list[int], clamp: int = 10_0
 
 def known(clamp: int) -> PageSizes:
     sizes = PageSizes()
-    sizes.clamped(OPERATION, clamp)
+    sizes.record_clamp(OPERATION, clamp)
     return sizes
 
 
@@ -56,7 +56,7 @@ def test_an_empty_window_is_one_page() -> None:
 
 def test_rule_11_a_page_shorter_than_the_longest_proven_whole_is_the_end() -> None:
     sizes = PageSizes()
-    sizes.saw(OPERATION, 8)
+    sizes.record_rows(OPERATION, 8)
     scanner = Scanner[RateRequest](sizes)
     scanner.take(rows(1, 2, 3, broken=2))
     assert scanner.ended
@@ -66,7 +66,7 @@ def test_rule_11_a_page_shorter_than_the_longest_proven_whole_is_the_end() -> No
 def test_rule_11_a_page_as_long_as_the_longest_is_probed_in_its_own_size() -> None:
     """By rule 2, the page may end at the service's clamp."""
     sizes = PageSizes()
-    sizes.saw(OPERATION, 3)
+    sizes.record_rows(OPERATION, 3)
     scanner = Scanner[RateRequest](sizes)
     scanner.take(rows(1, 2, 3))
     assert not scanner.ended
