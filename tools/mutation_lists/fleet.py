@@ -90,7 +90,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/runtime/fleet/test_membership.py::test_replica_compares_its_handlers_at_intervals_only",
     ),
     one(
-        "lease: that of an ended twin or newer version goes on after the clock was set back",
+        "lease: that of an ended peer or newer version goes on after the clock was set back",
         "store/postgres/fleet/replica_sql.py",
         'return f"NOT {replica}.has_left AND {replica}.{_IN_TIME}"',
         'return f"NOT {replica}.has_left AND {replica}.lease_until >= clock_timestamp() AND %(lease)s >= 0"',
@@ -176,7 +176,7 @@ MUTATIONS: Final = (
     one(
         "reach: the only replica stops claiming while calls fail",
         "bot/runtime/fleet/exchange_reach.py",
-        "self._pause(await membership.has_twin(), wake)",
+        "self._pause(await membership.has_peer(), wake)",
         "self._pause(True, wake)",
         f"{_REACH}::test_replica_that_is_cut_off_goes_on_if_no_other_one_lives",
     ),
@@ -651,8 +651,8 @@ MUTATIONS: Final = (
     one(
         "database: a bot that joins again forever says so once",
         "bot/runtime/fleet/loss_log.py",
-        "if (has_worked and not is_refused) or now >= self._is_quiet_until.get(level, -math.inf):",
-        "if (has_worked and not is_refused) or level not in self._is_quiet_until:",
+        "if (has_worked and not is_refused) or now >= self._quiet_until.get(level, -math.inf):",
+        "if (has_worked and not is_refused) or level not in self._quiet_until:",
         "tests/unit/bot/runtime/fleet/test_away.py::test_store_that_is_away_after_each_join_is_logged_once_a_minute",
     ),
     one(

@@ -91,7 +91,7 @@ class Seat(Protocol):
         """
         ...
 
-    def has_twin(self) -> bool:
+    def has_peer(self) -> bool:
         """Return whether another replica of this version of the bot lives."""
         ...
 

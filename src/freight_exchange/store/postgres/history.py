@@ -59,7 +59,7 @@ class History:
 
     @property
     def is_known(self) -> bool:
-        """An earlier use of the database by this process."""
+        """`True` if this process has used the database before."""
         return self._cluster is not None
 
     def check(self, connection: DatabaseConnection, binding: int) -> tuple[bool, str, int]:

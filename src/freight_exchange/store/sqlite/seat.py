@@ -43,7 +43,7 @@ class SQLiteSeat:
     def has_newer(self) -> bool:
         return False
 
-    def has_twin(self) -> bool:
+    def has_peer(self) -> bool:
         return False
 
     def acknowledge(self, kind: str, *, at: float) -> int:

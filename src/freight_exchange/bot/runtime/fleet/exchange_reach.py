@@ -1,4 +1,4 @@
-"""Reach of the exchange: a replica that is cut off from it alone leaves deliveries to other replicas."""
+"""Reach of the exchange: a replica that cannot reach it, while others may, leaves deliveries to them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class ExchangeReach(Instrumentation):
     """Instrumentation that finds out whether calls reach the exchange.
 
     Attributes:
-        is_paused: Whether this replica claims nothing, because only other replicas may reach the exchange.
+        is_paused: Whether this replica claims nothing, because it cannot reach the exchange and another replica may.
     """
 
     def __init__(self) -> None:
         self._failures = 0
         self._error: FreightExchangeError | None = None
-        self._lost = anyio.Event()
+        self._cut_off = anyio.Event()
         self.is_paused = False
 
     @contextmanager
@@ -47,10 +47,10 @@ class ExchangeReach(Instrumentation):
         try:
             yield
         except FreightExchangeError as error:
-            if _is_lost(error):
+            if _had_no_reply(error):
                 self._failures, self._error = self._failures + 1, error
                 if self._failures == _MAX_FAILURES:
-                    self._lost.set()
+                    self._cut_off.set()
             elif error.status is not None:
                 self._failures = 0
             raise
@@ -67,10 +67,10 @@ class ExchangeReach(Instrumentation):
         """
         exchange = exchange.with_options(deadline=_PROBE_DEADLINE)
         while True:
-            await self._lost.wait()
-            self._lost = anyio.Event()
+            await self._cut_off.wait()
+            self._cut_off = anyio.Event()
             while self._failures >= _MAX_FAILURES:
-                self._pause(await membership.has_twin(), wake)
+                self._pause(await membership.has_peer(), wake)
                 if self.is_paused:
                     # Without claims this replica may make no other calls.
                     with suppress(FreightExchangeError):
@@ -88,11 +88,13 @@ class ExchangeReach(Instrumentation):
                 self._error,
             )
         elif was_paused and not is_paused:
-            _logger.info("this replica claims deliveries again")
+            _logger.info(
+                "this replica claims deliveries again: a call had a reply, or no other replica of its version lives"
+            )
             wake()
 
 
-def _is_lost(error: FreightExchangeError) -> bool:
+def _had_no_reply(error: FreightExchangeError) -> bool:
     """Return whether a call got no reply, or waits because a login was refused."""
     return isinstance(error, TransportError) or (
         isinstance(error, AuthenticationError) and error.retry_after is not None

@@ -1,6 +1,6 @@
-"""Login of a replica that follows: before its first claim, and after it was rejected in a call.
+"""Login of a replica that follows: it logs in before its first claim, and a login rejected in a call ends its session.
 
-A replica that scans logs in for its scans. One that follows would otherwise claim deliveries that it cannot do.
+A replica that scans logs in for its scans. One that follows would otherwise claim deliveries that it cannot process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from freight_exchange.instrumentation import CallInfo, Instrumentation
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
 
-__all__ = ["LoginWatch", "log_in"]
+__all__ = ["LoginRejectionMonitor", "log_in"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -43,7 +43,7 @@ async def log_in(exchange: FreightExchange) -> None:
                 raise
             delay = max(retry_delay(error) or 0.0, pause)
             _logger.warning(
-                "this replica cannot log in at %s: %s; it claims no deliveries until then; retrying in %.0f s",
+                "this replica cannot log in at %s: %s; it claims no deliveries until it can; retrying in %.0f s",
                 exchange._base_url,
                 error,
                 delay,
@@ -54,7 +54,7 @@ async def log_in(exchange: FreightExchange) -> None:
             return
 
 
-class LoginWatch(Instrumentation):
+class LoginRejectionMonitor(Instrumentation):
     """Instrumentation that reports a rejected login.
 
     Args:

@@ -22,7 +22,7 @@ class LossLog:
     """Log of the losses of a bot's seat. While each new seat is lost at once, it logs one a minute."""
 
     def __init__(self) -> None:
-        self._is_quiet_until = dict[int, float]()
+        self._quiet_until = dict[int, float]()
         self._pause, self._last_refusal = _MIN_PAUSE, -math.inf
 
     def add(self, error: BaseException, *, has_worked: bool, is_stopping: bool) -> float:
@@ -40,8 +40,8 @@ class LossLog:
         # A refusal may need a person, who has to correct the password or a right.
         is_refused = isinstance(error, StoreRefusedError)
         now, level = anyio.current_time(), logging.ERROR if is_refused else logging.WARNING
-        if (has_worked and not is_refused) or now >= self._is_quiet_until.get(level, -math.inf):
-            self._is_quiet_until[level] = now + _INTERVAL
+        if (has_worked and not is_refused) or now >= self._quiet_until.get(level, -math.inf):
+            self._quiet_until[level] = now + _INTERVAL
         else:
             level = logging.DEBUG
         next_step = "it was stopped, and ends" if is_stopping else "it joins again"

@@ -225,9 +225,9 @@ class Membership:
                 return
             await anyio.sleep(_VERSION_INTERVAL)
 
-    async def has_twin(self) -> bool:
+    async def has_peer(self) -> bool:
         """Return whether another replica of this version of the bot lives."""
-        return await self.run(self._joined().has_twin)
+        return await self.run(self._joined().has_peer)
 
     async def _send_heartbeat(self, seat: Seat) -> None:
         if await self._run_in_heartbeat_thread(seat.heartbeat):

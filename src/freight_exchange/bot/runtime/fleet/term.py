@@ -90,7 +90,7 @@ async def _try_to_enter(feed: Feed, membership: Membership, interval: float) -> 
     async def await_failure() -> None:
         await anyio.sleep(_TRIAL_INTERVALS * interval)
         while True:
-            if _waits_after_failure(feed) and await membership.has_twin():
+            if _waits_after_failure(feed) and await membership.has_peer():
                 tasks.cancel_scope.cancel()
                 return
             await anyio.sleep(interval / 2)
@@ -226,7 +226,7 @@ class Term:
         """Hand the term over once scans have failed for long. A replica that has just taken it may try first."""
         await anyio.sleep(_TRIAL_INTERVALS * self._interval)
         while True:
-            if self._is_failing() and await self._membership.has_twin():
+            if self._is_failing() and await self._membership.has_peer():
                 self._is_handed_over = True
                 scope.cancel()
                 return

@@ -17,7 +17,7 @@ from freight_exchange.bot.handlers.context import Stopping
 from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.runtime.fleet.adoption import adopt_lapsed
 from freight_exchange.bot.runtime.fleet.exchange_reach import ExchangeReach
-from freight_exchange.bot.runtime.fleet.follower_login import LoginWatch
+from freight_exchange.bot.runtime.fleet.follower_login import LoginRejectionMonitor
 from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT, Membership
 from freight_exchange.bot.runtime.fleet.term import Term, join
 from freight_exchange.bot.runtime.session.components import Components
@@ -92,7 +92,7 @@ class BotSession:
         self._arguments = arguments
         self._reach = ExchangeReach()
         exchange = exchange._instrumented(self._reach)
-        self._exchange = exchange._instrumented(LoginWatch(self._reject_in_call))
+        self._exchange = exchange._instrumented(LoginRejectionMonitor(self._reject_in_call))
         self._metrics = metrics
         self._failpoints = failpoints
         self._on_ready = on_ready

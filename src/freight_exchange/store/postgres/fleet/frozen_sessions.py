@@ -54,11 +54,15 @@ def end_frozen(connection: DatabaseConnection) -> None:
         except NotPermittedError as error:
             if connection.address not in _warned:
                 _warned.add(connection.address)
-                _logger.warning("connections of frozen processes cannot be ended, and keep their locks: %s", error)
+                _logger.warning(
+                    "cannot end the connections of frozen processes to %s: %s; they keep their locks",
+                    connection.address,
+                    error,
+                )
         connection.execute("ROLLBACK TO SAVEPOINT end_frozen")
     if ended:
         _logger.warning(
-            "%s kept locks for processes that are frozen or cut off: %d of their connections were ended",
-            connection.address,
+            "ended %d connections to %s that kept locks: their processes are frozen or cut off",
             len(ended),
+            connection.address,
         )

@@ -1,4 +1,4 @@
-"""Log of locks of other sessions, by which no replica can take the right to scan."""
+"""Log of locks of other sessions that keep every replica from taking the right to scan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LockLog:
     """Log of locks of other sessions. It warns once a minute."""
 
     def __init__(self) -> None:
-        self._is_quiet_until = -math.inf
+        self._quiet_until = -math.inf
 
     def add(self, connection: DatabaseConnection, feed: str, error: ConflictError, *, is_free: bool) -> None:
         """Log that the term could not be taken, if that is because of a lock.
@@ -45,11 +45,12 @@ class LockLog:
             error: The error of the attempt.
             is_free: Whether no living replica has the term.
         """
-        if not isinstance(error.__cause__, errors.LockNotAvailable) or time.monotonic() < self._is_quiet_until:
+        if not isinstance(error.__cause__, errors.LockNotAvailable) or time.monotonic() < self._quiet_until:
             return
-        self._is_quiet_until = time.monotonic() + _INTERVAL
+        self._quiet_until = time.monotonic() + _INTERVAL
         _logger.warning(
-            "the right to scan for the bot %r in %s %s %s has locked its table or row: no replica scans until it ends",
+            "the right to scan for the bot %r in %s %s %s has locked its table or row: no replica scans until that"
+            " session ends its transaction",
             feed,
             connection.address,
             "is free, but" if is_free else "cannot be read:",

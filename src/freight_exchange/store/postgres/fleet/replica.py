@@ -35,8 +35,8 @@ class Replica:
         id, binding_id: Ids of its row and of the binding's row.
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, and the bot has not looked for the lost offers yet.
-        relation: The file of its row's table. A restored dump gives the table another one.
-        binding_relation: The file of the table of bindings when it joined.
+        relation: Filenode of the table with its row; a restored dump changes it.
+        binding_relation: Filenode of the table of bindings when it joined.
         started: The start of the server's process at which it joined, in seconds since the epoch.
         renewed: The end of the lease after its last heartbeat.
         holder: The replica that had the term when `take_term` last found it taken, in words.
@@ -73,7 +73,7 @@ class Replica:
 
     @property
     def own(self) -> dict[str, object]:
-        """Values that find its row, unless that was taken over or restored, or the server has restarted."""
+        """Values for `WHERE` that find its row, unless it was taken over or restored, or the server has restarted."""
         return {"replica": self.id, "relation": self.relation, "renewed": self.renewed, "started": self.started}
 
     @classmethod
@@ -191,9 +191,9 @@ class Replica:
         """Return whether a replica of a newer version of the bot lives: the term is left to it."""
         return bool(connection.row(f"SELECT {replica_sql.HAS_NEWER}", self._values)[0])
 
-    def has_twin(self, connection: DatabaseConnection) -> bool:
+    def has_peer(self, connection: DatabaseConnection) -> bool:
         """Return whether another replica of this version of the bot lives."""
-        return bool(connection.row(replica_sql.HAS_TWIN, self._values)[0])
+        return bool(connection.row(replica_sql.HAS_PEER, self._values)[0])
 
     def left_out(self, connection: DatabaseConnection) -> tuple[str, ...]:
         """Return the handlers of this replica that the newest version of the bot lacks."""

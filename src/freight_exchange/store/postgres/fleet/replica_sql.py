@@ -8,7 +8,7 @@ from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE, STARTE
 
 __all__ = [
     "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS", "HAS_NEWER",
-    "HAS_TWIN", "HEARTBEAT", "JOIN", "LAST_HOLDER", "LEAVE", "LEFT_OUT", "OTHER_HOLDER", "RESIGN", "TAKE_TERM",
+    "HAS_PEER", "HEARTBEAT", "JOIN", "LAST_HOLDER", "LEAVE", "LEFT_OUT", "OTHER_HOLDER", "RESIGN", "TAKE_TERM",
     "WITHDRAW", "is_alive",
 ]  # fmt: skip
 
@@ -97,7 +97,7 @@ HAS_NEWER: Final = f"""
             )
     )
 """
-HAS_TWIN: Final = f"""
+HAS_PEER: Final = f"""
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
             ON other.binding = own.binding AND (other.version, other.handlers) = (own.version, own.handlers)

@@ -86,8 +86,8 @@ class PostgresSeat:
     def has_newer(self) -> bool:
         return self.replica.has_newer(self._work_connection)
 
-    def has_twin(self) -> bool:
-        return self.replica.has_twin(self._work_connection)
+    def has_peer(self) -> bool:
+        return self.replica.has_peer(self._work_connection)
 
     def acknowledge(self, kind: str, *, at: float) -> int:
         connection = self._work_connection

@@ -24,7 +24,7 @@ class OneOfTwo(MemoryStore):
         self.is_free = True
         self.is_away = False
         self.failure: StoreError = StoreAwayError("the database is away")
-        self.is_restored = self.has_twin = False
+        self.is_restored = self.has_peer = False
         self.wait = 0.0
         self.feed_state: str | None = None
         """The state that another replica has committed; `None` for that of the file."""
@@ -69,8 +69,8 @@ class _Seat:
     def adopt(self) -> Adoption:
         return attrs.evolve(self._seat.adopt(), wait=self._store.wait)
 
-    def has_twin(self) -> bool:
-        return self._store.has_twin
+    def has_peer(self) -> bool:
+        return self._store.has_peer
 
     def take_term(self) -> Any:
         self._store.on_attempt()

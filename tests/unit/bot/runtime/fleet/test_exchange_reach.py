@@ -22,7 +22,7 @@ async def test_replica_that_is_cut_off_claims_nothing_until_a_call_succeeds(
     sandbox: Sandbox, caplog: pytest.LogCaptureFixture
 ) -> None:
     store, indexes = await waiting_store(sandbox, COUNT)
-    store.has_twin = True
+    store.has_peer = True
     is_open = anyio.Event()
 
     async def offer(request: Any, ctx: Any) -> None:

@@ -112,7 +112,7 @@ async def test_replica_whose_scans_fail_hands_the_term_over(sandbox: Sandbox, ca
         with blind(sandbox, REQUESTS):
             await anyio.sleep(10 * INTERVAL)
             assert trial.status.scans, "no other replica lives"
-            store.has_twin = True
+            store.has_peer = True
             await eventually(lambda: not trial.status.scans, within=timedelta(seconds=2 * INTERVAL))
             assert "another replica scans from now on" in caplog.text
             store.is_free = False
@@ -131,7 +131,7 @@ async def test_replica_whose_first_scan_fails_lets_another_one_try(
 ) -> None:
     store = OneOfTwo()
     bot = offering_bot(store)
-    store.has_twin = True
+    store.has_peer = True
     index = sandbox.publish()
     async with anyio.create_task_group() as tasks:
         with blind(sandbox, REQUESTS):

@@ -265,13 +265,13 @@ class TestNewerVersion:
         assert not old.has_newer()
         take_term(old)
 
-    def test_is_not_the_twin_of_another_one(self, store: PostgresStore) -> None:
+    def test_has_a_peer_while_another_replica_of_its_version_lives(self, store: PostgresStore) -> None:
         first, _ = join(store), join(store, version="2")
-        assert not first.has_twin()
-        twin = join(store)
-        assert (first.has_twin(), twin.has_twin()) == (True, True)
-        lapse(twin)
-        assert not first.has_twin()
+        assert not first.has_peer()
+        peer = join(store)
+        assert (first.has_peer(), peer.has_peer()) == (True, True)
+        lapse(peer)
+        assert not first.has_peer()
 
     def test_leaves_out_handlers_that_it_lacks(self, store: PostgresStore) -> None:
         old, new = join(store, "quote", "log"), join(store, "quote", "note")

@@ -173,7 +173,7 @@ def test_replica_that_may_not_end_frozen_ones_says_so_once(
         seat = join(store)
         seat.adopt()
         seat.adopt()
-    (message,) = [record.message for record in caplog.records if "cannot be ended" in record.message]
+    (message,) = [record.message for record in caplog.records if "cannot end" in record.message]
     assert f"permission denied for {'function' if 'FUNCTION' in right else 'view'} {name}" in message
     assert f"the right to use {name}" in message
 

@@ -52,12 +52,12 @@ def test_lease_of_a_replica_that_ended_before_the_clock_was_set_back_is_over(sto
 
 
 def test_replica_that_ended_before_the_clock_was_set_back_counts_nowhere(store: PostgresStore) -> None:
-    old, _twin, newer = join(store, "quote", "log"), join(store, "quote", "log"), join(store, "quote")
+    old, _peer, newer = join(store, "quote", "log"), join(store, "quote", "log"), join(store, "quote")
     take_term(newer)
-    assert (old.has_newer(), old.has_twin(), old.left_out()) == (True, True, ("log",))
+    assert (old.has_newer(), old.has_peer(), old.left_out()) == (True, True, ("log",))
     set_back(24.0 * 4)
     old.heartbeat()
-    assert (old.has_newer(), old.has_twin(), old.left_out()) == (False, False, ())
+    assert (old.has_newer(), old.has_peer(), old.left_out()) == (False, False, ())
     with snapshots(database_url()) as (snapshot,):
         assert (snapshot.holder, len(snapshot.replicas)) == (None, 1)
 
