@@ -10,7 +10,7 @@
 - `ops`: status, probes and administration
 - `unit_of_work`: the durable steps, and `failpoints` around them
 - `metrics`: counters and histograms
-- `writes`: outcomes and versions of writes, shared by `offers` and `answers`
+- `writes`: outcomes, late arrivals and versions of writes, shared by `offers` and `answers`
 - `outcomes`: results of a handler other than success: `Drop` and `RetryLater`
 """
 

@@ -22,7 +22,7 @@ STEPS: Final = (
     "settle",  # the result of a delivery, or a replay, is recorded
     "selected",  # the selection of a bid becomes an event
     "reported",  # ... and is recorded as delivered
-    "known",  # the handlers and the bids from before are recorded, in each run
+    "known",  # the handlers, their absences and the bids from before are recorded
 )
 """Durable steps of a bot, in the order of a request's way through it."""
 

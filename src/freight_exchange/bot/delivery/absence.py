@@ -1,4 +1,4 @@
-"""Absence of a handler: the time during which a version of the bot scans that lacks it.
+"""Absence of a handler: a time in which the version of the bot that scans lacks it.
 
 Only the replica that scans makes deliveries, and only for its own handlers. So at the start of each term it marks the
 recorded handlers of new requests that it lacks. A later replica that has such a handler delivers the requests of that
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from freight_exchange.store.protocol import TrackedRequest
     from freight_exchange.store.work import Work
 
-__all__ = ["HANDLER_MARK", "Absence", "find_absent", "has_received", "put_absences"]
+__all__ = ["HANDLER_MARK", "Absence", "find_absent", "has_received", "mark_absent"]
 
 HANDLER_MARK: Final = "handler:"
-"""Prefix of the key of the mark of a handler of new requests, whose id follows."""
+"""Key prefix of a handler's mark; the handler's id follows. Only handlers of new requests have marks."""
 
 _STATE: Final = "absent"
 
 
 @attrs.frozen(kw_only=True)
 class Absence:
-    """Absence of a handler.
+    """Absence of one handler, until a version that has it scans.
 
     Attributes:
         since: Start of the absence, on the feed's clock.
@@ -57,12 +57,12 @@ class Absence:
 
 
 def find_absent(store: Work, present: Collection[str]) -> list[Effect]:
-    """Return the marks of handlers of new requests that this replica lacks and that are not marked as absent yet."""
+    """Return the marks of recorded handlers that this replica lacks, without those already marked as absent."""
     marks = store.effects_under(HANDLER_MARK)
     return [mark for mark in marks if mark.state != _STATE and mark.key.removeprefix(HANDLER_MARK) not in present]
 
 
-def put_absences(store: Work, marks: Collection[Effect], absence: Absence) -> None:
+def mark_absent(store: Work, marks: Collection[Effect], absence: Absence) -> None:
     """Mark handlers as absent."""
     payload = json.dumps(sorted(absence.unrouted)).encode()
     with store.transaction():
@@ -74,7 +74,8 @@ def put_absences(store: Work, marks: Collection[Effect], absence: Absence) -> No
 def has_received(store: Work, handler: str, index: int, kinds: Collection[str]) -> bool:
     """Return whether there is a delivery of a request to a handler, by an event of one of these kinds.
 
-    By the clock of a replica that is ahead, a request from before an absence may have been first seen during it.
+    If the clock of an earlier replica was ahead, a request delivered before the absence may look as if it was first
+    seen during it.
     """
     return any(
         delivery.handler == handler and delivery.kind in kinds

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from freight_exchange.bot.delivery.absence import HANDLER_MARK, Absence, find_absent, has_received, put_absences
+from freight_exchange.bot.delivery.absence import HANDLER_MARK, Absence, find_absent, has_received, mark_absent
 from freight_exchange.bot.handlers.handler import Handler, kind_of
 from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
@@ -166,7 +166,7 @@ class Routing:
                 last = batch[-1]
                 unrouted |= {seen.index for seen in batch if seen.version <= BASELINE}
         absence = Absence(since=self._unit_of_work.time(), unrouted=frozenset(unrouted))
-        await self._unit_of_work.write("known", lambda store: put_absences(store, marks, absence))
+        await self._unit_of_work.write("known", lambda store: mark_absent(store, marks, absence))
         _logger.warning(
             "handlers %s receive no new requests while this version of the bot scans, because it lacks them; a version"
             " that has them delivers these requests once it scans",
@@ -187,7 +187,8 @@ class Routing:
         count = await self._deliver_known(handler, was_missed)
         await self._unit_of_work.write("known", partial(absence.end, mark))
         _logger.info(
-            "the handler %s was absent while another version of the bot scanned, and gets %d requests now",
+            "the handler %s was absent while another version of the bot scanned; delivering %d requests of that time to"
+            " it",
             handler.id,
             count,
         )

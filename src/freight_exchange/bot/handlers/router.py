@@ -74,7 +74,7 @@ class Router:
 
     @property
     def on_offer(self) -> OfferDecorator:
-        """Register for new offers on own requests: `async def handler(offer, ctx)`.
+        """Register for new offers on this account's requests: `async def handler(offer, ctx)`.
 
         `ctx.event.listing` is the request with all offers on it. The first run delivers every pending offer.
         """

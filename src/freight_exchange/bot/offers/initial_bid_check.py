@@ -15,7 +15,7 @@ _logger = logging.getLogger("freight_exchange.bot")
 
 
 class RestoreState(Protocol):
-    """Doubt whether the store was restored from a backup."""
+    """State of a store that may have been restored from a backup."""
 
     @property
     def is_restored(self) -> bool:
@@ -48,7 +48,7 @@ class InitialBidCheck:
             bids.distrust()
             _logger.critical(
                 "the database may have lost its last commits: it was restored or moved, or a standby was promoted; no"
-                " offer is made and no answer given for %.0f s, until your bids have been read",
+                " offer is made and no answer is given for at least %.0f s, until your bids have been read",
                 settle,
             )
 

@@ -24,7 +24,7 @@ class LateWrites:
         self._until: dict[str, float] = {}
 
     async def wait(self, record: _Record, seconds: float) -> None:
-        """Wait for the seconds in which a write may still arrive. Until then, `check` refuses it."""
+        """Wait while a write may still arrive. During the wait, `check` refuses it."""
         self._until[record.key] = anyio.current_time() + seconds
         await anyio.sleep(seconds)
         self._until.pop(record.key, None)

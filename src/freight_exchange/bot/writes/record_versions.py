@@ -33,7 +33,7 @@ def put_version(store: Work, record: _Record, *, replaces: _Record | None) -> bo
     """Write a record in place of the version that was read, and return whether it was written.
 
     The state alone does not identify a version: an offer in doubt may have been resolved, sent again, and be in doubt
-    once more. What was found out about the first send then says nothing about the second one.
+    once more. A result for the first send is then not valid for the second.
 
     Args:
         store: The store.

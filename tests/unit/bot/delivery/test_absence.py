@@ -56,7 +56,9 @@ async def test_handler_receives_the_requests_of_its_absence_once(
         await run_until_idle(sandbox, versions.new())
     assert (sorted(versions.a), sorted(versions.b)) == ([known, *missed], [known, *missed])
     reports = [text for text in messages(caplog, logging.INFO) if "was absent" in text]
-    assert reports == ["the handler b was absent while another version of the bot scanned, and gets 3 requests now"]
+    assert reports == [
+        "the handler b was absent while another version of the bot scanned; delivering 3 requests of that time to it"
+    ]
 
 
 async def test_each_absence_counts_for_itself(sandbox: Sandbox, versions: Versions) -> None:

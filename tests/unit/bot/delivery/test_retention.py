@@ -26,7 +26,7 @@ async def kept(bot: Bot) -> tuple[Sequence[Delivery], Sequence[Effect]]:
     return await read(lambda work: work.deliveries(state="done")), await read(lambda work: work.effects("confirmed"))
 
 
-async def test_finished_deliveries_are_kept_for_the_retention_and_offers_for_ever(
+async def test_finished_deliveries_are_kept_for_the_retention_and_offers_forever(
     sandbox: Sandbox, store: MemoryStore
 ) -> None:
     index = sandbox.publish()

@@ -252,7 +252,7 @@ async def test_nothing_is_read_without_handler(sandbox: Sandbox, store: MemorySt
     assert sent(sandbox) == 1
 
 
-async def test_first_look_that_fails_delays_the_next_by_its_requests_alone(
+async def test_first_reading_that_fails_delays_the_next_by_its_requests_alone(
     sandbox: Sandbox, store: MemoryStore
 ) -> None:
     won: list[Bid] = []

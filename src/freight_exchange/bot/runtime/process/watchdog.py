@@ -99,7 +99,7 @@ class Watchdog:
 
     def _end_hanging_bot(self, status: int) -> None:
         active = str(self._in_flight) or "nothing but the bot itself"
-        text = "the bot does not end: its process ends now, as by a crash, with status %d; still running: %s"
+        text = "the bot did not shut down in time: ending its process with status %d; still running: %s"
         _exit(status, text, status, active)
 
 

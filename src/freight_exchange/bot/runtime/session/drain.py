@@ -29,13 +29,13 @@ async def drain(
 ) -> None:
     """Wait for the handlers, their offers and their answers to end, for a limited time."""
     if in_flight:
-        _logger.info("draining: %d handlers have %s to end", len(in_flight), timeout)
+        _logger.info("draining: waiting for %d handlers, at most %s", len(in_flight), timeout)
     with anyio.move_on_after(timeout.total_seconds()) as scope:
         await dispatcher.wait_idle()
         await ledger.wait_idle()
         await answers.wait_idle()
     if scope.cancelled_caught:
-        _logger.warning("the drain is over: %d handlers are cancelled, and called again later", len(in_flight))
+        _logger.warning("the drain timed out: %d handlers are cancelled, and called again later", len(in_flight))
 
 
 async def cancel_handlers(dispatcher: Dispatcher, tasks: TaskGroup) -> None:
@@ -48,7 +48,7 @@ async def cancel_handlers(dispatcher: Dispatcher, tasks: TaskGroup) -> None:
 async def await_replies(dispatcher: Dispatcher, ledger: OfferLedger, answers: AnswerLedger) -> None:
     """Wait for replies after the seat was lost.
 
-    Other replicas could only look for the effects of a write to the service. A handler whose call of the store gets no
+    Without a reply, other replicas have to search the service for the write. A handler whose call of the store gets no
     reply cannot end before that call does.
     """
     with anyio.move_on_after(_REPLY_TIMEOUT, shield=True):

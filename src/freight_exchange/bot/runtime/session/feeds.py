@@ -1,4 +1,4 @@
-"""Feeds of a bot: the requests of others, and offers on own requests, as its handlers need them."""
+"""Feeds of a bot: the open requests, and the offers on the shipper's requests, as its handlers need them."""
 
 from __future__ import annotations
 

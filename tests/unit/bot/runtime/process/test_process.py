@@ -77,7 +77,7 @@ class TestSignals:
             child.send_signal(signal.SIGTERM)
             status, text, log = end_of(child)
         assert (status, text) == (0, "closed\noffers 0\n")
-        assert "the drain is over: 5 handlers are cancelled" in log
+        assert "the drain timed out: 5 handlers are cancelled" in log
         # The interrupted delivery is recorded, and the file is not locked.
         with process(backend=backend, handler="heeds", requests=5, store=store) as child:
             until(child, "at the handlers")

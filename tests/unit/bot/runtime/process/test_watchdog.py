@@ -107,7 +107,7 @@ class TestHanging:
             ended, _, log = end_of(child)
         assert ended == 1
         assert "the bot ends with status 1: unexpected error: OSError: the tariff is gone" in log
-        assert "does not end" not in log
+        assert "did not shut down" not in log
 
     def test_lifespan_that_does_not_close(self) -> None:
         with process(backend="asyncio", handler="ends", closing=True, drain=0.2) as child:
