@@ -61,7 +61,7 @@ def _measure(name: str, size: int, times: int) -> None:
 
 
 def _memory(decode: Callable[[bytes], object], size: int) -> float:
-    """Bytes that a record keeps, once its page has been let go."""
+    """Bytes that a record keeps, once its page has been released."""
     contents = [page(1 + first, size) for first in range(0, _KEPT, size)]
     gc.collect()
     tracemalloc.start()

@@ -73,7 +73,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/offers/test_in_doubt.py::TestDoubt::test_person_may_decide_while_check_is_recorded",
     ),
     one(
-        "ledger: a service that shows offers late is sent another after each look",
+        "ledger: a service that shows offers late is sent another after each check",
         "bot/offers/in_doubt.py",
         "case NotApplied() if record.resends < _MAX_RESENDS:",
         "case NotApplied() if True:",
@@ -186,7 +186,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/delivery/test_suspects.py::test_killer_is_dead_after_its_retries",
     ),
     one(
-        "deliveries: suspects are handed over together",
+        "deliveries: suspects run together",
         "bot/delivery/dispatcher.py",
         "                0 if running_suspects else 1 :\n",
         "                0:0\n",
@@ -300,14 +300,14 @@ MUTATIONS: Final = (
         "test_decision_that_was_not_recorded_allows_no_offer_beside_another_bid",
     ),
     one(
-        "intake: the mark of one handler shows that the others are new",
+        "routing: the mark of one handler shows that the others are new",
         "bot/delivery/routing.py",
         'store.has_delivery(handler.id, "new")',
         'not store.used_prefixes(["handler:"], states=["there"]) and store.has_delivery(handler.id, "new")',
         "tests/unit/bot/delivery/test_backfill.py::test_crash_between_marks_calls_no_handler_again",
     ),
     one(
-        "intake: a gap is acknowledged at once",
+        "routing: a gap is acknowledged at once",
         "bot/delivery/routing.py",
         "leave.append(number_of(event))",
         "deliveries[number_of(event)] = matching",
@@ -342,7 +342,7 @@ MUTATIONS: Final = (
         "tests/unit/endpoints/reconcile/test_reconcile_views.py",
     ),
     one(
-        "selections: reported by every look",
+        "selections: reported by every reading",
         "bot/events/selected_bids.py",
         "        if store.effect(key) is not None:\n            return False\n",
         "",
@@ -350,7 +350,7 @@ MUTATIONS: Final = (
         "tests/unit/bot/events/test_selection_handlers.py",
     ),
     one(
-        "selections: the retries inside a look cost nothing",
+        "selections: the retries inside a reading cost nothing",
         "bot/events/selected_bids.py",
         "(1 + owed + meter.take_extra())",
         "(1 + owed)",

@@ -88,10 +88,10 @@ class Feed(EventStream[Event]):
         return self._journal.state.is_primed
 
     def follow(self, state: str) -> None:
-        """Until this feed is entered again, take its time from a state that another process has committed.
+        """Take this feed's time from a state that another process committed, until this feed is entered again.
 
-        The first call counts by the wall clocks of both machines. Later ones only set the time forward to that of the
-        last scan, by no wall clock: the scan may have gone to a machine whose clock is ahead.
+        The first call compares the wall clocks of both machines. Later calls use no wall clock, and only move the time
+        forward to that of the last scan: the machine that scans now may have a clock that is ahead.
         """
         now, watermark = self._client.clock.read(), State.load(state).watermark
         if self._followed is None and not hasattr(self, "_journal"):

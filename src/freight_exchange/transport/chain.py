@@ -47,7 +47,7 @@ def compose_call_chain(
         throttle,  # waits until the time that the service asked for
         limiter,  # bounds the requests in flight, and sends each in a task of the client
         Tracing(hooks, redactor),  # reports the attempt to log and hooks, after its end
-        release_slots,  # ends the limit before hooks delay the task
+        release_slots,  # frees the slots of `Limiter` before hooks run
         WriteTiming(limiter.latency),  # refuses a write whose connection is ready too late
         LogFilter(redactor),  # masks the logs of the HTTP libraries
     ]

@@ -107,7 +107,7 @@ async def test_error_after_a_refused_token_counts_the_login_too() -> None:
     assert request_count(caught.value) == len(sandbox.audit_log.calls) - before == 3
 
 
-async def test_401_for_ever_makes_one_login_more_and_no_storm() -> None:
+async def test_401_forever_makes_one_login_more_and_no_storm() -> None:
     sandbox = stocked(Sandbox())
     arm(sandbox, "unauthorized_forever", Kind.READ)
     async with sandbox.client() as exchange:

@@ -61,7 +61,7 @@ def watch_offers(
 
     It shows new, changed, answered and gone offers. Without a REQUEST, it watches all of them. Ctrl-C ends it. With
     --store, the next run continues where the last one ended, misses no event and repeats none. Without it, each run
-    starts afresh.
+    starts from scratch.
 
     \b
     Examples:

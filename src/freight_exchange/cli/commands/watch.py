@@ -89,7 +89,7 @@ def watch(
     """Watch for requests: new, changed and withdrawn ones.
 
     Ctrl-C ends it. With --store, the next run continues where the last one ended, misses no event and repeats none.
-    Without it, each run starts afresh.
+    Without it, each run starts from scratch.
 
     \b
     Examples:

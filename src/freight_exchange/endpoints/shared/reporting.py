@@ -63,7 +63,7 @@ class ReportedErrors:
 
 
 class ReplyFacts:
-    """Facts of a successful call, for later errors about its records."""
+    """Facts of a successful reply, for later errors about its records."""
 
     __slots__ = ("attempts", "began", "call_id", "headers", "status")
 

@@ -264,7 +264,7 @@ class Service:
     async def _rows(
         self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
     ) -> tuple[wire.Rows[T], ReplyFacts]:
-        """Read the records of one reply, and the facts of the call."""
+        """Read the records of one reply, and its facts."""
         content, params = self.conventions.place(listed.method, {**listed.parameters, **parameters})
         facts = ReplyFacts()
 

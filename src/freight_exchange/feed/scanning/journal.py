@@ -43,8 +43,8 @@ __all__ = ["ScanJournal", "UnclearError"]
 _RELEARN_AFTER: Final = 600.0
 """Seconds after a find in which further finds do not make the feed learn page sizes anew."""
 _NEVER: Final = -1e18
-_DISTRUSTED: Final = 3600.0
-"""Narrowest window, in seconds, whose scan can prove that a request is gone that a look-up has found unlisted."""
+_MIN_PROOF_WINDOW: Final = 3600.0
+"""Narrowest window, in seconds, whose scan can prove that a request is gone after a look-up found it unlisted."""
 
 
 class UnclearError(Exception):
@@ -142,7 +142,7 @@ class ScanJournal:
                 raise UnclearError
             scan.changed |= result.changed
             tracked = self._missing.inferred.corrected(
-                result.tracked, found.requests, max(observation.start, observation.updated_within(_DISTRUSTED))
+                result.tracked, found.requests, max(observation.start, observation.updated_within(_MIN_PROOF_WINDOW))
             )
             began = state.watermark.time_at(scan.began)
             scan.known |= {index for index, before in found.requests.items() if before.first_seen < began}
@@ -242,7 +242,7 @@ class ScanJournal:
             flips.update(result.flips)
             # The request exists and is not listed. It may be withdrawn before it is listed again, so it is looked up
             # again if deeper scans lack it too.
-            oldest = observation.updated_within(_DISTRUSTED)
+            oldest = observation.updated_within(_MIN_PROOF_WINDOW)
             before = found.requests.get(record.index)
             rows = [
                 attrs.evolve(

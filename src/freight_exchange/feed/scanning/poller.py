@@ -20,7 +20,7 @@ from freight_exchange.feed.scanning.fetch import PageFetcher
 from freight_exchange.feed.scanning.progress import FeedProgress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
-from freight_exchange.feed.scanning.scan_waits import until_due
+from freight_exchange.feed.scanning.scan_waits import wait_until_due
 from freight_exchange.instrumentation import ScanInfo
 
 if TYPE_CHECKING:
@@ -118,13 +118,13 @@ class Poller:
         if scan is None:
             is_extra = self._queue.is_first_scan_waiting()
             if not is_extra:
-                await until_due(self._pacer)
+                await wait_until_due(self._pacer)
             scan = self._queue.start()
             if scan is self._queue.deep and not is_extra:
                 self._pacer.take_turn(scan.started)
         elif scan.scanner.attempts and self._queue.keeps_up():
             # The failed page takes the place of a narrow scan, so that failures add no requests.
-            await until_due(self._pacer)
+            await wait_until_due(self._pacer)
             self._pacer.take_turn(anyio.current_time())
         await self._proceed(scan)
 
@@ -133,12 +133,12 @@ class Poller:
     async def _next_entry_scan(self) -> ActiveScan:
         queue = self._queue
         if queue.deep is None:
-            await until_due(self._pacer)
+            await wait_until_due(self._pacer)
             return queue.start()
         if queue.deep.scanner.pages < PAGES_BEFORE_ENTRY:
             return queue.deep
         if queue.narrow is None:
-            await until_due(self._pacer)
+            await wait_until_due(self._pacer)
             return queue.start_recent()
         return queue.narrow
 

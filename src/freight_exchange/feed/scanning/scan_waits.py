@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from freight_exchange.feed.core.planning.scanner import Scanner
     from freight_exchange.wire import Rows
 
-__all__ = ["quiet_for", "read_page", "until_due", "wait_to_continue"]
+__all__ = ["quiet_for", "read_page", "wait_to_continue", "wait_until_due"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def quiet_for(pacer: Pacer) -> float:
     return max(0.0, pacer.quiet_until - anyio.current_time())
 
 
-async def until_due(pacer: Pacer) -> None:
+async def wait_until_due(pacer: Pacer) -> None:
     """Wait until a scan is due and may be sent."""
     # Some timers fire a little early. A scan that began before it is due would be followed by another one at once.
     while (left := max(pacer.due, pacer.quiet_until) - anyio.current_time()) > 0:  # noqa: ASYNC110 - time passes without an event

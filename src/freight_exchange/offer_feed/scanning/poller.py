@@ -13,7 +13,7 @@ from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_d
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.scanning.reports import ScanReports
-from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, until_due, wait_to_continue
+from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, wait_to_continue, wait_until_due
 from freight_exchange.instrumentation import ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
@@ -103,7 +103,7 @@ class OfferPoller:
             StoreError: Changes cannot be committed. The next scan finds them again.
         """
         await self._reports.send_changes()
-        await until_due(self._pacer)
+        await wait_until_due(self._pacer)
         with self._instruments.scan(ScanInfo(feed=self._name, tier=TIER, window=0)):
             await self._run()
 

@@ -124,7 +124,10 @@ class AuditLog:
         ]
 
     def duplicate_offers(self) -> list[list[OfferRecord]]:
-        """Group offers alike in request, account, amount and currency: the same offer sent more than once."""
+        """Return groups of offers with equal request, account, amount and currency.
+
+        Each group is one offer that was sent more than once.
+        """
         groups: dict[tuple[object, ...], list[OfferRecord]] = {}
         for record in self.offers:
             offer = record.offer

@@ -85,7 +85,7 @@ class Network:
     def __init__(
         self, base_url: str, reads: Send, writes: Send, library: Any = None, *, proxy: str | None = None
     ) -> None:
-        """Send by a caller's `library`; without one, over the SDK's own connections, through `proxy`."""
+        """Create a sender over a caller's `library`, or without one, over the SDK's own connections and `proxy`."""
         self._own = library is None
         library = library or httpx
         self._requests = RequestFactory(library, base_url, own=self._own)

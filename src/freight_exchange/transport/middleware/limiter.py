@@ -105,7 +105,7 @@ class Limiter:
 
 
 async def release_slots(request: Request, call_next: Next) -> Response:
-    """Middleware that releases the slots of a request at its end, before hooks delay its task."""
+    """Middleware that frees the slots of a request when it ends, before hooks run."""
     try:
         return await call_next(request)
     finally:

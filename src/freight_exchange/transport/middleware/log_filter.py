@@ -39,7 +39,7 @@ class LogFilter:
         self._redactor = redactor
         for name in _LOGGERS:
             # A filter that was added before is not added again.
-            logging.getLogger(name).addFilter(_hide)
+            logging.getLogger(name).addFilter(_mask_record)
 
     async def __call__(self, request: Request, call_next: Next) -> Response:
         _sending.set((self._redactor, request.kind is RequestKind.LOGIN))
@@ -51,7 +51,8 @@ class LogFilter:
             _sending.set(None)
 
 
-def _hide(record: logging.LogRecord) -> bool:
+def _mask_record(record: logging.LogRecord) -> bool:
+    """Mask secrets in a record. Always return `True`: no record is dropped."""
     sending = _sending.get()
     if sending is None:
         return True
@@ -59,7 +60,7 @@ def _hide(record: logging.LogRecord) -> bool:
     if login:
         # The token in its reply is not known yet.
         if record.name in _LIBRARIES:
-            _hide_phrase(record)
+            _mask_phrase(record)
         else:
             event, _, facts = record.getMessage().partition(" ")
             if event.startswith("receive_") and facts:
@@ -70,7 +71,7 @@ def _hide(record: logging.LogRecord) -> bool:
     return True
 
 
-def _hide_phrase(record: logging.LogRecord) -> None:
+def _mask_phrase(record: logging.LogRecord) -> None:
     """Mask the reason phrase at the end of the library's line, unless it is a standard one."""
     if isinstance(record.args, tuple) and record.args and record.args[-1] not in _PHRASES:
         record.args = (*record.args[:-1], MASK)

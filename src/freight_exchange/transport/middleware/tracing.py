@@ -94,8 +94,8 @@ class Tracing:
         )
         if abandoned and attempt.may_have_taken_effect:
             _logger.warning(
-                "a write whose caller was cancelled has ended, and may have taken effect: %s; await"
-                " exchange.reconcile(attempt.write) finds out",
+                "a write whose caller was cancelled has ended, and may have taken effect: %s; to find out,"
+                " await exchange.reconcile(attempt.write)",
                 attempt,
             )
         else:

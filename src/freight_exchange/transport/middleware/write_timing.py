@@ -1,4 +1,4 @@
-"""Timing of writes: their usual latency, and a check for time enough before the first byte."""
+"""Timing of writes: their usual latency, and a check before the first byte that enough time is left."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class WriteTiming:
         if request.kind is not RequestKind.WRITE:
             return await call_next(request)
         started = anyio.current_time()
-        first_byte = _FirstByte(request, self._latency)
+        first_byte = _FirstByteCheck(request, self._latency)
         try:
             try:
                 return await call_next(request)
@@ -62,8 +62,8 @@ class WriteTiming:
         raise refusal
 
 
-class _FirstByte:
-    """Check right before the first byte of a write: there must be time enough left."""
+class _FirstByteCheck:
+    """Check right before the first byte of a write that enough time is left."""
 
     __slots__ = ("_latency", "_request", "at", "refusal")
 
@@ -104,7 +104,10 @@ class WriteLatency:
 
 
 def too_late_error(moment: str, remaining: float, needed: float, advice: str) -> DeadlineExceededError:
-    """Return the error for a write that was refused at this moment."""
+    """Return the error for a write that was not sent, as too little time was left.
+
+    `moment` says when, with a leading space, or is empty.
+    """
     return DeadlineExceededError(
         f"the write was not sent: {max(remaining, 0.0):.2f} s of its deadline remained{moment}, and writes need"
         f" {needed:.2f} s here; nothing took effect; {advice}"

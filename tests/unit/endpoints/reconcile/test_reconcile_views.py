@@ -64,7 +64,7 @@ async def test_absence_is_read_in_all_views_at_its_begin_and_at_its_end(baseline
     assert max(views.read) >= SETTLE.total_seconds()
 
 
-async def test_similar_bid_leaves_the_other_views_to_the_last_look() -> None:
+async def test_similar_bid_leaves_the_other_views_to_the_last_search() -> None:
     views = Views(lambda type, now: [NEAR])
     assert await views.verdict([]) == StillUnknown((NEAR,))
     *before, last = views.looks()

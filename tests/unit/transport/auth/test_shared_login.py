@@ -168,7 +168,7 @@ class TestWhatIsNotTaken:
         assert service.logins == 3
         assert Counter(process.sent) == {"t1": 101, "t2": 100, "t3": 100}
 
-    async def test_refusals_for_ever_are_no_storm(self, store: TokenFile) -> None:
+    async def test_refusals_forever_are_no_storm(self, store: TokenFile) -> None:
         service = Service()
         fleet = [Process(service, store) for _ in range(8)]
         await all_of(fleet)
