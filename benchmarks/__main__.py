@@ -64,7 +64,7 @@ def main() -> int:
     kept = {
         "machine": _machine(seconds, busy),
         "tables": {name: attrs.asdict(table) for name, table in tables.items()},
-        "oddities": odd,
+        "odd_records": odd,
         "profiles": profiles,
     }
     if out is None:

@@ -122,11 +122,11 @@ def markdown(kept: Mapping[str, Any]) -> str:
     """Return the page of all figures, from `data/bench.json`.
 
     Args:
-        kept: `machine`, what was measured where; `tables`, as `attrs.asdict` gives them, by name; `oddities`, what each
-            decoder takes; `profiles`, where the time goes, by title.
+        kept: `machine`, what was measured where; `tables`, as `attrs.asdict` gives them, by name; `odd_records`, what
+            each decoder takes; `profiles`, where the time goes, by title.
     """
     tables = {name: Table.restored(table) for name, table in kept["tables"].items()}
-    return "\n".join(_lines(tables, kept["machine"], kept["oddities"], kept["profiles"])) + "\n"
+    return "\n".join(_lines(tables, kept["machine"], kept["odd_records"], kept["profiles"])) + "\n"
 
 
 def summary(kept: Mapping[str, Any]) -> str:
@@ -152,7 +152,7 @@ def _summary_lines(tables: Mapping[str, Table], machine: Mapping[str, Any]) -> I
 
 
 def _lines(
-    tables: Mapping[str, Table], machine: Mapping[str, Any], oddities: Grid, profiles: Mapping[str, Grid]
+    tables: Mapping[str, Table], machine: Mapping[str, Any], odd_records: Grid, profiles: Mapping[str, Grid]
 ) -> Iterator[str]:
     yield _HEAD
     yield f"{machine['description']}\n"
@@ -169,8 +169,8 @@ def _lines(
         for table in of_it:
             rounds = len(next(iter(table.rows.values())))
             yield from ("", f"**{table.title}**, {rounds} rounds", "", *_rows(table))
-        if section.key == "decoding" and oddities:
-            yield from ("", "### What each decoder takes", "", *_grid(oddities))
+        if section.key == "decoding" and odd_records:
+            yield from ("", "### What each decoder takes", "", *_grid(odd_records))
     if profiles:
         yield from ("", "## Where the time goes", "", _PROFILES)
     for title, grid in profiles.items():

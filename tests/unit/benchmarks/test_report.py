@@ -40,7 +40,7 @@ def a_table(**changes: Any) -> Table:
 
 def report(table: Table, description: str = "") -> str:
     tables = {table.name: json.loads(json.dumps(attrs.asdict(table)))}
-    return markdown({"machine": {"description": description}, "tables": tables, "oddities": [], "profiles": {}})
+    return markdown({"machine": {"description": description}, "tables": tables, "odd_records": [], "profiles": {}})
 
 
 def test_a_ratio_is_taken_within_a_round() -> None:
