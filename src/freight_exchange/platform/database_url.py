@@ -10,11 +10,19 @@ __all__ = ["DatabaseAddress", "is_database", "masked"]
 T = TypeVar("T")
 
 _URL: Final = re.compile(
-    r"(?!\s*file:)(.*?[a-z][a-z0-9+.-]+://|[\s\"']*(postgres(ql)?//|(postgres|pg)\w*:))", re.IGNORECASE | re.DOTALL
+    r"(?!\s*file:)(.*?[a-z][a-z0-9+.-]+://|[\s\"']*(postgres(ql)?//|(postgres|pg|jdbc|odbc)\w*:))",
+    re.IGNORECASE | re.DOTALL,
 )
 """URL of any kind. Misspelled or quoted ones, and those of other databases, are refused without their password."""
-_NO_SCHEME: Final = re.compile(r"(?!\s*(file:|[a-z]:[\\/]))[\s\"']*(//)?[^/\s]*:.*@", re.IGNORECASE | re.DOTALL)
-"""URL without its scheme, such as `bots:PASSWORD@db.internal/freight`. A path begins with a drive at most."""
+_NO_SCHEME: Final = re.compile(
+    r"(?!\s*(file:|[a-z]:[\\/]))[\s\"']*(//)?([^/\s]*:.*@|[^/\\.~\s\"'].*@[^/]+:\d)", re.IGNORECASE | re.DOTALL
+)
+"""URL without its scheme, such as `bots:PASSWORD@db.internal/freight` or `bots/PASSWORD@db.internal:5432/freight`. A
+path begins with a drive at most."""
+_CREDENTIAL: Final = re.compile(
+    r"(?!\s*file:).*[?&;,\s({](password|passwd|pwd|user|username|uid)\s*=", re.IGNORECASE | re.DOTALL
+)
+"""Login at any place but the first, such as in `db.internal/freight?user=bots&password=PASSWORD`."""
 _KEYWORDS: Final = re.compile(
     r"[\s\"']*(\w[\w ]*=(.*[\s;\"'])?)?"
     r"(host|hostaddr|port|dbname|database|initial catalog|server|data ?source|service|sslmode|ssl mode"
@@ -27,7 +35,7 @@ _KEYWORDS: Final = re.compile(
 
 def is_database(value: object) -> TypeGuard[str]:
     """Return whether a value is the URL or connection string of a database, and not a path."""
-    return isinstance(value, str) and any(kind.match(value) for kind in (_URL, _NO_SCHEME, _KEYWORDS))
+    return isinstance(value, str) and any(kind.match(value) for kind in (_URL, _NO_SCHEME, _CREDENTIAL, _KEYWORDS))
 
 
 class DatabaseAddress(str):

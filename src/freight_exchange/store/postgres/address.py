@@ -14,7 +14,7 @@ __all__ = ["describe_address", "read_address"]
 
 _ADDRESS_SIGN: Final = re.compile("@|=|://")
 """Text of an address that is never in the name of a database."""
-_SEMICOLON: Final = re.compile(r";\s*\w+\s*=")
+_OTHER_SEPARATOR: Final = re.compile(r"[;,?&]\s*\w+\s*=")
 """Separator of other drivers, which for libpq is a part of the value before it."""
 
 
@@ -47,11 +47,11 @@ def read_address(address: str) -> dict[str, Any] | None:
     except (psycopg.Error, UnicodeError):
         return None
     # A password with unencoded characters ends up in the host, the port or the name of the database; so does a whole
-    # address in the place of the name. A password whose colon is encoded ends up in the user, and one after a semicolon
-    # in the part before it.
+    # address in the place of the name. A password whose colon is encoded ends up in the user, and one after a separator
+    # of other drivers in the part before it.
     shown = [str(parts.get(name, "")) for name in ("host", "hostaddr", "user")]
     ports = str(parts.get("port", "")).split(",")
     is_sound = "@" not in str(parts.get("host", "")) and all(port.isdecimal() or not port for port in ports)
     is_sound = is_sound and ":" not in str(parts.get("user", ""))
-    is_sound = is_sound and not any(map(_SEMICOLON.search, shown))
+    is_sound = is_sound and not any(map(_OTHER_SEPARATOR.search, shown))
     return parts if is_sound and not _ADDRESS_SIGN.search(str(parts.get("dbname", ""))) else None

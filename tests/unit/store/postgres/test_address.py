@@ -60,6 +60,13 @@ def test_ipv6_host_is_shown_in_brackets(host: str, shown: str) -> None:
         f"Password={CANARY} Host=h",
         f"u:{CANARY}@h/d",
         f"pgsql:u:{CANARY}@h/d",
+        f"h/d?user=u&password={CANARY}",
+        f"h:5432?user=u&password={CANARY}",
+        f"jdbc:postgresql:d?user=u&password={CANARY}",
+        f"(host=h password={CANARY})",
+        f"{{Host=h;Password={CANARY}}}",
+        f"DSN=d,Password={CANARY}",
+        f"u/{CANARY}@h:5432/d",
     ],
 )
 def test_address_of_another_driver_makes_no_file(address: str) -> None:
@@ -87,6 +94,9 @@ def test_address_of_another_driver_makes_no_file(address: str) -> None:
         f"user=u;password={CANARY}",
         f"user = u; pwd = '{CANARY}'",
         f"hostaddr=127.0.0.1;password={CANARY}",
+        f"host=h,password={CANARY}",
+        f"host=h?user=u&password={CANARY}",
+        f"user=u&password={CANARY}",
     ],
 )
 def test_unreadable_address_is_refused_without_the_password(address: str) -> None:
