@@ -30,6 +30,8 @@ _CUT_OFF: Final = ("25P03", "25P04")
 """Codes of errors by which the server ends a session: its transaction was idle, or took too long."""
 _SYSTEM_OBJECT: Final = re.compile(r"\bpg_\w+")
 """The name of a function or a view of PostgreSQL itself."""
+_NAME: Final = re.compile(r"""\b(server at|on socket|host|host name|role|user|database):? (["']).*?\2""")
+"""Name in a message. It may contain any word, such as `certificate`."""
 _REFUSED: Final = (
     (re.compile("password authentication failed|no password supplied"),
      "refused the login: correct the user or the password (PGPASSWORD, .pgpass or a service file)"),
@@ -68,14 +70,15 @@ class NotPermittedError(StoreRefusedError):
 def connect_error(error: psycopg.Error, address: str) -> StoreError:
     """Describe why no connection could be made."""
     text = " ".join(str(error).split())
+    nameless = _NAME.sub(r'\1 ""', text)
     for kind, reasons in ((StoreRefusedError, _REFUSED), (StoreError, _INVALID)):
         for pattern, advice in reasons:
-            if (found := pattern.search(text)) is not None:
+            if (found := pattern.search(nameless)) is not None:
                 return kind(f"{address} {found.expand(advice)}")
     # libpq adds a question on a separate line.
     reason = text.rpartition("failed: ")[2].partition(" Is the server running")[0]
     # Most other refusals are temporary: no connection is free, or a pooler has no server.
-    if "FATAL" in text:
+    if "FATAL" in nameless:
         return StoreAwayError(f"{address} refused the connection: {reason}")
     return StoreAwayError(f"{address} cannot be reached: {reason}; check that the server runs, and its host and port")
 

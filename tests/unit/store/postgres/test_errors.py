@@ -120,6 +120,29 @@ def test_refused_setting_is_named_without_its_value(reason: str) -> None:
     assert str(error) == "the database d refused the setting work_me: correct options in its address"
 
 
+@pytest.mark.parametrize("name", ["certificate-db", "private key", "pg_hba.conf", "SSL FATAL: x -c y"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        'connection failed: connection to server at "{}" (10.0.0.7), port 5432 failed: timeout expired',
+        'connection is bad: connection to server on socket "/{}/.s.PGSQL.5432" failed: No such file or directory',
+        'could not translate host name "{}" to address: Name or service not known',
+        "failed to resolve host '{}': [Errno -2] Name or service not known",
+        "Multiple connection attempts failed. All failures were:\n- host: '{}', port: '5432': timeout expired",
+        'FATAL:  too many connections for role "{}"',
+        'FATAL:  too many connections for database "{}"',
+    ],
+)
+def test_name_in_the_message_of_an_outage_makes_it_no_refusal(text: str, name: str) -> None:
+    error = connect_error(psycopg.OperationalError(text.format(name)), "the database d")
+    assert isinstance(error, StoreAwayError)
+
+
+def test_host_that_is_named_after_a_certificate_is_away() -> None:
+    with pytest.raises(StoreAwayError, match=r"cannot be reached: .*certificate-db\.invalid"):
+        DatabaseConnection("postgresql://u@certificate-db.invalid:1/x").open()
+
+
 @pytest.mark.parametrize(
     ("options", "advice"),
     [
