@@ -20,6 +20,7 @@ _ERRORS: Final = "tests/unit/store/postgres/test_errors.py"
 _FROZEN: Final = "tests/unit/store/postgres/fleet/test_frozen_sessions.py"
 _ADOPTION: Final = "tests/unit/bot/runtime/fleet/test_adoption.py"
 _ABSENCE: Final = "tests/unit/bot/delivery/test_absence.py"
+_ANNOUNCEMENT: Final = "tests/unit/store/postgres/fleet/test_announcement.py"
 _LOGIN: Final = "tests/unit/bot/runtime/fleet/test_follower_login.py"
 _REACH: Final = "tests/unit/bot/runtime/fleet/test_exchange_reach.py"
 _LATE: Final = "tests/unit/bot/offers/test_late_replies.py"
@@ -141,8 +142,78 @@ MUTATIONS: Final = (
     one(
         "login: a replica that follows claims deliveries before it has logged in",
         "bot/runtime/fleet/term.py",
-        "                await log_in(exchange)\n",
+        "                    tasks.start_soon(log_in_as_follower)\n",
+        "                    logged_in.set()\n",
+        f"{_LOGIN}::test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_nothing",
+    ),
+    one(
+        "login: a newer version that cannot log in keeps an older one from the term",
+        "store/postgres/fleet/replica_sql.py",
+        "%(version)s <> '' AND other.version <> ''\n",
+        "%(version)s <> ''\n",
+        f"{_ANNOUNCEMENT}::test_replica_counts_for_no_other_before_it_is_announced",
+    ),
+    one(
+        "login: a replica that has logged in is not announced",
+        "bot/runtime/fleet/term.py",
+        "                await membership.announce()\n",
         "                pass\n",
+        "tests/unit/bot/runtime/fleet/test_fleet.py::test_newer_version_scans",
+    ),
+    one(
+        "login: a replica that takes the term is not announced",
+        "store/postgres/fleet/replica.py",
+        "                    self.announce(connection)\n",
+        "                    pass\n",
+        f"{_ANNOUNCEMENT}::test_replica_counts_for_no_other_before_it_is_announced",
+    ),
+    one(
+        "login: a replica is announced after its work was taken over",
+        "store/postgres/fleet/replica.py",
+        "        if not connection.execute(replica_sql.ANNOUNCE, self._values).rowcount:\n",
+        "        if connection.execute(replica_sql.ANNOUNCE, self._values).rowcount > 1:\n",
+        f"{_ANNOUNCEMENT}::test_replica_whose_work_was_taken_over_is_not_announced",
+    ),
+    one(
+        "login: a replica that is not announced is a peer of another one",
+        "store/postgres/fleet/replica_sql.py",
+        "own.version <> '' AND other.id <> own.id",
+        "other.id <> own.id",
+        f"{_ANNOUNCEMENT}::test_replica_counts_for_no_other_before_it_is_announced",
+    ),
+    one(
+        "login: a replica of a newer version says before it is announced that the newest lacks its handlers",
+        "store/postgres/fleet/replica_sql.py",
+        "    WHERE own.id = %(replica)s AND own.version <> ''\n",
+        "    WHERE own.id = %(replica)s\n",
+        f"{_ANNOUNCEMENT}::test_replica_counts_for_no_other_before_it_is_announced",
+    ),
+    one(
+        "login: a replica of an older version that is not announced takes the term",
+        "store/postgres/fleet/replica_sql.py",
+        "least(own.id, (",
+        "greatest(own.id, (",
+        f"{_ANNOUNCEMENT}::test_older_replica_that_is_not_announced_leaves_the_term_to_a_newer_one",
+    ),
+    one(
+        "login: a replica that waits for its login leaves the term free",
+        "bot/runtime/fleet/term.py",
+        "            with anyio.move_on_after(_POLL_INTERVAL):\n                await logged_in.wait()\n",
+        "            await logged_in.wait()\n",
+        f"{_LOGIN}::test_follower_that_cannot_log_in_yet_scans_once_the_term_is_free",
+    ),
+    one(
+        "login: a replica that follows waits for as long as a refused login says",
+        "bot/runtime/fleet/follower_login.py",
+        "min(retry_delay(error) or 0.0, MAX_HONOURED)",
+        "retry_delay(error) or 0.0",
+        f"{_LOGIN}::test_follower_waits_an_hour_at_most_before_it_logs_in_again",
+    ),
+    one(
+        "login: a replica that waits for its login says that it scans",
+        "bot/runtime/status.py",
+        "session.scans",
+        "not session.follows",
         f"{_LOGIN}::test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_nothing",
     ),
     one(

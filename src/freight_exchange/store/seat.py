@@ -73,8 +73,18 @@ class Seat(Protocol):
         """
         ...
 
+    def announce(self) -> None:
+        """Make this replica count as one of its version, for `has_newer`, `has_peer` and `left_out`.
+
+        Before that, it may turn out that it can never scan. Call it in the thread of `take_term`.
+
+        Raises:
+            FencedError: Another replica has taken over.
+        """
+        ...
+
     def take_term(self) -> WorkStore | None:
-        """Take the term; return `None` if a living replica has it or is newer.
+        """Take the term, which also announces this replica; return `None` if a living replica has it or is newer.
 
         `release` of the result gives the term back, and keeps the seat.
         """
@@ -85,14 +95,14 @@ class Seat(Protocol):
         ...
 
     def has_newer(self) -> bool:
-        """Return whether a replica of a newer version of the bot lives: the term is left to it.
+        """Return whether an announced replica of a newer version of the bot lives: the term is left to it.
 
         A version is newer if its first replica joined later. Other handlers make another version.
         """
         ...
 
     def has_peer(self) -> bool:
-        """Return whether another replica of this version of the bot lives."""
+        """Return whether this replica is announced, and another one of its version is and lives."""
         ...
 
     def acknowledge(self, kind: str, *, at: float) -> int:

@@ -29,8 +29,8 @@ class BotStatus(Serializable):
             `draining`; `login-rejected`, until the next try; `stopped`.
         live: Whether the watermark is younger than three intervals. A bot in standby is live, and has three intervals
             from when it takes the store.
-        scans: Whether this process scans, or will. `False` while another replica of the bot does: that replica reports
-            the ages and the figures of the feed.
+        scans: Whether this process scans, or will. `False` for a replica of a fleet without the right to scan, in each
+            state: the one that has it reports the ages and the figures of the feed.
         age: Age of the watermark, or time since the bot started or ended its standby, if that is less.
         feed: Status of the feed; `None` before its first scan.
         offer_feed: Status of the feed of offers; `None` before its first scan, and without a handler of offers.

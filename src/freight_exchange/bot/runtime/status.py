@@ -42,7 +42,7 @@ def read_status(supervisor: Supervisor | None, metrics: Metrics) -> BotStatus:
         in_doubt=parked.count(False),
         parked=parked.count(True),
         offer_feed=None if session is None else session.health.offer_feed_status(),
-        scans=session is None or not session.follows,
+        scans=session is None or session.scans,
         address=None if supervisor is None else supervisor.address,
     )
 

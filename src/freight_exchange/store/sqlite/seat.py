@@ -33,6 +33,9 @@ class SQLiteSeat:
         self._database: Final = database
         self._has_adopted = False
 
+    def announce(self) -> None:
+        pass
+
     def take_term(self) -> SQLiteFeed:
         # A separate object, because the term and the work of a bot are used by two threads.
         return _Term(self._database, self.work.lease, self.work.read_state(), self.work.unacknowledged)

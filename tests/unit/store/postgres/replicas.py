@@ -14,9 +14,12 @@ from freight_exchange.store.work import WorkStore
 __all__ = ["await_lock", "enqueue", "join", "lapse", "take_term"]
 
 
-def join(store: PostgresStore, *handlers: str, version: str = "1") -> PostgresSeat:
+def join(store: PostgresStore, *handlers: str, version: str = "1", announces: bool = True) -> PostgresSeat:
     """Take a seat with these handlers; default `quote`."""
-    return store.join(BINDING, handlers=handlers or ["quote"], version=version, lease=60.0)
+    seat = store.join(BINDING, handlers=handlers or ["quote"], version=version, lease=60.0)
+    if announces:
+        seat.announce()
+    return seat
 
 
 def lapse(seat: PostgresSeat) -> None:

@@ -15,6 +15,7 @@ import anyio
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import is_transient, retry_delay
 from freight_exchange.instrumentation import CallInfo, Instrumentation
+from freight_exchange.transport.rules.retry_after import MAX_HONOURED
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange
@@ -41,7 +42,7 @@ async def log_in(exchange: FreightExchange) -> None:
         except FreightExchangeError as error:
             if not is_transient(error):
                 raise
-            delay = max(retry_delay(error) or 0.0, pause)
+            delay = max(min(retry_delay(error) or 0.0, MAX_HONOURED), pause)
             _logger.warning(
                 "this replica cannot log in at %s: %s; it claims no deliveries until it can; retrying in %.0f s",
                 exchange._base_url,

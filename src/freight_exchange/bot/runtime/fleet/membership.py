@@ -167,6 +167,10 @@ class Membership:
         """Acknowledge all events of a kind, and return their number."""
         return await self.run(partial(self._joined().acknowledge, kind, at=at))
 
+    async def announce(self) -> None:
+        """Make this replica count as one of its version, which may scan."""
+        await self.run(self._joined().announce)
+
     async def adopt(self) -> Adoption:
         """Take over the unfinished work of replicas that have ended."""
         return await self.run(self._joined().adopt)

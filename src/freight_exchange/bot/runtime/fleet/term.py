@@ -18,6 +18,8 @@ from freight_exchange.errors import ConfigurationError, LoginRejectedError
 from freight_exchange.platform.tasks import flatten, unwrap_errors
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from freight_exchange.bot.handlers.handler import Handler
     from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.runtime.fleet.membership import Membership
@@ -45,37 +47,52 @@ async def join(feed: Feed, membership: Membership, exchange: FreightExchange, in
     """Take a seat and, unless another replica has the term, enter the feed; return whether it was entered.
 
     The first page may take longer than a lease, which is renewed meanwhile. If it cannot be read, other replicas try.
-    Without the term, the replica only logs in.
+    Without the term, the replica only logs in. Until it can, it enters the feed once the term is free, and keeps no
+    replica of an older version from it.
     """
     has_term = False
     with unwrap_errors():
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(membership.keep_lease)
-            has_term = await _enter_or_follow(feed, membership, interval.total_seconds())
+            has_term = await _enter_or_log_in(feed, membership, exchange, interval.total_seconds(), tasks)
             if not has_term:
-                await log_in(exchange)
+                await membership.announce()
             tasks.cancel_scope.cancel()
     return has_term
 
 
-async def _enter_or_follow(feed: Feed, membership: Membership, interval: float) -> bool:
-    while True:
+async def _enter_or_log_in(
+    feed: Feed, membership: Membership, exchange: FreightExchange, interval: float, tasks: TaskGroup
+) -> bool:
+    """Enter the feed, or log in while another replica has the term; return whether the feed was entered."""
+    is_following = False
+    logged_in = anyio.Event()
+
+    async def log_in_as_follower() -> None:
+        await log_in(exchange)
+        logged_in.set()
+
+    while not logged_in.is_set():
         try:
             if await _try_to_enter(feed, membership, interval):
                 return True
         except TermHeldError as error:
+            # Until the other replica commits its first page, the store has no deliveries and no feed time.
             if error.feed_state is not None:
                 feed.follow(error.feed_state)
-                _logger.info("this replica handles deliveries but does not scan: %s", error)
-                return False
-            # Until the other replica commits its first page, the store has no deliveries and no feed time.
-            await anyio.sleep(_POLL_INTERVAL)
+                if not is_following:
+                    is_following = True
+                    _logger.info("this replica handles deliveries but does not scan: %s", error)
+                    tasks.start_soon(log_in_as_follower)
+            with anyio.move_on_after(_POLL_INTERVAL):
+                await logged_in.wait()
         else:
             _logger.warning(
                 "the first scan of this replica failed, perhaps because of this machine; another replica takes over"
                 " scanning"
             )
             await anyio.sleep(_HAND_OVER_PAUSE)
+    return False
 
 
 async def _try_to_enter(feed: Feed, membership: Membership, interval: float) -> bool:

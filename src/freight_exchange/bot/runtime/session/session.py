@@ -155,8 +155,14 @@ class BotSession:
 
     @property
     def follows(self) -> bool:
-        """`True` while another replica scans for this one."""
-        return self.phase == "running" and not self.feed.lease.is_held
+        """`True` while another replica scans for this one, which runs."""
+        return self.phase == "running" and not self.scans
+
+    @property
+    def scans(self) -> bool:
+        """`False` while this replica has a seat but not the term. A bot without a fleet scans until it has drained."""
+        is_alone = self.phase == "draining" and self.membership.lease is None
+        return self.feed.lease.is_held or not self.membership.is_joined or is_alone
 
     def is_live(self) -> bool:
         """Return whether the watermark is young, another process scans, or the loss of the seat ends the session."""

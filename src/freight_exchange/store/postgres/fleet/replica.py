@@ -33,6 +33,7 @@ class Replica:
     Attributes:
         binding: The service, account and name of its bot.
         id, binding_id: Ids of its row and of the binding's row.
+        version: Its version, which its row has once it is announced.
         lease: Seconds for which a heartbeat renews its lease.
         is_restored: Whether the database may have lost commits, and the bot has not looked for the lost offers yet.
         relation: Filenode of the table with its row; a restored dump changes it.
@@ -52,6 +53,7 @@ class Replica:
         lease: float,
         history: History | None = None,
         *,
+        version: str = "",
         is_restored: bool = False,
         relation: int = 0,
         binding_relation: int = 0,
@@ -61,6 +63,7 @@ class Replica:
         self.id = id
         self.binding_id = binding_id
         self.lease = lease
+        self.version = version
         self.is_restored = is_restored
         self.relation = relation
         self.binding_relation = binding_relation
@@ -89,14 +92,21 @@ class Replica:
     ) -> Self:
         """Add the row of a new replica, and check by `history` whether the database has lost commits."""
         with connection.transaction():
-            values = {**attrs.asdict(binding), "holder": str(Holder.current()), "version": version, "lease": lease}
-            id, binding_id, relation, started = connection.row(
-                replica_sql.JOIN, {**values, "handlers": sorted(handlers)}
-            )
+            values = {**attrs.asdict(binding), "holder": str(Holder.current()), "handlers": sorted(handlers)}
+            id, binding_id, relation, started = connection.row(replica_sql.JOIN, {**values, "lease": lease})
             is_restored, cluster, binding_relation = history.check(connection, binding_id)
         history.restart(cluster)
-        files = {"relation": relation, "binding_relation": binding_relation}
-        return cls(binding, id, binding_id, lease, history, is_restored=is_restored, started=started, **files)
+        files = {"relation": relation, "binding_relation": binding_relation, "started": started}
+        return cls(binding, id, binding_id, lease, history, version=version, is_restored=is_restored, **files)
+
+    def announce(self, connection: DatabaseConnection) -> None:
+        """Write its version into its row, so that replicas of this and other versions take it into account.
+
+        Raises:
+            FencedError: The work was taken over.
+        """
+        if not connection.execute(replica_sql.ANNOUNCE, self._values).rowcount:
+            raise self._fenced(connection)
 
     def fence(self, connection: DatabaseConnection) -> None:
         """Lock the row until the end of the transaction, so that the work is not taken over before.
@@ -164,7 +174,7 @@ class Replica:
         connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, str(self.binding_id)))
 
     def take_term(self, connection: DatabaseConnection) -> tuple[int, str | None] | None:
-        """Take the term if no other living replica has it, and return its epoch and the feed's state."""
+        """Take the term if no other living replica has it, be announced, and return its epoch and the feed's state."""
         self.holder, self.holder_id, self.feed_state = _UNKNOWN, 0, None
         is_free = False
         try:
@@ -177,7 +187,9 @@ class Replica:
                 self.fence(connection)
                 has_dropped = connection.execute(replica_sql.DROP_TERM, self._values).rowcount == 1
                 row = connection.row(replica_sql.TAKE_TERM, self._values)
-                if has_dropped and row is None:
+                if row is not None:
+                    self.announce(connection)
+                elif has_dropped:
                     self.notify(connection)
         except ConflictError as error:
             # The lease of the replica with the term has lapsed, but it is inside a transaction. That ends soon, unless
@@ -225,7 +237,7 @@ class Replica:
 
     @property
     def _values(self) -> dict[str, object]:
-        return {**self.own, "binding": self.binding_id, "lease": self.lease}
+        return {**self.own, "binding": self.binding_id, "lease": self.lease, "version": self.version}
 
     def _last_holder(self, connection: DatabaseConnection) -> str:
         """Return the replica that last took the term, in words."""

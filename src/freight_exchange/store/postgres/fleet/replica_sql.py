@@ -7,9 +7,9 @@ from typing import Final
 from freight_exchange.store.postgres.history import FILE, FLUSHED, LEASE, STARTED
 
 __all__ = [
-    "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS", "HAS_NEWER",
-    "HAS_PEER", "HEARTBEAT", "JOIN", "LAST_HOLDER", "LEAVE", "LEFT_OUT", "OTHER_HOLDER", "RESIGN", "TAKE_TERM",
-    "WITHDRAW", "is_alive",
+    "ANNOUNCE", "CHECK", "DROP_TERM", "END_LAPSED", "FENCE", "FENCE_LOCK", "FENCE_TERM", "FORGET", "HAS_LEFTOVERS",
+    "HAS_NEWER", "HAS_PEER", "HEARTBEAT", "JOIN", "LAST_HOLDER", "LEAVE", "LEFT_OUT", "OTHER_HOLDER", "RESIGN",
+    "TAKE_TERM", "WITHDRAW", "is_alive",
 ]  # fmt: skip
 
 # The id is not enough: a restored dump may have the row of a replica that still runs, or reuse its id. An earlier state
@@ -24,6 +24,7 @@ CHECK: Final = f"SELECT FROM freight_exchange.replica WHERE {_LIVING}"
 FENCE_LOCK: Final = "FOR KEY SHARE"
 """Lock to append to `CHECK`: the replica's work cannot be taken over before the end of the transaction."""
 
+# Its version is empty until `ANNOUNCE`: a replica that may never scan must not keep those of another version from it.
 JOIN: Final = f"""
     WITH bound AS (
         INSERT INTO freight_exchange.binding (base_url, account, name) VALUES (%(base_url)s, %(account)s, %(feed)s)
@@ -31,9 +32,10 @@ JOIN: Final = f"""
         RETURNING id
     )
     INSERT INTO freight_exchange.replica (binding, holder, version, handlers, lease_until)
-    SELECT id, %(holder)s, %(version)s, %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
+    SELECT id, %(holder)s, '', %(handlers)s, clock_timestamp() + make_interval(secs => %(lease)s) FROM bound
     RETURNING id, binding, {FILE}, {STARTED}
 """
+ANNOUNCE: Final = f"UPDATE freight_exchange.replica SET version = %(version)s WHERE {_LIVING}"
 # `lease_until` is not a key column, so a heartbeat waits for no transaction of this replica.
 HEARTBEAT: Final = f"""
     UPDATE freight_exchange.replica SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
@@ -80,32 +82,33 @@ HAS_LEFTOVERS: Final = f"""
         WHERE effect.binding = %(binding)s AND effect.state IN ('sending', 'unknown') AND replica.has_left
     )
 """
-# Whether a replica of a newer version lives. A version here is the pair of version and handlers, and is newer if its
-# first replica joined later: an old version stays old even if one of its replicas is restarted during a deploy.
+# Whether an announced replica of a newer version lives. A version here is the pair of version and handlers, and is
+# newer if its first replica joined later: an old version stays old even if one of its replicas is restarted during a
+# deploy. Before a replica is announced, its row has no version.
 HAS_NEWER: Final = f"""
     EXISTS (
         SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
-            ON other.binding = own.binding AND (other.version, other.handlers) <> (own.version, own.handlers)
-        WHERE own.id = %(replica)s AND own.version <> '' AND other.version <> ''
+            ON other.binding = own.binding AND (other.version, other.handlers) <> (%(version)s, own.handlers)
+        WHERE own.id = %(replica)s AND %(version)s <> '' AND other.version <> ''
             AND {is_alive("other")}
             AND (
                 SELECT min(id) FROM freight_exchange.replica AS first
                 WHERE first.binding = own.binding AND (first.version, first.handlers) = (other.version, other.handlers)
-            ) > (
+            ) > least(own.id, (
                 SELECT min(id) FROM freight_exchange.replica AS first
-                WHERE first.binding = own.binding AND (first.version, first.handlers) = (own.version, own.handlers)
-            )
+                WHERE first.binding = own.binding AND (first.version, first.handlers) = (%(version)s, own.handlers)
+            ))
     )
 """
 HAS_PEER: Final = f"""
     SELECT EXISTS (
         SELECT FROM freight_exchange.replica AS own JOIN freight_exchange.replica AS other
             ON other.binding = own.binding AND (other.version, other.handlers) = (own.version, own.handlers)
-        WHERE own.id = %(replica)s AND other.id <> own.id
+        WHERE own.id = %(replica)s AND own.version <> '' AND other.id <> own.id
             AND {is_alive("other")}
     )
 """
-# The newest version is that of the living replica whose kind joined last.
+# The newest version is that of the living replica whose kind joined last. One that is not announced may be newer yet.
 LEFT_OUT: Final = f"""
     SELECT ARRAY(SELECT unnest(own.handlers) EXCEPT SELECT unnest(newest.handlers) ORDER BY 1)
     FROM freight_exchange.replica AS own CROSS JOIN LATERAL (
@@ -118,7 +121,7 @@ LEFT_OUT: Final = f"""
         ) DESC
         LIMIT 1
     ) AS newest
-    WHERE own.id = %(replica)s
+    WHERE own.id = %(replica)s AND own.version <> ''
 """
 # Finds nothing for a replica whose work was taken over: it has to find that out.
 OTHER_HOLDER: Final = f"""

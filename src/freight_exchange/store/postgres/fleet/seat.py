@@ -73,6 +73,9 @@ class PostgresSeat:
     def trust(self) -> None:
         self.replica.trust(self._work_connection)
 
+    def announce(self) -> None:
+        self.replica.announce(self._term_connection)
+
     def take_term(self) -> PostgresTerm | None:
         connection = self._term_connection
         taken = self.replica.take_term(connection)

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import attrs
 import pytest
-from tests.unit.bot.rig import amounts_on, blind, eventually, messages, new_bot, offering_bot
+from tests.unit.bot.rig import amounts_on, blind, eventually, messages, new_bot, offering_bot, offers, strike
 from tests.unit.store.postgres.databases import database_url, empty_store, execute
 from tests.unit.store.rows import BINDING
 
@@ -105,6 +105,24 @@ async def test_only_the_scanning_replica_counts_waiting_deliveries(
         poller.stop()
         await eventually(lambda: len(counted) == 2, WITHIN)
         assert other.status().scans
+
+
+async def test_replica_that_drains_does_not_scan(sandbox: Sandbox, store: PostgresStore) -> None:
+    ended, waiting = anyio.Event(), new_bot(store, interval=timedelta(seconds=1))
+
+    @waiting.on_new(id="quote")
+    async def take_long(request: Any, ctx: Any) -> None:
+        await ended.wait()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(waiting.serve, exchange=sandbox.client()))
+        sandbox.publish()
+        await eventually(lambda: waiting.status().in_flight, WITHIN)
+        assert waiting.status().scans
+        waiting.stop()
+        await eventually(lambda: not waiting.status().scans, WITHIN)
+        assert waiting.status().state == "draining"
+        ended.set()
 
 
 async def test_notification_hands_the_term_over(
@@ -209,6 +227,27 @@ async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> No
         await idle(sandbox, index)
         newer.stop()
     assert (called, len(amounts_on(sandbox, index))) == ([index], 1)
+
+
+@pytest.mark.both_backends
+async def test_newer_version_that_cannot_log_in_leaves_the_scans_to_an_older_one(
+    sandbox: Sandbox, store: PostgresStore
+) -> None:
+    async with replicas(sandbox, store, 1) as (old,), anyio.create_task_group() as tasks:
+        await idle(sandbox, first := sandbox.publish())
+        strike(sandbox, "refused", path="login", times=None)
+        newer = offering_bot(store, interval=timedelta(seconds=1))
+        newer.on_updated(id="log")(offers())
+        tasks.start_soon(partial(newer.serve, exchange=sandbox.client()))
+        await eventually(lambda: len(_leases()) == 2, WITHIN)
+        await anyio.sleep(3.0)
+        await idle(sandbox, second := sandbox.publish())
+        assert (old.status().scans, newer.status().scans) == (True, False)
+        sandbox.exchange.faults.clear()
+        await eventually(lambda: newer.status().scans, WITHIN)
+        await idle(sandbox, third := sandbox.publish())
+        newer.stop()
+    assert [len(amounts_on(sandbox, index)) for index in (first, second, third)] == [1, 1, 1]
 
 
 async def test_newer_version_that_returns_gets_the_requests_of_its_absence(

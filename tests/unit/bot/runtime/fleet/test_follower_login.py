@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from typing import Any
 
@@ -48,11 +49,38 @@ async def test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_
     async with follower(sandbox, store) as bot:
         for _ in range(10):
             await anyio.sleep(60)
-            assert (bot.status().state, bot.status().live) == ("starting", True)
+            assert (bot.status().state, bot.status().live, bot.status().scans) == ("starting", True, False)
         assert claims(store) == 0
         sandbox.exchange.faults.clear()
         await eventually(lambda: amounts_on(sandbox, index), within=timedelta(seconds=40))
         assert bot.status().state == "running"
+
+
+@pytest.mark.both_backends
+async def test_follower_that_cannot_log_in_yet_scans_once_the_term_is_free(
+    sandbox: Sandbox, waiting: tuple[OneOfTwo, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "freight_exchange.bot")
+    store, index = waiting
+    strike(sandbox, "refused", path="login", times=None)
+    async with follower(sandbox, store) as bot:
+        await anyio.sleep(120)
+        assert caplog.text.count("handles deliveries but does not scan") == 1
+        assert not bot.status().scans
+        store.is_free = True
+        await eventually(lambda: bot.status().scans, within=timedelta(seconds=5))
+        sandbox.exchange.faults.clear()
+        await eventually(lambda: amounts_on(sandbox, index), within=timedelta(seconds=120))
+        assert (bot.status().state, bot.status().scans) == ("running", True)
+
+
+async def test_follower_waits_an_hour_at_most_before_it_logs_in_again(
+    sandbox: Sandbox, waiting: tuple[OneOfTwo, int]
+) -> None:
+    store, index = waiting
+    strike(sandbox, "throttled_huge", path="login", times=1)
+    async with follower(sandbox, store):
+        await eventually(lambda: amounts_on(sandbox, index), within=timedelta(hours=1.1))
 
 
 async def test_follower_that_is_stopped_while_it_logs_in_ends(sandbox: Sandbox, waiting: tuple[OneOfTwo, int]) -> None:

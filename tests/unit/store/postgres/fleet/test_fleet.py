@@ -242,11 +242,11 @@ class TestTerm:
 
 
 class TestNewerVersion:
-    @pytest.mark.parametrize("newer", [{"version": "2"}, {"version": "1"}])
-    def test_has_the_term(self, store: PostgresStore, newer: dict[str, str]) -> None:
+    @pytest.mark.parametrize("version", ["2", "1"])
+    def test_has_the_term(self, store: PostgresStore, version: str) -> None:
         old = join(store)
         term = take_term(old)
-        new = join(store, "quote", "log", **newer)
+        new = join(store, "quote", "log", version=version)
         assert (old.has_newer(), new.has_newer()) == (True, False)
         term.release()
         assert old.take_term() is None
