@@ -245,6 +245,27 @@ MUTATIONS: Final = (
         f"{_REACH}::test_replica_that_is_cut_off_claims_nothing_until_a_call_succeeds",
     ),
     one(
+        "reach: a path that accepts connections and never answers counts as reached by reads",
+        "bot/runtime/fleet/exchange_reach.py",
+        "            return error.attempts > 0 or error.login_pending\n",
+        "            return False\n",
+        f"{_REACH}::test_only_calls_that_were_sent_and_got_no_reply_count",
+    ),
+    one(
+        "reach: a call that waited in a queue of its process counts as one without a reply",
+        "bot/runtime/fleet/exchange_reach.py",
+        "            return error.attempts > 0 or error.login_pending\n",
+        "            return True\n",
+        f"{_REACH}::test_only_calls_that_were_sent_and_got_no_reply_count",
+    ),
+    one(
+        "reach: a path that accepts connections and never answers counts as reached by writes",
+        "bot/runtime/fleet/exchange_reach.py",
+        "isinstance(error, OutcomeUnknownError) and error.status is None\n",
+        "False\n",
+        f"{_REACH}::test_only_calls_that_were_sent_and_got_no_reply_count",
+    ),
+    one(
         "reach: the only replica stops claiming while calls fail",
         "bot/runtime/fleet/exchange_reach.py",
         "self._pause(await membership.has_peer(), wake)",

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import AuthenticationError, FreightExchangeError, TransportError
+from freight_exchange.errors import (
+    AuthenticationError,
+    DeadlineExceededError,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    TransportError,
+)
 from freight_exchange.instrumentation import CallInfo, Instrumentation
 
 if TYPE_CHECKING:
@@ -95,7 +101,16 @@ class ExchangeReach(Instrumentation):
 
 
 def _had_no_reply(error: FreightExchangeError) -> bool:
-    """Return whether a call got no reply, or waits because a login was refused."""
-    return isinstance(error, TransportError) or (
-        isinstance(error, AuthenticationError) and error.retry_after is not None
-    )
+    """Return whether a call got no reply, or waits because a login was refused.
+
+    A call that only waited in a queue of this process until its deadline shows nothing.
+    """
+    match error:
+        case TransportError():
+            return True
+        case AuthenticationError():
+            return error.retry_after is not None
+        case DeadlineExceededError():
+            return error.attempts > 0 or error.login_pending
+        case _:
+            return isinstance(error, OutcomeUnknownError) and error.status is None
