@@ -142,8 +142,8 @@ MUTATIONS: Final = (
     one(
         "login: a replica that follows claims deliveries before it has logged in",
         "bot/runtime/fleet/term.py",
-        "                    tasks.start_soon(log_in_as_follower)\n",
-        "                    logged_in.set()\n",
+        "                tasks.start_soon(log_in_as_follower)\n",
+        "                logged_in.set()\n",
         f"{_LOGIN}::test_follower_that_cannot_log_in_yet_is_live_but_not_ready_and_claims_nothing",
     ),
     one(
@@ -156,9 +156,16 @@ MUTATIONS: Final = (
     one(
         "login: a replica that has logged in is not announced",
         "bot/runtime/fleet/term.py",
-        "                await membership.announce()\n",
-        "                pass\n",
+        "        await membership.announce()\n",
+        "",
         "tests/unit/bot/runtime/fleet/test_fleet.py::test_newer_version_scans",
+    ),
+    one(
+        "login: a replica that waits for the first page of another one is no peer of it",
+        "bot/runtime/fleet/term.py",
+        "            if not logs_in:\n",
+        "            if not logs_in and error.feed_state is not None:\n",
+        "tests/unit/bot/runtime/fleet/test_fleet.py::test_replicas_take_turns_at_the_first_page",
     ),
     one(
         "login: a replica that takes the term is not announced",
@@ -198,8 +205,8 @@ MUTATIONS: Final = (
     one(
         "login: a replica that waits for its login leaves the term free",
         "bot/runtime/fleet/term.py",
-        "            with anyio.move_on_after(_POLL_INTERVAL):\n                await logged_in.wait()\n",
-        "            await logged_in.wait()\n",
+        "with anyio.move_on_after(_POLL_INTERVAL):\n                await logged_in",
+        "with anyio.CancelScope():\n                await logged_in",
         f"{_LOGIN}::test_follower_that_cannot_log_in_yet_scans_once_the_term_is_free",
     ),
     one(

@@ -76,7 +76,7 @@ class Seat(Protocol):
     def announce(self) -> None:
         """Make this replica count as one of its version, for `has_newer`, `has_peer` and `left_out`.
 
-        Before that, it may turn out that it can never scan. Call it in the thread of `take_term`.
+        Before that, it may turn out that it can never scan. Call it in the thread of `work`.
 
         Raises:
             FencedError: Another replica has taken over.

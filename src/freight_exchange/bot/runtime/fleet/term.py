@@ -55,8 +55,6 @@ async def join(feed: Feed, membership: Membership, exchange: FreightExchange, in
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(membership.keep_lease)
             has_term = await _enter_or_log_in(feed, membership, exchange, interval.total_seconds(), tasks)
-            if not has_term:
-                await membership.announce()
             tasks.cancel_scope.cancel()
     return has_term
 
@@ -65,34 +63,39 @@ async def _enter_or_log_in(
     feed: Feed, membership: Membership, exchange: FreightExchange, interval: float, tasks: TaskGroup
 ) -> bool:
     """Enter the feed, or log in while another replica has the term; return whether the feed was entered."""
-    is_following = False
+    logs_in = follows = False
     logged_in = anyio.Event()
 
     async def log_in_as_follower() -> None:
         await log_in(exchange)
+        await membership.announce()
         logged_in.set()
 
-    while not logged_in.is_set():
+    while True:
         try:
             if await _try_to_enter(feed, membership, interval):
                 return True
         except TermHeldError as error:
-            # Until the other replica commits its first page, the store has no deliveries and no feed time.
-            if error.feed_state is not None:
-                feed.follow(error.feed_state)
-                if not is_following:
-                    is_following = True
-                    _logger.info("this replica handles deliveries but does not scan: %s", error)
-                    tasks.start_soon(log_in_as_follower)
+            if not logs_in:
+                logs_in = True
+                tasks.start_soon(log_in_as_follower)
+            if error.feed_state is None:
+                # Until the other replica commits its first page, the store has no deliveries and no feed time.
+                await anyio.sleep(_POLL_INTERVAL)
+                continue
+            feed.follow(error.feed_state)
+            if not follows:
+                follows = True
+                _logger.info("this replica handles deliveries but does not scan: %s", error)
             with anyio.move_on_after(_POLL_INTERVAL):
                 await logged_in.wait()
+                return False
         else:
             _logger.warning(
                 "the first scan of this replica failed, perhaps because of this machine; another replica takes over"
                 " scanning"
             )
             await anyio.sleep(_HAND_OVER_PAUSE)
-    return False
 
 
 async def _try_to_enter(feed: Feed, membership: Membership, interval: float) -> bool:

@@ -74,7 +74,7 @@ class PostgresSeat:
         self.replica.trust(self._work_connection)
 
     def announce(self) -> None:
-        self.replica.announce(self._term_connection)
+        self.replica.announce(self._work_connection)
 
     def take_term(self) -> PostgresTerm | None:
         connection = self._term_connection

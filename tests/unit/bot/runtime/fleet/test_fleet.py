@@ -210,6 +210,23 @@ async def test_replica_that_loses_its_seat_before_the_first_page_joins_again(
     assert len(amounts_on(sandbox, index)) == 1
 
 
+@pytest.mark.both_backends
+async def test_replicas_take_turns_at_the_first_page(
+    sandbox: Sandbox, store: PostgresStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that waits for it has to be announced, so that it counts as a peer."""
+    bots = [offering_bot(store, interval=timedelta(seconds=1)) for _ in range(2)]
+    async with anyio.create_task_group() as tasks:
+        with blind(sandbox, REQUESTS):
+            for bot in bots:
+                tasks.start_soon(partial(bot.serve, exchange=sandbox.client()))
+            await eventually(lambda: "another replica takes over scanning" in caplog.text, WITHIN)
+        await idle(sandbox, sandbox.publish())
+        await eventually(lambda: all(_runs(bot) for bot in bots), WITHIN)
+        for bot in bots:
+            bot.stop()
+
+
 async def test_newer_version_scans(sandbox: Sandbox, store: PostgresStore) -> None:
     """A handler that only the newer version has receives all later findings."""
     called = list[int]()
