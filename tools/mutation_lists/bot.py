@@ -11,6 +11,8 @@ __all__ = ["MUTATIONS", "TESTS"]
 TESTS: Final = ("tests/unit/bot",)
 """Tests that run where a mutation names none."""
 
+_BACKFILLS: Final = "tests/unit/bot/delivery/test_backfills.py"
+
 MUTATIONS: Final = (
     one(
         "ledger: none, nothing is written down",
@@ -305,6 +307,34 @@ MUTATIONS: Final = (
         'store.has_delivery(handler.id, "new")',
         'not store.used_prefixes(["handler:"], states=["there"]) and store.has_delivery(handler.id, "new")',
         "tests/unit/bot/delivery/test_backfill.py::test_crash_between_marks_calls_no_handler_again",
+    ),
+    one(
+        "routing: a request of a backfill that the first scan reports is delivered again",
+        "bot/delivery/routing.py",
+        " if (number_of(event), name) not in repeats",
+        "",
+        f"{_BACKFILLS}::test_first_run_delivers_each_request_once",
+    ),
+    one(
+        "routing: an event that waited over the end of the first scan repeats a request of a backfill",
+        "bot/delivery/routing.py",
+        " or bool(await self._unit_of_work.read(_pending_requests))",
+        "",
+        f"{_BACKFILLS}::test_crash_during_the_first_run_loses_and_repeats_nothing",
+    ),
+    one(
+        "routing: a change since the backfill that is reported as new is lost",
+        "bot/delivery/backfills.py",
+        "            and not self._may_tell_change(handler, event.request)\n",
+        "",
+        f"{_BACKFILLS}::test_handler_of_updates_learns_a_change_that_is_reported_as_new",
+    ),
+    one(
+        "routing: a handler of updates receives all requests of a backfill again",
+        "bot/delivery/routing.py",
+        "self._backfills.record(handler, event.request)",
+        "pass",
+        f"{_BACKFILLS}::test_handler_of_updates_learns_a_change_that_is_reported_as_new",
     ),
     one(
         "routing: a gap is acknowledged at once",

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from freight_exchange.bot.delivery.absence import HANDLER_MARK, Absence, find_absent, has_received, mark_absent
+from freight_exchange.bot.delivery.backfills import BACKFILL_KIND, Backfills
 from freight_exchange.bot.handlers.handler import Handler, kind_of
 from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable, number_of
@@ -25,13 +26,9 @@ if TYPE_CHECKING:
     from freight_exchange.store.protocol import TrackedRequest
     from freight_exchange.store.work import WorkStore
 
-__all__ = ["BACKFILL_KIND", "Routing", "matches"]
+__all__ = ["Routing", "matches"]
 
 _logger = logging.getLogger("freight_exchange.bot")
-
-BACKFILL_KIND: Final = "earlier:"
-"""Prefix of the kind of events for one new handler, whose id follows. They have requests from before it was
-registered."""
 
 _BATCH: Final = 500
 """Known requests that are delivered to a new handler in one transaction."""
@@ -61,15 +58,17 @@ class Routing:
         self._handlers = tuple(handlers)
         self._metrics = metrics
         self._wake = wake
+        self._backfills = Backfills(self._handlers)
 
     async def run(self) -> None:
         """Turn the feed's events into deliveries until cancelled."""
         async for batch in self._feed.batches():
             leave: list[int] = []
             deliveries: dict[int, Sequence[str]] = {}
+            repeats = await self._unit_of_work.read(partial(self._backfills.repeats, events=batch))
             for event in batch:
                 self._metrics.events[event.kind] += 1
-                matching = self._route(event)
+                matching = [name for name in self._route(event) if (number_of(event), name) not in repeats]
                 if isinstance(event, Gap) and not matching:
                     _logger.error(
                         "gap between %s and %s: no process watched for longer than the service looks back; requests"
@@ -112,6 +111,8 @@ class Routing:
                 await self.deliver_kind(BACKFILL_KIND + handler.id, (handler.id,))
             if handler.handles("new"):
                 await self._end_absence(handler)
+        may_repeat = not self._feed.is_primed or bool(await self._unit_of_work.read(_pending_requests))
+        await self._unit_of_work.read(partial(self._backfills.load, may_repeat=may_repeat))
 
     async def deliver_kind(self, kind: str, handlers: Sequence[str]) -> None:
         """Make deliveries of the pending events of a kind that the feed does not yield."""
@@ -205,7 +206,7 @@ class Routing:
 
         def make_events(store: WorkStore, batch: Sequence[TrackedRequest]) -> Sequence[NewEvent]:
             known = [seen for seen in batch if seen.index not in pending and is_wanted(store, seen)]
-            events = (_backfill_event(seen, handler, moment) for seen in known)
+            events = (self._backfill_event(seen, handler, moment) for seen in known)
             return [event for event in events if event is not None]
 
         last: TrackedRequest | None = None
@@ -218,6 +219,16 @@ class Routing:
                 self._wake()
             count += len(events)
         return count
+
+    def _backfill_event(self, seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
+        assert seen.record is not None
+        event = RequestEvent(kind="new", request=load_request(seen.record), observed_between=(None, now))
+        if not matches(handler, event):
+            return None
+        if seen.version <= BASELINE:
+            self._backfills.record(handler, event.request)
+        kind = BACKFILL_KIND + handler.id
+        return NewEvent(key=f"{kind}:{seen.index}", index=seen.index, kind=kind, payload=pack(event))
 
 
 def _handler_mark(handler: Handler, state: str, now: float) -> Effect:
@@ -240,15 +251,6 @@ def _deliver(store: WorkStore, *, handler: Handler, events: Sequence[NewEvent], 
         store.commit(lambda _: Commit(events=events, at=now))
         added = store.pending_of_kind(BACKFILL_KIND + handler.id)
         store.enqueue({event.id: (handler.id,) for event in added}, at=now)
-
-
-def _backfill_event(seen: TrackedRequest, handler: Handler, now: datetime) -> NewEvent | None:
-    assert seen.record is not None
-    event = RequestEvent(kind="new", request=load_request(seen.record), observed_between=(None, now))
-    if not matches(handler, event):
-        return None
-    kind = BACKFILL_KIND + handler.id
-    return NewEvent(key=f"{kind}:{seen.index}", index=seen.index, kind=kind, payload=pack(event))
 
 
 def matches(handler: Handler, event: BotEvent) -> bool:

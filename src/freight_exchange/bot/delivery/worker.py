@@ -12,9 +12,9 @@ import anyio
 import anyio.lowlevel
 
 from freight_exchange.bot.delivery.attempt_log import AttemptLog
+from freight_exchange.bot.delivery.backfills import BACKFILL_KIND
 from freight_exchange.bot.delivery.cancellation import ServingTask, absorb_cancellations, count_cancellations
 from freight_exchange.bot.delivery.retry_policy import Decision, decide
-from freight_exchange.bot.delivery.routing import BACKFILL_KIND
 from freight_exchange.bot.delivery.updates import merge_updates
 from freight_exchange.bot.handlers.context import Context, Log, Stopping
 from freight_exchange.bot.handlers.handler import OFFER_KINDS, BotEvent, Handler, subject
