@@ -229,13 +229,14 @@ def _busy(drawing: _Drawing) -> None:
         drawing.rates[kind] *= drawing.chance.choice([2, 5])
 
 
+# Drawn in the order of their names: another order gives each seed another schedule.
 QUIRKS: Final[dict[str, Callable[[_Drawing], None]]] = {
     "cache": _cache,
     "replicas": _replicas,
     "freeze": _freeze,
     "empty": _empty,
     "partial": _partial,
-    "failure": _failure,
+    "transient failure": _failure,
     "shuffle": _shuffle,
     "clamp": _clamp,
     "rights": _rights,
