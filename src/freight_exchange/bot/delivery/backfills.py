@@ -38,6 +38,11 @@ class Backfills:
         self._checked: tuple[Handler, ...] = ()
         self._digests: dict[tuple[str, int], bytes] = {}
 
+    @property
+    def may_repeat(self) -> bool:
+        """`True` if an event may repeat a request of a backfill."""
+        return bool(self._checked)
+
     def record(self, handler: Handler, request: RateRequest) -> None:
         """Record the content of a request that a backfill delivers before an event reports it."""
         self._digests[handler.id, request.index] = digest(request)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -65,7 +65,9 @@ class Routing:
         async for batch in self._feed.batches():
             leave: list[int] = []
             deliveries: dict[int, Sequence[str]] = {}
-            repeats = await self._unit_of_work.read(partial(self._backfills.repeats, events=batch))
+            repeats: Collection[tuple[int, str]] = ()
+            if self._backfills.may_repeat:
+                repeats = await self._unit_of_work.read(partial(self._backfills.repeats, events=batch))
             for event in batch:
                 self._metrics.events[event.kind] += 1
                 matching = [name for name in self._route(event) if (number_of(event), name) not in repeats]
