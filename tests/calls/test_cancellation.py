@@ -395,18 +395,17 @@ async def test_closing_ends_the_calls_in_flight_with_a_true_error(kind: Kind) ->
 async def test_closed_while_a_call_waits_to_try_again() -> None:
     sandbox = stocked()
     ended: list[str] = []
-    async with anyio.create_task_group() as tasks:
-        async with client(sandbox) as exchange:
-            await exchange.login()
-            arm(sandbox, "throttled_seconds", Kind.READ, seconds=30.0)
+    async with anyio.create_task_group() as tasks, client(sandbox) as exchange:
+        await exchange.login()
+        arm(sandbox, "throttled_seconds", Kind.READ, seconds=30.0)
 
-            async def call() -> None:
-                with pytest.raises(FreightExchangeError, match="closed"):
-                    await perform(exchange, Kind.READ)
-                ended.append("closed")
+        async def call() -> None:
+            with pytest.raises(FreightExchangeError, match="closed"):
+                await perform(exchange, Kind.READ)
+            ended.append("closed")
 
-            tasks.start_soon(call)
-            await anyio.sleep(1)
+        tasks.start_soon(call)
+        await anyio.sleep(1)
     assert ended == ["closed"]
     assert len(sandbox.audit_log.calls_to("POST", Kind.READ.value)) == 1
 

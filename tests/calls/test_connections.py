@@ -225,7 +225,9 @@ async def test_broken_connection_is_never_lent_again() -> None:
     assert len(used) == len(set(used))
 
 
-@pytest.mark.parametrize("begun", [b"", b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"], ids=["", "head", "body"])
+@pytest.mark.parametrize(
+    "begun", [b"", b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"], ids=["", "head", "body"]
+)
 async def test_write_that_is_cut_is_sent_once(begun: bytes) -> None:
     async with meet(cut(abort=False, after=0, begun=begun)) as (server, exchange):
         with pytest.raises(OutcomeUnknownError):

@@ -105,7 +105,10 @@ def test_error_prints_one_sentence(kind: type[FreightExchangeError]) -> None:
         (APIStatusError("no", **CALL), "no [POST quote/bid, status 418, 2 attempts, 1.50 s]"),
         (APIStatusError("no", method="GET", path="carrier", attempts=1), "no [GET carrier]"),
         (APIStatusError("no"), "no"),
-        (DecodeError("no number", path="bids.0", method="GET", request_path="quote/bid"), "no number at bids.0 [GET quote/bid]"),
+        (
+            DecodeError("no number", path="bids.0", method="GET", request_path="quote/bid"),
+            "no number at bids.0 [GET quote/bid]",
+        ),
         (DecodeError("no JSON"), "no JSON"),
     ],
     ids=str,

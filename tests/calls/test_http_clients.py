@@ -354,7 +354,9 @@ async def test_no_credential_follows_a_redirect(kind: Kind) -> None:
         assert not {"x-theirs", "cookie"} & set(request.headers)
 
 
-@pytest.mark.parametrize("options", [{"proxy": "http://p.example"}, {"verify": httpx.create_ssl_context()}, {"trust_env": True}])
+@pytest.mark.parametrize(
+    "options", [{"proxy": "http://p.example"}, {"verify": httpx.create_ssl_context()}, {"trust_env": True}]
+)
 def test_options_of_the_network_are_the_clients_own(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match="http_client"):
         FreightExchange(URL, email=EMAIL, password=PASSWORD, http_client=httpx.AsyncClient(), **options)

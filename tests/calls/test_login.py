@@ -150,17 +150,16 @@ async def test_views_share_the_login() -> None:
 async def test_closing_ends_the_login_for_all() -> None:
     sandbox, ended = stocked(), list[FreightExchangeError]()
     arm(sandbox, "login_hung", Kind.LOGIN)
-    async with anyio.create_task_group() as tasks:
-        async with client(sandbox) as exchange:
+    async with anyio.create_task_group() as tasks, client(sandbox) as exchange:
 
-            async def call() -> None:
-                with pytest.raises(FreightExchangeError, match="closed") as caught:
-                    await perform(exchange, Kind.WRITE)
-                ended.append(caught.value)
+        async def call() -> None:
+            with pytest.raises(FreightExchangeError, match="closed") as caught:
+                await perform(exchange, Kind.WRITE)
+            ended.append(caught.value)
 
-            for _ in range(5):
-                tasks.start_soon(call)
-            await anyio.sleep(0.5)
+        for _ in range(5):
+            tasks.start_soon(call)
+        await anyio.sleep(0.5)
     assert len(ended) == 5
     assert not any(error.may_have_taken_effect for error in ended)
 

@@ -91,7 +91,9 @@ async def test_parameters_of_a_get_are_sent_where_the_option_says(place: Any) ->
     assert (b'"index"' in request.content) == (place == "body")
 
 
-@pytest.mark.parametrize("url", ["https://exchange.example/api", "https://exchange.example/api/", " https://exchange.example/api "])
+@pytest.mark.parametrize(
+    "url", ["https://exchange.example/api", "https://exchange.example/api/", " https://exchange.example/api "]
+)
 async def test_address_is_the_root_and_the_path(url: str) -> None:
     with scripted(ANY) as service:
         async with FreightExchange(url, email=EMAIL, password=PASSWORD) as exchange:
@@ -169,7 +171,9 @@ async def test_header_that_cannot_be_sent_is_refused_and_no_doubt(value: str) ->
 
 
 async def test_no_cookie_is_kept() -> None:
-    with scripted(reply(200, FOUND, {"Set-Cookie": "sid=1; Path=/"}), login=reply(200, LOGGED_IN, {"Set-Cookie": "a=1"})) as service:
+    with scripted(
+        reply(200, FOUND, {"Set-Cookie": "sid=1; Path=/"}), login=reply(200, LOGGED_IN, {"Set-Cookie": "a=1"})
+    ) as service:
         async with stranger() as exchange:
             for _ in range(3):
                 await perform(exchange, Kind.READ)

@@ -17,6 +17,7 @@ from typing import Any
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.calls.support import (
@@ -191,15 +192,14 @@ async def test_wait_for_another_client_ends_at_the_deadline(path: Path) -> None:
 async def test_closing_frees_the_next_client(path: Path) -> None:
     sandbox = stocked()
     arm(sandbox, "login_hung", Kind.LOGIN)
-    async with anyio.create_task_group() as tasks:
-        async with client(sandbox, token_store=inline(path)) as holder:
+    async with anyio.create_task_group() as tasks, client(sandbox, token_store=inline(path)) as holder:
 
-            async def call() -> None:
-                with pytest.raises(FreightExchangeError, match="closed"):
-                    await perform(holder, Kind.READ)
+        async def call() -> None:
+            with pytest.raises(FreightExchangeError, match="closed"):
+                await perform(holder, Kind.READ)
 
-            tasks.start_soon(call)
-            await anyio.sleep(1)
+        tasks.start_soon(call)
+        await anyio.sleep(1)
     async with client(sandbox, token_store=inline(path)) as other:
         assert await outcome(other.with_options(deadline=5), Kind.READ) == "ok"
 
@@ -290,7 +290,9 @@ ODD: dict[str, Callable[[Path, bytes], object]] = {
     "large": lambda path, good: path.write_bytes(good + b" " * 1_000_000),
     "other account": lambda path, good: path.write_bytes(good.replace(EMAIL.encode(), b"you@co.example")),
     "other service": lambda path, good: path.write_bytes(good.replace(b"exchange.example", b"elsewhere.example")),
-    **{f"mode {bits:o}": lambda path, good, bits=bits: path.chmod(bits) for bits in (0o640, 0o604, 0o620, 0o602, 0o666)},
+    **{
+        f"mode {bits:o}": lambda path, good, bits=bits: path.chmod(bits) for bits in (0o640, 0o604, 0o620, 0o602, 0o666)
+    },
 }
 
 
@@ -381,7 +383,7 @@ async def test_reader_never_sees_half_a_file(path: Path) -> None:
     async def watch() -> None:
         while not done:
             read.append(path.read_bytes())
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)

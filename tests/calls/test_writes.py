@@ -134,7 +134,11 @@ WRITES: dict[str, Write] = {
     "update": Write("PUT", "route", _update, baseline=lambda fx: fx.routes.list().collect()),
 }
 _ROUTE_BODY = {
-    **{"origin": "Ningbo", "destination": "Felixstowe", "carrier": 2, "vessel": "V", "voyageId": "1"},
+    "origin": "Ningbo",
+    "destination": "Felixstowe",
+    "carrier": 2,
+    "vessel": "V",
+    "voyageId": "1",
     **dict.fromkeys(("cycutoff", "cfscutoff", "departure", "arrival"), "2030-04-02 17:00:00"),
     "timezone": "Asia/Shanghai",
 }
@@ -260,7 +264,9 @@ async def test_route_may_be_written_without_a_reply_in_its_body(kind: str, statu
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize("body", [{**BID, "Unauthorized": None}, {**BID, "Unauthorized": "odd"}, {**BID, "message": "ok"}])
+@pytest.mark.parametrize(
+    "body", [{**BID, "Unauthorized": None}, {**BID, "Unauthorized": "odd"}, {**BID, "message": "ok"}]
+)
 async def test_result_beside_the_key_of_a_refusal_is_no_refusal(body: dict[str, object]) -> None:
     """If it were one, the write would be sent again with a new token."""
     with scripted(reply(200, body)) as service:
