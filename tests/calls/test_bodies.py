@@ -87,7 +87,6 @@ UNREADABLE: dict[str, tuple[bytes, dict[str, str]]] = {
     "half": (GOOD[:-3], {}),
     "empty": (b"", {}),
     "white space": (b" \n", {}),
-    "null": (b"null", {}),
     "number": (b"42", {}),
     "text": (b'"ok"', {}),
     "list": (b"[1, 2, 3]", {}),

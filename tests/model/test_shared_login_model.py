@@ -13,7 +13,7 @@ import anyio.lowlevel
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.transport.fleet import USER_FACTS, Process, Service
+from tests.model.login_processes import USER_FACTS, Process, Service
 
 from freight_exchange.errors import FreightExchangeError, TransportError
 from freight_exchange.platform import clock

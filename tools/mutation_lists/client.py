@@ -8,12 +8,7 @@ from tools.mutation_lists import Mutation, one
 
 __all__ = ["MUTATIONS", "TESTS"]
 
-TESTS: Final = (
-    "tests/unit/transport",
-    "tests/faults/test_matrix.py",
-    "tests/faults/test_outage.py",
-    "tests/faults/logins/test_login.py",
-)
+TESTS: Final = ("tests/calls",)
 """Tests that run where a mutation names none."""
 
 MUTATIONS: Final = (

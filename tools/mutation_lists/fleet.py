@@ -489,14 +489,14 @@ MUTATIONS: Final = (
         "transport/message.py",
         'if self._limit is not None and event.endswith(".started") and self._limit.is_over:',
         "if False:",
-        "tests/unit/transport/test_message.py",
+        "tests/unit/bot/runtime/fleet",
     ),
     one(
         "send: the kernel goes on for a quarter of an hour",
         "transport/http/backend.py",
         "for option in _SEND_TIMEOUT:",
         "for option in ():",
-        "tests/faults/connections/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",
+        "tests/calls/test_connections.py",
     ),
     one(
         "resolve: an offer that a replica is sending is given back to its handler",

@@ -454,7 +454,7 @@ MUTATIONS: Final = (
         "transport/middleware/throttle.py",
         "if request.kind is not RequestKind.WRITE:",
         "if False:",
-        "tests/unit/transport/middleware/test_throttle.py",
+        "tests/calls/test_retries.py",
     ),
     one(
         "11 a page that fails is repeated at once during failures too",

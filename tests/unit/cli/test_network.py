@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio.from_thread
 import pytest
 import trustme
-from tests.faults.connections.raw import proxying
+from tests.calls.servers import proxying
 from tests.unit.cli.harness import Shell
 
 from freight_exchange.cli.exit_status import Status

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from tests.unit.transport.tokens import crowd
+from tests.model.login_calls import crowd
 
 from freight_exchange import wire
 from freight_exchange.errors import FreightExchangeError
