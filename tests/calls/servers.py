@@ -255,7 +255,7 @@ async def _converse(stream: TLSStream, answer: Callable[[str], H2Reply]) -> None
         for event in _received(link, await stream.receive()):
             if isinstance(event, h2.events.RequestReceived):
                 assert event.stream_id is not None
-                paths[event.stream_id] = dict(event.headers or ())[b":path"].decode()  # type: ignore[arg-type, union-attr]  # bytes here
+                paths[event.stream_id] = bytes(dict(event.headers or ())[b":path"]).decode()
             elif isinstance(event, h2.events.StreamEnded):
                 assert event.stream_id is not None
                 reply = answer(paths.pop(event.stream_id).removeprefix("/api/"))

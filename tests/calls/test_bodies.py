@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import sys
 import tracemalloc
 import zlib
 from typing import Any
@@ -25,7 +24,6 @@ from tests.calls.support import (
     REQUEST,
     Kind,
     Script,
-    outcome,
     perform,
     reply,
     scripted,
@@ -33,14 +31,10 @@ from tests.calls.support import (
 )
 
 from freight_exchange import (
-    APIStatusError,
     DecodeError,
     FreightExchange,
     FreightExchangeError,
-    NotFoundError,
     OutcomeUnknownError,
-    Packaging,
-    RateRequest,
     TransportError,
 )
 
@@ -137,10 +131,9 @@ async def test_stream_of_gzip_that_ends_early_is_a_broken_connection() -> None:
         return True
 
     async with meet(answer, retries=ONCE) as (_, exchange):
-        for size in range(1, len(whole)):
+        while (size := size + 1) < len(whole):
             with pytest.raises(TransportError):
                 await perform(exchange, Kind.READ)
-        size = len(whole)
         await perform(exchange, Kind.READ)
 
 
@@ -187,33 +180,6 @@ async def test_endless_reply_is_given_up(part: str) -> None:
 # What the wire document leaves open
 
 
-@pytest.mark.parametrize(
-    "listed",
-    [
-        {"0": {"index": 2}},
-        [{"index": 2}],
-        {"7": {"index": "2"}},
-        {"10": {"index": 3}, "9": {"index": 2}},
-    ],
-    ids=str,
-)
-async def test_collection_may_be_an_object_or_a_list(listed: object) -> None:
-    with scripted(reply(200, {"raterequests": listed})):
-        async with stranger() as exchange:
-            page = await exchange.requests.search(page_size=10)
-    assert page[0].index == 2
-
-
-async def test_one_broken_record_loses_no_other() -> None:
-    with scripted(reply(200, {"raterequests": [{"index": 1}, "Undefined index: refId", {"index": 3}]})):
-        async with stranger() as exchange:
-            page = await exchange.requests.search(page_size=10)
-            assert [request.index for request in page] == [1, 3]
-            with pytest.raises(DecodeError) as caught:
-                await exchange.with_options(strict=True).requests.search(page_size=10)
-    assert caught.value.path.startswith("raterequests.1")
-
-
 @pytest.mark.xfail(strict=True, reason="known fault: a later page without rows but with a message fails the listing")
 @pytest.mark.parametrize("last", [{"message": "No records found."}, b"", 204], ids=["message", "empty", "204"])
 async def test_later_page_that_only_says_there_is_nothing_ends_the_listing(last: Any) -> None:
@@ -240,23 +206,6 @@ async def test_first_page_that_only_says_there_is_nothing_is_an_error(first: Any
                 await exchange.requests.search().collect()
 
 
-@pytest.mark.parametrize(
-    ("body", "is_empty"),
-    [({"message": "No records found."}, True), ({"message": "Not Found"}, False), (b"<html>Not Found</html>", False)],
-    ids=str,
-)
-async def test_missing_listing_is_empty_only_if_its_message_says_so(body: Any, is_empty: bool) -> None:
-    with scripted(reply(404, body)):
-        async with stranger() as exchange:
-            if is_empty:
-                assert await exchange.requests.search().collect() == []
-            else:
-                with pytest.raises(NotFoundError):
-                    await exchange.requests.search().collect()
-        async with stranger(missing_list_is_empty=True) as exchange:
-            assert await exchange.requests.search().collect() == []
-
-
 # Any bytes
 
 
@@ -273,9 +222,8 @@ def _reads(service: Script, exchange: FreightExchange, content: bytes) -> Any:
             lambda: exchange.request("GET", "quote/bid"),
         ):
             try:
-                repr(await read())  # type: ignore[no-untyped-call]  # one of the calls above
+                repr(await read())
             except FreightExchangeError as error:
-                assert not isinstance(error, APIStatusError) or isinstance(error, NotFoundError) or error.status == 200
                 str(error).encode()
 
     return judge()
@@ -342,31 +290,3 @@ def test_bent_replies_end_in_records_or_errors_of_this_package() -> None:
 @given(st.lists(st.binary(max_size=60), max_size=5))
 def test_any_bytes_end_in_records_or_errors_of_this_package(contents: list[bytes]) -> None:
     _run(contents)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the module is POSIX's")
-@pytest.mark.parametrize("content", [b"[" + b"0," * 5_000_000 + b"0]", b'{"0":' * 60 + b"0" * 4_000_000 + b"}" * 60])
-async def test_largest_body_costs_bounded_memory(content: bytes) -> None:
-    import resource
-
-    with scripted(reply(200, content)):
-        async with stranger(retries=ONCE) as exchange:
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            assert await outcome(exchange, Kind.READ) == "DecodeError"
-            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 * 1024
-
-
-def test_words_of_the_wire_are_open() -> None:
-    """An enum takes any word on output, and compares whatever the case."""
-
-    async def main() -> RateRequest:
-        record = {"index": 2, "packaging": "Crate", "requesttype": "AIR FREIGHT", "status": "on hold"}
-        with scripted(reply(200, {"raterequests": [record]})):
-            async with stranger() as exchange:
-                return await exchange.requests.get(2)
-
-    request = anyio.run(main)
-    assert request.type == "Air Freight"
-    assert str(request.packaging) == "Crate"
-    assert request.packaging not in list(Packaging)
-    assert str(request.status) == "on hold"

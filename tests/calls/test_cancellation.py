@@ -251,24 +251,10 @@ async def test_write_that_is_cut_off_before_it_left_is_no_doubt() -> None:
     assert not sandbox.audit_log.offers
 
 
-@pytest.mark.virtual_time
-async def test_caller_leaves_at_once() -> None:
-    sandbox = stocked()
-    async with client(sandbox) as exchange:
-        await exchange.login()
-        for kind in (Kind.READ, Kind.WRITE):
-            arm(sandbox, "stall", kind)
-            began = anyio.current_time()
-            with anyio.move_on_after(1):
-                await perform(exchange, kind)
-            assert anyio.current_time() - began <= 2
-
-
 # Floods
 
 CONNECTIONS = 5
 _TOGETHER = 100
-_LONGEST = 0.02
 
 BACKENDS: list[Any] = [pytest.param("asyncio", id="asyncio"), pytest.param("trio", id="trio")]
 if importlib.util.find_spec("uvloop") is not None:  # it does not exist everywhere
@@ -308,6 +294,13 @@ async def _cancelled(work: Work, way: int, after: float) -> None:
 
 
 async def _flood(exchange: FreightExchange, calls: int, chance: random.Random) -> None:
+    began = anyio.current_time()
+    async with anyio.create_task_group() as tasks:
+        for _ in range(_TOGETHER):
+            tasks.start_soon(perform, exchange, Kind.READ)
+    # Cut anywhere, on a machine of any speed: by then some calls have ended, and others wait for a connection.
+    longest = (anyio.current_time() - began) / 3
+
     async def one(number: int) -> None:
         async def work() -> None:
             if number % 2:
@@ -315,7 +308,7 @@ async def _flood(exchange: FreightExchange, calls: int, chance: random.Random) -
             else:
                 await outcome(exchange, Kind.READ)
 
-        await _cancelled(work, chance.randrange(3), chance.random() * _LONGEST)
+        await _cancelled(work, chance.randrange(3), chance.random() * longest)
 
     for batch in range(0, calls, _TOGETHER):
         async with anyio.create_task_group() as tasks:
@@ -352,7 +345,7 @@ async def test_flood_of_cancelled_calls(through: str, caplog: pytest.LogCaptureF
             for number in range(100):
                 tasks.start_soon(call, Kind.WRITE if number % 2 else Kind.READ)
     assert endings == ["ok"] * 100
-    assert face.requests > calls / 20, "hardly a call got as far as the network"
+    assert face.requests > 200 + calls / 20, "hardly a call got as far as the network"
     amounts = [record.offer.amount for record in sandbox.audit_log.offers if record.offer.amount != 1840.5]
     assert len(amounts) == len(set(amounts))
 

@@ -89,30 +89,6 @@ async def test_write_past_its_deadline_is_unknown_with_its_facts() -> None:
 
 
 @pytest.mark.virtual_time
-async def test_write_that_waits_to_be_sent_again_has_not_happened() -> None:
-    """The service has refused it for now, and the deadline passes during the wait for a new login."""
-    sandbox = stocked()
-    async with client(sandbox) as exchange:
-        await exchange.login()
-        arm(sandbox, "unauthorized_once", Kind.WRITE)
-        arm(sandbox, "login_hung", Kind.LOGIN, times=None)
-        with pytest.raises(DeadlineExceededError):
-            await perform(exchange.with_options(deadline=5), Kind.WRITE)
-    assert not sandbox.audit_log.offers
-
-
-@pytest.mark.virtual_time
-@pytest.mark.parametrize("kind", KINDS)
-async def test_call_that_ends_in_the_login_was_not_sent(kind: Kind) -> None:
-    sandbox = stocked()
-    arm(sandbox, "stall", Kind.LOGIN)
-    async with client(sandbox, deadline=5) as exchange:
-        with pytest.raises(DeadlineExceededError) as caught:
-            await perform(exchange, kind)
-    assert (caught.value.attempts, caught.value.path) == (0, kind.value)
-
-
-@pytest.mark.virtual_time
 async def test_caller_leaves_a_hung_login_at_its_own_deadline() -> None:
     sandbox = stocked()
     arm(sandbox, "login_hung", Kind.LOGIN)

@@ -14,20 +14,18 @@ import httpx2
 import pytest
 from anyio.abc import ByteStream
 from httpx_aiohttp import HttpxAiohttpClient
-from tests.calls.servers import Server, body_of, respond, serving, serving_h2
+from tests.calls.servers import Server, serving, serving_h2
 from tests.calls.support import (
     BRISK,
     EMAIL,
     LOGGED_IN,
     PASSWORD,
     REQUEST,
-    TOKEN,
     URL,
     CallResult,
     Kind,
     arm,
     call_result,
-    client,
     is_on_asyncio,
     outcome,
     patient,
@@ -38,16 +36,12 @@ from tests.calls.support import (
 
 from freight_exchange import (
     APIStatusError,
-    AuthenticationError,
-    ConfigurationError,
     DeadlineExceededError,
-    DecodeError,
     FreightExchange,
     OutcomeUnknownError,
     Timeouts,
-    TransportError,
 )
-from freight_exchange.testing import FAULTS, Sandbox
+from freight_exchange.testing import Sandbox
 
 CLIENTS: dict[str, Callable[..., Any]] = {
     "httpx": httpx.AsyncClient,
@@ -72,14 +66,6 @@ async def sending_through(library: str, sandbox: Sandbox, **options: Any) -> Asy
 
 
 # The same cases for each library.
-
-
-@pytest.mark.parametrize("library", CLIENTS)
-@pytest.mark.parametrize("kind", list(Kind))
-async def test_call_succeeds(library: str, kind: Kind) -> None:
-    sandbox = stocked()
-    async with sending_through(library, sandbox) as exchange:
-        assert await call_result(sandbox, exchange, kind) == CallResult("ok", 1, 1)
 
 
 @pytest.mark.parametrize("library", CLIENTS)
@@ -191,25 +177,6 @@ def over(transport: httpx.AsyncBaseTransport, **options: Any) -> FreightExchange
     return FreightExchange(URL, email=EMAIL, password=PASSWORD, http_client=http_client, **options)
 
 
-@pytest.mark.parametrize("wraps", [False, True])
-async def test_failed_connection_proves_nothing_about_another_way(wraps: bool) -> None:
-    """The transport falls back to a standby without tracing it, and the standby receives the write."""
-    first = httpx.AsyncHTTPTransport()
-
-    async def fall_back(request: httpx.Request) -> httpx.Response:
-        request.url = httpx.URL("http://127.0.0.1:1/api/quote/submitoffer")
-        try:
-            return await first.handle_async_request(request)
-        except httpx.ConnectError as error:
-            raise httpx.ConnectTimeout("the standby broke after the send") from (error if wraps else None)
-
-    transport = Scripted(fall_back)
-    async with over(transport, retries=BRISK) as exchange:
-        with pytest.raises((OutcomeUnknownError, TransportError)) as caught:
-            await perform(exchange, Kind.WRITE)
-    assert isinstance(caught.value, OutcomeUnknownError) or caught.value.unsent
-
-
 @pytest.mark.virtual_time
 async def test_transport_that_is_stopped_and_turns_to_another_way_leaves_a_doubt() -> None:
     async def stubborn(request: httpx.Request) -> httpx.Response:
@@ -224,26 +191,6 @@ async def test_transport_that_is_stopped_and_turns_to_another_way_leaves_a_doubt
         with pytest.raises(OutcomeUnknownError):
             await perform(exchange, Kind.WRITE)
     assert transport.sent == 1
-
-
-class OfALibrary(Exception):
-    """Undocumented error of an HTTP library."""
-
-
-@pytest.mark.parametrize("kind", [ValueError, KeyError, OfALibrary, AssertionError])
-async def test_undocumented_error_of_a_transport(kind: type[Exception]) -> None:
-    async def fail(request: httpx.Request) -> httpx.Response:
-        raise kind(f"cannot cope with {request.headers.raw}")
-
-    transport = Scripted(fail)
-    async with over(transport) as exchange:
-        with pytest.raises(OutcomeUnknownError) as write:
-            await perform(exchange, Kind.WRITE)
-        assert transport.sent == 1
-        with pytest.raises(TransportError, match=kind.__name__) as read:
-            await perform(exchange, Kind.READ)
-    for error in (write.value, read.value):
-        assert TOKEN not in f"{error} {error!r}"
 
 
 GARBAGE = [
@@ -299,26 +246,6 @@ async def test_status_error_of_an_event_hook_proves_nothing_about_the_write(stat
     assert transport.sent == 1
 
 
-async def test_event_hooks_that_read_replies_and_raise_for_statuses() -> None:
-    sandbox = stocked()
-
-    async def look(response: httpx.Response) -> None:
-        await response.aread()
-        response.raise_for_status()
-
-    async with (
-        served(sandbox) as face,
-        httpx.AsyncClient(event_hooks={"response": [look]}, trust_env=False) as http_client,
-        patient(sandbox, url=face.url, http_client=http_client) as exchange,
-    ):
-        assert await outcome(exchange, Kind.READ) == "ok"
-        sandbox.exchange.expire_tokens()
-        assert await outcome(exchange, Kind.READ) == "ok"
-        sandbox.strike(*FAULTS["unauthorized_forever"]())
-        with pytest.raises(AuthenticationError):
-            await perform(exchange, Kind.READ)
-
-
 # What is used of the caller's client, and what is not
 
 
@@ -354,41 +281,6 @@ async def test_no_credential_follows_a_redirect(kind: Kind) -> None:
         assert not {"x-theirs", "cookie"} & set(request.headers)
 
 
-@pytest.mark.parametrize(
-    "options", [{"proxy": "http://p.example"}, {"verify": httpx.create_ssl_context()}, {"trust_env": True}]
-)
-def test_options_of_the_network_are_the_clients_own(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="http_client"):
-        FreightExchange(URL, email=EMAIL, password=PASSWORD, http_client=httpx.AsyncClient(), **options)
-
-
-@pytest.mark.parametrize("wrong", [5, "client", httpx.Client(), object()], ids=str)
-def test_anything_else_is_refused(wrong: Any) -> None:
-    with pytest.raises(ConfigurationError, match="http_client"):
-        FreightExchange(URL, email=EMAIL, password=PASSWORD, http_client=wrong)
-
-
-async def test_closed_client_is_named() -> None:
-    http_client = httpx.AsyncClient()
-    await http_client.aclose()
-    async with FreightExchange(URL, email=EMAIL, password=PASSWORD, http_client=http_client) as exchange:
-        with pytest.raises(ConfigurationError, match="closed"):
-            await exchange.login()
-
-
-async def test_write_on_a_kept_connection_that_is_dead_is_reported() -> None:
-    sandbox = stocked()
-    async with (
-        served(sandbox) as face,
-        httpx.AsyncClient(trust_env=False) as http_client,
-        patient(sandbox, url=face.url, http_client=http_client) as exchange,
-    ):
-        await exchange.login()
-        arm(sandbox, "idle_fin", Kind.WRITE)
-        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
-        assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("OutcomeUnknownError", 0, 0)
-
-
 @pytest.mark.parametrize(("places", "expected"), [(20, OutcomeUnknownError), (1, DeadlineExceededError)])
 async def test_pool_without_a_free_connection(places: int, expected: type[Exception]) -> None:
     """An SDK that knows the size of the pool waits outside it, and can prove that nothing was sent."""
@@ -412,45 +304,3 @@ async def test_pool_without_a_free_connection(places: int, expected: type[Except
             await perform(exchange, Kind.READ)
         tasks.cancel_scope.cancel()
     assert not sandbox.audit_log.calls_to("POST", Kind.WRITE.value)
-
-
-# On trio the library's generators, which here never wait and so cannot be cancelled, are left to the collector.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-async def test_body_without_end_that_never_waits_is_refused() -> None:
-    read = 0
-
-    async def endless() -> AsyncIterator[bytes]:
-        nonlocal read
-        while True:
-            read += 1
-            yield b"x" * 1_000_000
-
-    async def answer(_: httpx.Request) -> httpx.Response:
-        return httpx.Response(200, content=endless())
-
-    async with over(Scripted(answer)) as exchange:
-        with pytest.raises(DecodeError):
-            await perform(exchange, Kind.READ)
-    assert read < 40
-
-
-async def test_second_reply_on_a_callers_connection_never_answers_the_next_call() -> None:
-    async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
-        with contextlib.suppress(anyio.BrokenResourceError):
-            await stream.send(respond({"n": body_of(request)["n"]}))
-            await stream.send(respond({"n": "forged"}))
-        return True
-
-    async with serving(answer) as server, httpx.AsyncClient(trust_env=False) as http_client:
-        async with FreightExchange(server.url, email=EMAIL, password=PASSWORD, http_client=http_client) as exchange:
-            for number in range(3):
-                found = await exchange.request("POST", "quote/x", body={"n": number}, repeatable=True)
-                assert found == {"n": number}
-                # What comes later than the reply, the client's own pool finds in the socket.
-                await anyio.sleep(0.03)
-
-
-async def test_client_in_memory_is_a_client_like_any_other() -> None:
-    sandbox = stocked()
-    async with client(sandbox) as exchange:
-        assert [await outcome(exchange, kind) for kind in Kind] == ["ok"] * 3

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
-import textwrap
 from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
 import anyio
 import pytest
@@ -19,66 +14,6 @@ from tests.calls.support import Kind, arm, client, logins, outcome, patient, per
 from freight_exchange import ConfigurationError, FreightExchange
 
 pytestmark = pytest.mark.both_backends
-
-_PROJECT = """
-    import asyncio
-
-    import pytest
-    import pytest_asyncio
-
-    from freight_exchange.testing import Sandbox
-
-
-    @pytest_asyncio.fixture(scope="module", loop_scope="module")
-    async def sandbox():
-        yield Sandbox()
-
-
-    @pytest_asyncio.fixture(scope="module", loop_scope="module")
-    async def exchange(sandbox):
-        entered = asyncio.current_task()
-        async with sandbox.client() as exchange:
-            exchange.entered_in = entered
-            yield exchange
-
-
-    @pytest.mark.asyncio(loop_scope="module")
-    @pytest.mark.parametrize("turn", range(3))
-    async def test_use(exchange, sandbox, turn):
-        assert asyncio.current_task() is not exchange.entered_in
-        index = sandbox.publish()
-        found = await asyncio.gather(*(exchange.requests.get(index) for _ in range(30)))
-        assert {request.index for request in found} == {index}
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0):
-                await exchange.requests.search().collect()
-        await exchange.bids.submit(index, amount=turn + 1, currency="USD")
-
-
-    @pytest.mark.asyncio(loop_scope="module")
-    async def test_all_calls_share_one_login(sandbox):
-        assert len(sandbox.audit_log.logins) == 1
-"""
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-def test_fixture_of_pytest_asyncio(tmp_path: Path, anyio_backend: str) -> None:
-    """Set-up and clean-up of a fixture run in two tasks, and the test runs in a third."""
-    del anyio_backend
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
-    )
-    (tmp_path / "test_project.py").write_text(textwrap.dedent(_PROJECT))
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio", str(tmp_path)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert "4 passed" in run.stdout, run.stdout + run.stderr
 
 
 def test_cells_of_a_notebook() -> None:
@@ -202,10 +137,3 @@ async def test_call_after_closing_is_refused_and_closing_a_view_closes_nothing(k
     with pytest.raises(ConfigurationError, match="closed"):
         await exchange.__aenter__()
     assert len(sandbox.audit_log.calls) == before
-
-
-async def test_entering_an_open_client_is_refused() -> None:
-    async with client(stocked()) as exchange:
-        with pytest.raises(ConfigurationError, match="open"):
-            await exchange.__aenter__()
-        assert await outcome(exchange, Kind.READ) == "ok"

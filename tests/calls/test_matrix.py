@@ -136,7 +136,7 @@ def _cell(text: str) -> list[CallResult]:
 
 
 def _cells() -> dict[tuple[str, Kind], list[CallResult]]:
-    cells = {}
+    cells: dict[tuple[str, Kind], list[CallResult]] = {}
     for line in TABLE.splitlines()[2:]:
         name, *texts = re.split(r"  +", line) if line else [""]
         cells |= {(name, kind): _cell(text) for kind, text in zip(Kind, texts, strict=False) if text != "-"}

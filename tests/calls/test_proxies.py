@@ -176,30 +176,6 @@ async def test_no_proxy_names_the_hosts_that_are_reached_directly(
     assert (not proxy.requests) == direct
 
 
-@pytest.mark.parametrize(
-    ("variables", "options", "proxied"),
-    [
-        ({"HTTPS_PROXY": "{}"}, {}, False),
-        ({"HTTPS_PROXY": "{}", "FREIGHT_EXCHANGE_TRUST_ENV": "1"}, {}, True),
-        ({"HTTPS_PROXY": "{}", "FREIGHT_EXCHANGE_TRUST_ENV": "1"}, {"trust_env": False}, False),
-        ({"https_proxy": "{}"}, {"trust_env": True}, True),
-        ({"ALL_PROXY": "{}"}, {"trust_env": True}, True),
-        ({"ALL_PROXY": "{}", "HTTPS_PROXY": "http://127.0.0.1:1"}, {"trust_env": True}, False),
-        ({"HTTP_PROXY": "{}"}, {"trust_env": True}, False),
-    ],
-)
-async def test_proxy_of_the_environment_is_used_on_request(
-    variables: dict[str, str], options: dict[str, Any], proxied: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _clear_environment(monkeypatch)
-    async with proxying() as proxy:
-        proxy.answers = [refusal("403 No")] * 9
-        for name, value in variables.items():
-            monkeypatch.setenv(name, value.format(proxy.url))
-        await _try("https://127.0.0.1:1/api", **options)
-    assert bool(proxy.requests) == proxied
-
-
 def _clear_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.calls.support import (
     stranger,
 )
 
-from freight_exchange import ConfigurationError, FreightExchange, FreightExchangeError, Request, ValidationError
+from freight_exchange import ConfigurationError, Request, ValidationError
 
 ANY = reply(200, {**FOUND, **BID})
 
@@ -80,27 +81,6 @@ async def test_parameters_have_their_place(call: Any, body: Any, query: dict[str
         assert int(request.headers["content-length"]) == len(request.content)
 
 
-@pytest.mark.parametrize("place", ["body", "query"])
-async def test_parameters_of_a_get_are_sent_where_the_option_says(place: Any) -> None:
-    with scripted(reply(200, {"carriers": [{"index": 7, "name": "C"}]})) as service:
-        async with stranger(get_parameters=place) as exchange:
-            await exchange.carriers.get(7)
-    [request] = service.requests
-    assert request.method == "GET"
-    assert request.url.query == (b"index=7" if place == "query" else b"")
-    assert (b'"index"' in request.content) == (place == "body")
-
-
-@pytest.mark.parametrize(
-    "url", ["https://exchange.example/api", "https://exchange.example/api/", " https://exchange.example/api "]
-)
-async def test_address_is_the_root_and_the_path(url: str) -> None:
-    with scripted(ANY) as service:
-        async with FreightExchange(url, email=EMAIL, password=PASSWORD) as exchange:
-            await perform(exchange, Kind.READ)
-    assert str(service.requests[0].url) == f"{URL}/{Kind.READ.value}"
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -111,38 +91,11 @@ async def test_address_is_the_root_and_the_path(url: str) -> None:
 async def test_no_path_leads_the_token_elsewhere(path: str) -> None:
     with scripted(ANY) as service:
         async with stranger() as exchange:
-            try:
+            with contextlib.suppress(ValidationError, ConfigurationError):
                 await exchange.request("GET", path)
-            except FreightExchangeError as error:
-                assert isinstance(error, ValidationError | ConfigurationError)
     for request in service.requests:
         assert request.url.host == "exchange.example"
         assert request.url.path.startswith("/api/")
-
-
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("http://exchange.example/api", "https"),
-        ("ftp://exchange.example/api", "http"),
-        ("exchange.example/api", "http"),
-        ("https:///api", "host"),
-        ("https://me:word@exchange.example/api", "user"),
-        ("https://exchange.example/api?token=word", "query"),
-        ("https://exchange.example/api#word", "fragment"),
-        ("https://exchange.example:99999/api", "host"),
-        ("https://exch ange.example/api", "host"),
-    ],
-)
-def test_impossible_base_url_is_refused_without_showing_its_secrets(url: str, words: str) -> None:
-    with pytest.raises(ConfigurationError, match=words) as caught:
-        FreightExchange(url, email=EMAIL, password=PASSWORD)
-    assert "word" not in str(caught.value).replace("password", "")
-
-
-@pytest.mark.parametrize("url", ["http://127.0.0.1:1/api", "http://localhost:1/api", "http://[::1]:1/api"])
-def test_this_machine_may_be_reached_without_tls(url: str) -> None:
-    assert url in repr(FreightExchange(url, email=EMAIL, password=PASSWORD))
 
 
 async def test_headers_of_a_middleware_stand_beside_those_of_the_sdk() -> None:
@@ -157,19 +110,6 @@ async def test_headers_of_a_middleware_stand_beside_those_of_the_sdk() -> None:
         assert request.headers.get_list("user-agent") == ["theirs"]
 
 
-@pytest.mark.parametrize("value", ["€", "a\nb", "a\r\nAuthorization: x"])
-async def test_header_that_cannot_be_sent_is_refused_and_no_doubt(value: str) -> None:
-    async def mistaken(request: Request, call_next: Any) -> Any:
-        return await call_next(request if request.path == "login" else request.with_header("x-note", value))
-
-    with scripted(ANY) as service:
-        async with stranger(middleware=[mistaken]) as exchange:
-            for kind in (Kind.READ, Kind.WRITE):
-                with pytest.raises((FreightExchangeError, ValueError)):
-                    await perform(exchange, kind)
-    assert not any("\n" in name for request in service.requests for name in request.headers)
-
-
 async def test_no_cookie_is_kept() -> None:
     with scripted(
         reply(200, FOUND, {"Set-Cookie": "sid=1; Path=/"}), login=reply(200, LOGGED_IN, {"Set-Cookie": "a=1"})
@@ -178,15 +118,3 @@ async def test_no_cookie_is_kept() -> None:
             for _ in range(3):
                 await perform(exchange, Kind.READ)
     assert not any("cookie" in request.headers for request in service.requests)
-
-
-async def test_netrc_of_the_user_is_not_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    netrc = tmp_path / "netrc"
-    netrc.write_text("machine exchange.example login someone password else\n")
-    netrc.chmod(0o600)
-    monkeypatch.setenv("NETRC", str(netrc))
-    with scripted(ANY) as service:
-        async with stranger() as exchange:
-            await perform(exchange, Kind.READ)
-    assert "authorization" not in service.logins[0].headers
-    assert service.requests[0].headers["authorization"] == f"Bearer {TOKEN}"

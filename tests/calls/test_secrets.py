@@ -6,7 +6,6 @@ import base64
 import json
 import logging
 import pickle
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import ModuleType
@@ -110,6 +109,7 @@ REPLIES: dict[str, Bytes] = {
     "number": reply(200, json.dumps(SHOUT).encode()[:-1] + b', "n": 1e999}'),
     "header": reply(500, {}, x_echo=BEARER, x_request_id=TOKEN, server=BEARER, via=f"1.1 {TOKEN}"),
     "password_in_a_header": reply(500, {}, x_echo=PASSWORD.encode().decode("latin-1")),
+    "reason_phrase": lambda: f"HTTP/1.1 400 {BEARER}\r\nX-Token: {TOKEN}\r\nContent-Length: 2\r\n\r\n{{}}".encode(),
     "garbage": lambda: f"{BEARER}\r\n\r\n".encode(),
     "password_in_garbage": lambda: f"{BEARER} {PASSWORD}\r\n\r\n".encode(),
     "reset": lambda: None,
@@ -184,7 +184,7 @@ async def exercise(catch: Catch, exchange: FreightExchange) -> None:
         lambda: exchange.request("POST", "quote/other", body={"a": 1}),
     ):
         try:
-            result = await act()  # type: ignore[no-untyped-call]  # one of the calls above
+            result = await act()
         except FreightExchangeError as error:
             catch.error(error)
             catch.see("headers of an error", repr(error.headers))
@@ -236,16 +236,6 @@ async def test_no_reply_shows_a_secret(login: str, others: str) -> None:
     assert any(what == "log of httpcore.http11" for what, _ in catch.texts)
 
 
-async def test_no_module_keeps_a_secret() -> None:
-    with Catch() as catch:
-        async with replying(GOOD_LOGIN, REPLIES["good"]) as server, watched(catch, server.url) as exchange:
-            await exercise(catch, exchange)
-            server.requests.clear()
-            ours = [module for name, module in sys.modules.items() if name.startswith("freight_exchange")]
-            catch.reachable(*(thing for module in ours for thing in vars(module).values()))
-    assert catch.hits() == []
-
-
 # HTTP/2, and the logs of HTTP libraries
 
 
@@ -272,18 +262,6 @@ async def test_http_2_shows_no_secret(library: ModuleType) -> None:
                 await exercise(catch, exchange)
     assert catch.hits() == []
     assert any(what == f"log of {library.__name__.replace('httpx', 'httpcore')}.http2" for what, _ in catch.texts)
-
-
-async def test_reason_phrase_and_headers_in_the_librarys_log_are_masked() -> None:
-    def loud() -> bytes:
-        head = f"HTTP/1.1 400 {BEARER}\r\nX-Session: session={TOKEN}\r\nX-Token: {TOKEN}\r\nX-Kept: yes\r\n"
-        return f"{head}Content-Length: 2\r\n\r\n{{}}".encode()
-
-    with Catch() as catch:
-        async with replying(GOOD_LOGIN, loud) as server, watched(catch, server.url) as exchange:
-            await exercise(catch, exchange)
-            server.requests.clear()
-    assert catch.hits() == []
 
 
 async def test_logs_of_other_clients_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -140,24 +138,3 @@ async def test_no_attribute_holds_a_secret(traced: Traced) -> None:
 def test_instrumentation_must_be_one() -> None:
     with pytest.raises(ConfigurationError, match="instrumentation"):
         FreightExchange(URL, email="a", password="b", instrumentation=OpenTelemetry)  # type: ignore[arg-type]  # what must fail
-
-
-async def test_without_an_sdk_calls_go_on(traced: Traced) -> None:
-    with scripted(CARRIERS):
-        async with stranger(instrumentation=OpenTelemetry()) as exchange:
-            await exchange.carriers.list()
-    assert traced.spans == ()
-
-
-def test_without_instrumentation_no_opentelemetry_is_imported() -> None:
-    code = """
-import sys, anyio
-from freight_exchange.testing import Sandbox
-async def main():
-    async with Sandbox().client() as exchange:
-        await exchange.carriers.list()
-anyio.run(main)
-print(*(name for name in sys.modules if name.startswith(("opentelemetry", "freight_exchange.otel", "prometheus"))))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "\n"

@@ -22,7 +22,6 @@ from tests.calls.support import (
     arm,
     client,
     outcome,
-    patient,
     perform,
     reply,
     scripted,
@@ -327,7 +326,7 @@ async def test_bot_believes_a_refusal_of_its_offer_whatever_the_length_of_the_bo
 
 
 async def _reconciled(kind: str, fault: str, *, travels: bool = False, baseline: bool = False) -> tuple[Any, Market]:
-    write, market = WRITES[kind], Market()
+    write, market, found = WRITES[kind], Market(), None
     async with market.client(write) as exchange:
         listed = await write.baseline(exchange) if baseline and write.baseline is not None else None
         error = await doubt(market, write, exchange, fault)
@@ -419,26 +418,6 @@ async def test_outage_of_the_listings_ends_in_doubt_in_bounded_time(kind: str) -
     assert isinstance(found, StillUnknown)
 
 
-async def test_listing_without_end_ends_in_doubt_in_bounded_time() -> None:
-    served = 0
-
-    async def answer(request: httpx.Request) -> httpx.Response:
-        nonlocal served
-        if request.method == "POST":
-            raise httpx.ReadError("cut")
-        await anyio.sleep(1)
-        served += 100
-        return reply(200, {"bids": [{"index": served + n, "price": 5, "currencyIndex": 840} for n in range(100)]})
-
-    with scripted(answer):
-        async with stranger() as exchange:
-            with pytest.raises(OutcomeUnknownError) as caught:
-                await perform(exchange, Kind.WRITE)
-            began = anyio.current_time()
-            assert isinstance(await caught.value.reconcile(settle=timedelta(seconds=5)), StillUnknown)
-            assert anyio.current_time() - began <= 4 * 5 + 70
-
-
 async def test_unreadable_row_forbids_a_proof_of_absence() -> None:
     write, market = WRITES["submit"], Market()
     market.sandbox.exchange.offer(market.sandbox.forwarder, market.request, market.sandbox.now() - 9_000, amount=7)
@@ -457,13 +436,3 @@ async def test_reconcile_needs_a_client_and_a_write(wrong: Any) -> None:
             await error.reconcile(wrong)
         with pytest.raises(ConfigurationError, match="no write"):
             await OutcomeUnknownError("unknown").reconcile(exchange)
-
-
-async def test_another_client_may_be_asked() -> None:
-    write, market = WRITES["submit"], Market()
-    async with market.client(write) as first:
-        error = await doubt(market, write, first)
-    with pytest.raises(ConfigurationError, match="closed"):
-        await error.reconcile()
-    async with patient(market.sandbox, http_client=market.sandbox.http_client()) as second:
-        assert isinstance(await error.reconcile(second), Applied)
