@@ -155,7 +155,7 @@ Answer = httpx.Response | Exception | Callable[[httpx.Request], Any]
 
 
 class Script:
-    """Service behind the SDK's own connections: replies to the login and to all other calls, the last one for ever."""
+    """Service behind the SDK's own connections: replies to the login and to all other calls, the last one repeatedly."""
 
     def __init__(self, router: respx.MockRouter, answers: Sequence[Answer], logged_in: Answer) -> None:
         self.answers = list(answers)

@@ -89,6 +89,18 @@ async def test_write_past_its_deadline_is_unknown_with_its_facts() -> None:
 
 
 @pytest.mark.virtual_time
+async def test_refused_write_that_waits_for_a_new_login_has_not_happened() -> None:
+    sandbox = stocked()
+    async with client(sandbox) as exchange:
+        await exchange.login()
+        arm(sandbox, "unauthorized_once", Kind.WRITE)
+        arm(sandbox, "login_hung", Kind.LOGIN, times=None)
+        with pytest.raises(DeadlineExceededError):
+            await perform(exchange.with_options(deadline=5), Kind.WRITE)
+    assert not sandbox.audit_log.offers
+
+
+@pytest.mark.virtual_time
 async def test_caller_leaves_a_hung_login_at_its_own_deadline() -> None:
     sandbox = stocked()
     arm(sandbox, "login_hung", Kind.LOGIN)

@@ -155,7 +155,7 @@ async def test_wrong_argument_names_its_field_and_sends_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("body", [b"", {"message": "no such port"}, b"<html>oops</html>", [1, 2, 3]], ids=str)
-async def test_status_has_its_class_whatever_the_body(status: int, kind: type[APIStatusError], body: Any) -> None:
+async def test_status_has_its_class_with_any_body(status: int, kind: type[APIStatusError], body: Any) -> None:
     with scripted(reply(status, body)):
         async with stranger(retries=ONCE) as exchange:
             with pytest.raises(APIStatusError) as caught:

@@ -150,7 +150,7 @@ async def test_views_share_the_login() -> None:
 # Refused tokens
 
 
-async def test_refusals_for_ever_make_one_login_more_and_no_storm() -> None:
+async def test_repeated_refusals_make_one_login_more_and_no_storm() -> None:
     sandbox = stocked()
     arm(sandbox, "unauthorized_forever", Kind.READ)
     async with client(sandbox) as exchange:

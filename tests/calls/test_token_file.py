@@ -1,6 +1,6 @@
 """Tests of a login that processes share through a file: who logs in, and which files are not used."""
 
-# Small files of a test: what they block, nobody waits for.
+# The files are small, so that blocking on them delays nothing.
 # ruff: noqa: ASYNC240
 
 from __future__ import annotations
@@ -403,7 +403,7 @@ async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
 
 
 @_FROM_ONE_LOOP
-async def test_process_killed_during_its_login_holds_nobody_up(tmp_path: Path) -> None:
+async def test_process_killed_during_its_login_holds_up_no_other(tmp_path: Path) -> None:
     sandbox = stocked()
     arm(sandbox, "login_hung", Kind.LOGIN)
     async with (

@@ -306,7 +306,7 @@ def _long_refusal(size: int) -> Any:
         ),
     ],
 )
-async def test_bot_believes_a_refusal_of_its_offer_whatever_the_length_of_the_body(size: int) -> None:
+async def test_bot_believes_a_refusal_of_its_offer_with_a_body_of_any_length(size: int) -> None:
     sandbox = Sandbox()
     bot = Bot(store=None, start="backfill")
     mutate = _long_refusal(size)
