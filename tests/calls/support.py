@@ -155,7 +155,7 @@ Answer = httpx.Response | Exception | Callable[[httpx.Request], Any]
 
 
 class Script:
-    """Service behind the SDK's own connections: replies to the login and to all other calls, the last one repeatedly."""
+    """Service behind the SDK's own connections: it replies by a script, and then repeats its last reply."""
 
     def __init__(self, router: respx.MockRouter, answers: Sequence[Answer], logged_in: Answer) -> None:
         self.answers = list(answers)
