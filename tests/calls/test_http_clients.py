@@ -178,6 +178,20 @@ def over(transport: httpx.AsyncBaseTransport, **options: Any) -> FreightExchange
 
 
 @pytest.mark.virtual_time
+async def test_write_past_its_deadline_over_a_transport_without_a_trace_is_a_doubt() -> None:
+    async def hang(_: httpx.Request) -> httpx.Response:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    transport = Scripted(hang)
+    async with over(transport, deadline=5) as exchange:
+        await exchange.login()
+        with pytest.raises(OutcomeUnknownError):
+            await perform(exchange, Kind.WRITE)
+    assert transport.sent == 1
+
+
+@pytest.mark.virtual_time
 async def test_transport_that_is_stopped_and_turns_to_another_way_leaves_a_doubt() -> None:
     async def stubborn(request: httpx.Request) -> httpx.Response:
         await anyio.sleep(0.3)
