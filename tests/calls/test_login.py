@@ -225,7 +225,6 @@ async def test_two_clients_that_end_each_others_sessions_are_pointed_to_the_toke
         ({"expires_on": []}, None),
         ({}, None),
     ],
-    ids=str,
 )
 async def test_forms_of_the_lifetime(given: dict[str, object], seconds: int | None) -> None:
     user = {"access_token": "t0ken-of-some-length", "email": EMAIL, **given}
