@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from freight_exchange.hooks import BrokenRecord, Event
 
 __all__ = ["LOGIN", "TOKEN", "URL", "Service", "answering", "reply"]
 
-URL: Final = "https://exchange.example/root/api"
+URL: Final = "http://127.0.0.1:9/root/api"
 TOKEN: Final = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMiJ9.c2lnbmF0dXJl"
 LOGIN: Final[dict[str, Any]] = {"user": {"access_token": TOKEN, "expires_on": 3600, "firstname": "Fergus"}}
 
@@ -35,6 +35,8 @@ class Service:
 
     replies: list[httpx.Response]
     login: httpx.Response
+    by: Callable[[Any], object] | None = None
+    """If set, makes the reply from the body of the request."""
     exchange: FreightExchange = attrs.field(init=False)
     sent: list[httpx.Request] = attrs.Factory(list)
     """The requests, logins left out."""
@@ -43,9 +45,15 @@ class Service:
     """What the client's hooks received."""
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        is_login = request.url.path == "/root/api/login"
-        (self.logins if is_login else self.sent).append(request)
-        chosen = self.login if is_login else self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if request.url.path == "/root/api/login":
+            self.logins.append(request)
+            chosen = self.login
+        else:
+            self.sent.append(request)
+            if self.by is not None:
+                chosen = reply(self.by(json.loads(request.content or b"{}")))
+            else:
+                chosen = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         return httpx.Response(chosen.status_code, content=chosen.content, headers=chosen.headers)
 
     @property

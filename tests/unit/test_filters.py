@@ -1,10 +1,14 @@
-"""Tests of request filters: their matches, and the filters that are refused."""
+"""Tests of filters: what passes, what is excluded and by which field, and which filters are refused."""
 
 from __future__ import annotations
 
 import copy
+import functools
+import math
 import pickle
-from datetime import date, datetime, timedelta
+import zoneinfo
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from unicodedata import normalize
@@ -13,11 +17,58 @@ import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.models.filters import NEEDED, REQUEST, TEXTS, Heavy, later, light
 
-from freight_exchange.errors import ValidationError
-from freight_exchange.models import RateRequest, RequestType, UnknownWord
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange import (
+    Listing,
+    Offer,
+    OfferFilter,
+    Packaging,
+    RateRequest,
+    RequestFilter,
+    RequestType,
+    UnknownWord,
+    ValidationError,
+)
+
+NEEDED = datetime(2024, 5, 17)
+
+
+# Forty cubic metres.
+REQUEST = RateRequest(
+    index=4,
+    commodity="Green Tea",
+    type=RequestType.AIR_FREIGHT,
+    origin="Hong Kong",
+    destination="Oakland",
+    need_date=NEEDED,
+    quantity=10,
+    length=Decimal("2.5"),
+    width=Decimal("1.6"),
+    height=Decimal(1),
+    weight=Decimal("120.5"),
+    incoterm="FOB",
+    hazardous=False,
+)
+
+
+TEXTS = ["origin", "destination", "type", "incoterm", "commodity"]
+
+
+async def later(request: RateRequest) -> bool:
+    return True
+
+
+def light(request: RateRequest) -> bool:
+    return not Heavy()(request)
+
+
+class Heavy:
+    def __call__(self, request: RateRequest) -> bool:
+        return request.weight is None or request.weight > 100
+
+    def light(self, request: RateRequest) -> bool:
+        return not self(request)
+
 
 SILENT = RateRequest(index=5)
 
@@ -343,24 +394,183 @@ def test_a_port_of_another_name_is_excluded(request: RateRequest, port: str) -> 
     assert RequestFilter(origin=port).excluded_by(request) == (None if same else "origin")
 
 
-def test_type_checkers_accept_right_arguments_and_refuse_wrong_ones() -> None:
-    """The type checkers must accept the first half and refuse the second: an unused ignore is an error."""
-    types: set[RequestType] = {RequestType.SHIPPING}
-    mixed: tuple[RequestType | str, ...] = (RequestType.TRUCKING, "Rail")
+def test_error_of_where_is_not_caught() -> None:
+    def where(request: RateRequest) -> bool:
+        raise KeyError(request.index)
+
+    with pytest.raises(KeyError):
+        RequestFilter(where=where).matches(REQUEST)
+
+
+@pytest.mark.parametrize("field", TEXTS)
+@pytest.mark.parametrize("empty", [[], (), set(), frozenset(), {}.keys()])
+def test_an_empty_collection_would_exclude_everything_and_is_refused(field: str, empty: Any) -> None:
+    with pytest.raises(ValidationError, match=f"^{field} must not be empty: no request would ever pass$") as caught:
+        RequestFilter(**{field: empty})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", TEXTS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        " ",
+        5,
+        True,
+        b"FOB",
+        bytearray(b"FOB"),
+        {"FOB": 1},
+        iter(["FOB"]),
+        [None],
+        ["FOB", ""],
+        {"FOB", 5},
+        [["FOB"]],
+    ],
+)
+def test_value_that_is_no_text_is_refused(field: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=f"^{field} must ") as caught:
+        RequestFilter(**{field: value})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("value", [b"FOB", b"", bytearray(b"FOB")])
+def test_bytes_are_no_collection_of_numbers(value: Any) -> None:
+    with pytest.raises(ValidationError, match=f"not a {type(value).__name__}$"):
+        RequestFilter(origin=value)
+
+
+@pytest.mark.parametrize("value", [Packaging.PALLET, [RequestType.SHIPPING, Packaging.PALLET], RequestType])
+def test_a_word_of_another_kind_is_no_type(value: Any) -> None:
+    with pytest.raises(ValidationError, match=r"^type must be ") as caught:
+        RequestFilter(type=value)
+    assert caught.value.field == "type"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("incoterm", value) for value in ("FO", "FOBS", "F0B", ["FOB", "any"[:2]])),
+        *(("hazardous", value) for value in ("no", 2, 0.0, [True])),
+        *(
+            (field, value)
+            for field in ("max_volume", "max_weight")
+            for value in (0, -1, "", "a lot", True, math.nan, math.inf, Decimal("NaN"), [60], 10**40)
+        ),
+        *(("need_by", value) for value in ("2024-05-17", 1715904000, timedelta(days=5), [NEEDED])),
+        *(("where", value) for value in (True, "origin == 'Hong Kong'", RequestFilter())),
+    ],
+)
+def test_impossible_value_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=f"^{field} ") as caught:
+        RequestFilter(**{field: value})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("zone", [UTC, zoneinfo.ZoneInfo("Asia/Hong_Kong")])
+def test_need_dates_have_no_zone_and_so_need_by_has_none(zone: Any) -> None:
+    with pytest.raises(ValidationError, match="need_date, which has no zone") as caught:
+        RequestFilter(need_by=NEEDED.replace(tzinfo=zone))
+    assert caught.value.field == "need_by"
+
+
+async def _stream(request: RateRequest) -> AsyncIterator[bool]:
+    yield True
+
+
+class _Awaited:
+    async def __call__(self, request: RateRequest) -> bool:
+        return True
+
+    async def judge(self, request: RateRequest) -> bool:
+        return True
+
+
+class _Promise(Awaitable[bool]):
+    def __await__(self) -> Any:
+        return iter(())
+
+
+@pytest.mark.parametrize(
+    "where", [later, _stream, _Awaited(), _Awaited().judge, functools.partial(later), functools.partial(_stream)]
+)
+def test_an_async_where_is_refused_once_it_is_detected(where: Any) -> None:
+    with pytest.raises(ValidationError, match=r"^where must be a plain function, not an async one") as caught:
+        RequestFilter(where=where)
+    assert caught.value.field == "where"
+
+
+@pytest.mark.parametrize(
+    "where", [lambda request: later(request), lambda request: _stream(request), lambda request: _Promise()]
+)
+def test_an_async_where_in_disguise_does_not_pass_everything(where: Any) -> None:
+    wanted = RequestFilter(where=where)
+    with pytest.raises(ValidationError, match=r"^where must be a plain function, not an async one") as caught:
+        wanted.matches(REQUEST)
+    assert caught.value.field == "where"
+
+
+@pytest.mark.parametrize(
+    ("where", "passes"), [(Heavy(), True), (Heavy().light, False), (functools.partial(Heavy.light, Heavy()), False)]
+)
+def test_where_takes_any_callable(where: Callable[[RateRequest], bool], passes: bool) -> None:
+    assert RequestFilter(where=where).matches(REQUEST) is passes
+
+
+def test_arguments_have_their_types() -> None:
+    """A type checker accepts the first and refuses the others: an unused ignore is an error."""
     words: list[str] = ["FOB", "EXW"]
-    RequestFilter(type=RequestType.SHIPPING, origin={"Hong Kong", "Shenzhen"}, max_volume=60)
-    RequestFilter(type=types, incoterm=words, commodity=frozenset(words), destination=tuple(words))
-    RequestFilter(type=mixed, max_weight="1200.5", hazardous=True, need_by=date(2024, 5, 17))
-    RequestFilter(where=lambda request: request.index > 4, need_by=NEEDED, max_volume=Decimal("0.5"))
+    mixed: tuple[RequestType | str, ...] = (RequestType.TRUCKING, "Rail")
+    RequestFilter(
+        type=mixed, origin={"Hong Kong"}, commodity=frozenset(words), max_weight="1.5", need_by=date(2024, 5, 1)
+    )
     with pytest.raises(ValidationError):
         RequestFilter(origin=5)  # type: ignore[arg-type]  # text
     with pytest.raises(ValidationError):
         RequestFilter(origin=iter(words))  # type: ignore[arg-type]  # read once, it would be empty
     with pytest.raises(ValidationError):
         RequestFilter(max_volume=[60])  # type: ignore[arg-type]  # one limit
-    with pytest.raises(ValidationError):
-        RequestFilter(need_by="2024-05-17")  # type: ignore[arg-type]  # a datetime or a date
-    with pytest.raises(ValidationError):
-        RequestFilter(where=later)  # type: ignore[arg-type]  # nothing awaits it
-    with pytest.raises(TypeError):
-        RequestFilter(min_volume=60)  # type: ignore[call-arg]  # no such field
+
+
+# Filters of offers
+
+OFFER = Offer(id=31, amount=Decimal(900), currency=840)
+LISTING = Listing(index=7, origin="Hong Kong", destination="Oakland", commodity="Tea", offers=(OFFER,))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "passes"),
+    [
+        ({}, True), ({"request": 7}, True), ({"request": {7, 8}}, True), ({"request": 8}, False),
+        ({"currency": 840}, True), ({"currency": [978, 840]}, True), ({"currency": 978}, False),
+        ({"currency": 840, "max_amount": 900}, True), ({"currency": 840, "max_amount": "899.99"}, False),
+        ({"origin": "hong kong"}, True), ({"destination": "Los Angeles"}, False), ({"commodity": {"tea"}}, True),
+        ({"where": lambda offer, listing: offer in listing.offers}, True),
+        ({"where": lambda offer, listing: None}, False),
+    ],
+)  # fmt: skip
+def test_offer_filter_passes_what_each_field_wants(arguments: dict[str, Any], passes: bool) -> None:
+    assert OfferFilter(**arguments).matches(OFFER, LISTING) is passes
+    assert OfferFilter(**arguments) == OfferFilter(**arguments)
+    assert hash(OfferFilter(**arguments)) == hash(OfferFilter(**arguments))
+    assert (OfferFilter(**arguments) == OfferFilter(request=99)) is False
+
+
+def test_missing_field_of_an_offer_never_excludes_it() -> None:
+    wanted = OfferFilter(currency=978, max_amount=1, origin="Oslo")
+    assert wanted.matches(Offer(id=1), Listing(index=7))
+
+
+@pytest.mark.parametrize(
+    ("field", "arguments"),
+    [
+        ("request", {"request": 0}), ("request", {"request": []}), ("request", {"request": "7"}),
+        ("currency", {"currency": -1}), ("currency", {"currency": set()}), ("currency", {"currency": True}),
+        ("max_amount", {"max_amount": 5}), ("max_amount", {"max_amount": 0, "currency": 840}),
+        ("origin", {"origin": ""}), ("where", {"where": later}), ("where", {"where": 5}),
+    ],
+)  # fmt: skip
+def test_impossible_offer_filter_is_refused_by_name(field: str, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        OfferFilter(**arguments)
+    assert caught.value.field == field
