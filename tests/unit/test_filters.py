@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import math
 import pickle
 import zoneinfo
@@ -31,35 +32,18 @@ from freight_exchange import (
 )
 
 NEEDED = datetime(2024, 5, 17)
-
-
 # Forty cubic metres.
 REQUEST = RateRequest(
-    index=4,
-    commodity="Green Tea",
-    type=RequestType.AIR_FREIGHT,
-    origin="Hong Kong",
-    destination="Oakland",
-    need_date=NEEDED,
-    quantity=10,
-    length=Decimal("2.5"),
-    width=Decimal("1.6"),
-    height=Decimal(1),
-    weight=Decimal("120.5"),
-    incoterm="FOB",
-    hazardous=False,
-)
-
-
+    index=4, commodity="Green Tea", type=RequestType.AIR_FREIGHT, origin="Hong Kong", destination="Oakland",
+    need_date=NEEDED, quantity=10, length=Decimal("2.5"), width=Decimal("1.6"), height=Decimal(1),
+    weight=Decimal("120.5"), incoterm="FOB", hazardous=False,
+)  # fmt: skip
+SILENT = RateRequest(index=5)
 TEXTS = ["origin", "destination", "type", "incoterm", "commodity"]
 
 
 async def later(request: RateRequest) -> bool:
     return True
-
-
-def light(request: RateRequest) -> bool:
-    return not Heavy()(request)
 
 
 class Heavy:
@@ -70,18 +54,19 @@ class Heavy:
         return not self(request)
 
 
-SILENT = RateRequest(index=5)
+def light(request: RateRequest) -> bool:
+    return not Heavy()(request)
 
 
 PASSING: dict[str, list[Any]] = {
     "origin": [
-        *("Hong Kong", "hONG kONG", " \tHong \n\u00a0 Kong ", {"Shenzhen", "HONG KONG"}, frozenset({"hong kong"})),
-        *(["Shenzhen", "Hong Kong"], ("Hong Kong",), {"Hong Kong": 1}.keys()),
+        "Hong Kong", "hONG kONG", " \tHong \n\u00a0 Kong ", {"Shenzhen", "HONG KONG"}, frozenset({"hong kong"}),
+        ["Shenzhen", "Hong Kong"], ("Hong Kong",), {"Hong Kong": 1}.keys(),
     ],
     "destination": ["OAKLAND", ["Oakland", "Oakland"]],
     "type": [
-        *(RequestType.AIR_FREIGHT, "Air Freight", "  air   FREIGHT", UnknownWord("AIR FREIGHT")),
-        *({RequestType.SHIPPING, RequestType.AIR_FREIGHT}, ["rail", "air freight"]),
+        RequestType.AIR_FREIGHT, "Air Freight", "  air   FREIGHT", UnknownWord("AIR FREIGHT"),
+        {RequestType.SHIPPING, RequestType.AIR_FREIGHT}, ["rail", "air freight"],
     ],
     "incoterm": ["FOB", "fob", {"EXW", "Fob"}],
     "commodity": ["green tea", {"Coffee", "Green  Tea"}],
@@ -90,16 +75,11 @@ PASSING: dict[str, list[Any]] = {
     "max_weight": [Decimal("120.5"), 120.5, 121],
     "need_by": [NEEDED, NEEDED.date(), date(2024, 5, 18)],
     "where": [lambda request: request.index == 4, lambda request: "a truth that is not a bool"],
-}
-
-
+}  # fmt: skip
 EXCLUDING: dict[str, list[Any]] = {
     "origin": ["Hong", "HongKong", "Oakland", {"Shenzhen", "Ningbo"}, ["H", "Hong Kong SAR"]],
     "destination": ["Hong Kong", ("Los Angeles", "Long Beach")],
-    "type": [
-        *(RequestType.SHIPPING, "trucking", "AirFreight", "Rail"),
-        {RequestType.SHIPPING, RequestType.TRUCKING},
-    ],
+    "type": [RequestType.SHIPPING, "trucking", "AirFreight", "Rail", {RequestType.SHIPPING, RequestType.TRUCKING}],
     "incoterm": ["EXW", ["CIF", "exw"]],
     "commodity": ["tea", {"Coffee"}],
     "hazardous": [True, 1],
@@ -108,9 +88,7 @@ EXCLUDING: dict[str, list[Any]] = {
     "need_by": [NEEDED - timedelta(microseconds=1), date(2024, 5, 16)],
     "where": [lambda request: request.index == 5, lambda request: None],
 }
-
-
-FIELDS = [field.name for field in attrs.fields(RequestFilter) if field.init]
+FIELDS = [*PASSING]
 
 
 def each(cases: dict[str, list[Any]]) -> list[tuple[str, Any]]:
@@ -132,7 +110,7 @@ def test_request_that_differs_in_a_field_is_excluded_by_it(field: str, value: An
 
 
 def test_every_field_is_tested_both_ways() -> None:
-    assert list(PASSING) == list(EXCLUDING) == FIELDS
+    assert list(PASSING) == list(EXCLUDING) == list(inspect.signature(RequestFilter).parameters)
 
 
 @pytest.mark.parametrize(("field", "value"), [case for case in each(EXCLUDING) if case[0] != "where"])
@@ -156,30 +134,22 @@ def test_blank_text_counts_as_missing(field: str, blank: str) -> None:
     assert RequestFilter(**wanted).matches(attrs.evolve(SILENT, **text))
 
 
-def test_case_and_white_space_of_request_are_ignored() -> None:
-    untidy = attrs.evolve(
-        REQUEST,
-        origin=" HONG\t kong",
-        destination="oakland ",
-        type=UnknownWord("AIR  freight"),
-        incoterm=" fob",
-        commodity="GREEN\nTEA",
-    )
-    tidy = RequestFilter(
-        origin="Hong Kong", destination="Oakland", type="Air Freight", incoterm="FOB", commodity="Green Tea"
-    )
-    assert tidy.excluded_by(untidy) is None
-
-
-@pytest.mark.parametrize(("one", "other"), [("NFC", "NFD"), ("NFD", "NFC")])
-def test_an_accent_is_the_same_however_it_is_written(one: Any, other: Any) -> None:
-    spelt = RequestFilter(origin=normalize(one, "Málaga"))
-    assert spelt.matches(attrs.evolve(REQUEST, origin=normalize(other, "MÁLAGA")))
-    assert not spelt.matches(attrs.evolve(REQUEST, origin="Malaga"))
-
-
-def test_case_is_folded_and_not_merely_lowered() -> None:
-    assert RequestFilter(origin="GIESSEN").matches(attrs.evolve(REQUEST, origin="Gießen"))
+@pytest.mark.parametrize(
+    ("field", "wanted", "shown", "passes"),
+    [
+        ("origin", "Hong Kong", " HONG\t kong", True), ("destination", "Oakland", "oakland ", True),
+        ("type", "Air Freight", UnknownWord("AIR  freight"), True), ("incoterm", "FOB", " fob", True),
+        ("commodity", "Green Tea", "GREEN\nTEA", True), ("origin", "GIESSEN", "Gie\u00dfen", True),
+        ("origin", normalize("NFC", "M\u00e1laga"), normalize("NFD", "M\u00c1LAGA"), True),
+        ("origin", normalize("NFD", "M\u00e1laga"), normalize("NFC", "M\u00c1LAGA"), True),
+        ("origin", "M\u00e1laga", "Malaga", False),
+    ],
+)  # fmt: skip
+def test_case_white_space_and_the_form_of_accents_are_ignored(
+    field: str, wanted: str, shown: Any, passes: bool
+) -> None:
+    arguments: dict[str, Any] = {field: wanted}
+    assert RequestFilter(**arguments).matches(attrs.evolve(REQUEST, **{field: shown})) is passes
 
 
 @pytest.mark.parametrize("word", ["Rail", "rail", UnknownWord("RAIL"), {"Rail"}, ["Rail", RequestType.TRUCKING]])
@@ -224,17 +194,9 @@ def test_the_first_field_that_excludes_is_named() -> None:
         return False
 
     excluding: dict[str, Any] = {
-        "origin": "Ningbo",
-        "destination": "Ningbo",
-        "type": "Rail",
-        "incoterm": "EXW",
-        "commodity": "Coffee",
-        "hazardous": True,
-        "max_volume": 1,
-        "max_weight": 1,
-        "need_by": date(2020, 1, 1),
-        "where": where,
-    }
+        "origin": "Ningbo", "destination": "Ningbo", "type": "Rail", "incoterm": "EXW", "commodity": "Coffee",
+        "hazardous": True, "max_volume": 1, "max_weight": 1, "need_by": date(2020, 1, 1), "where": where,
+    }  # fmt: skip
     assert list(excluding) == FIELDS
     while excluding:
         field = next(iter(excluding))
@@ -277,7 +239,7 @@ def test_filters_with_other_effects_differ() -> None:
     assert RequestFilter() != "everything"
 
 
-def test_a_where_that_does_not_hash_is_no_failure() -> None:
+def test_where_need_not_hash() -> None:
     @attrs.define
     class Over:
         weight: int
@@ -285,8 +247,7 @@ def test_a_where_that_does_not_hash_is_no_failure() -> None:
         def __call__(self, request: RateRequest) -> bool:
             return request.weight is None or request.weight > self.weight
 
-    assert RequestFilter(where=Over(100)) == RequestFilter(where=Over(100))
-    assert RequestFilter(where=Over(100)) != RequestFilter(where=Over(200))
+    assert RequestFilter(where=Over(100)) == RequestFilter(where=Over(100)) != RequestFilter(where=Over(200))
     assert hash(RequestFilter(where=Over(100))) == hash(RequestFilter(where=Over(100)))
 
 
@@ -337,28 +298,17 @@ def test_a_filter_is_copied_pickled_and_evolved() -> None:
 
 TEXT = st.text(min_size=1, max_size=12).filter(lambda text: bool(text.strip()))
 
-
 MEASURE = st.decimals("0.001", "1000", places=3)
-
 
 WORD = st.sampled_from(RequestType) | st.builds(UnknownWord, TEXT)
 
-
+OPTIONAL: dict[str, st.SearchStrategy[Any]] = {
+    "commodity": TEXT, "type": WORD, "origin": TEXT, "destination": TEXT, "need_date": st.datetimes(),
+    "quantity": st.integers(1, 1000), "length": MEASURE, "width": MEASURE, "height": MEASURE, "weight": MEASURE,
+    "incoterm": st.from_regex("[A-Za-z]{3}", fullmatch=True), "hazardous": st.booleans(),
+}  # fmt: skip
 REQUESTS = st.builds(
-    RateRequest,
-    index=st.integers(1),
-    commodity=st.none() | TEXT,
-    type=st.none() | WORD,
-    origin=st.none() | TEXT,
-    destination=st.none() | TEXT,
-    need_date=st.none() | st.datetimes(),
-    quantity=st.none() | st.integers(1, 1000),
-    length=st.none() | MEASURE,
-    width=st.none() | MEASURE,
-    height=st.none() | MEASURE,
-    weight=st.none() | MEASURE,
-    incoterm=st.none() | st.from_regex("[A-Za-z]{3}", fullmatch=True),
-    hazardous=st.none() | st.booleans(),
+    RateRequest, index=st.integers(1), **{name: st.none() | values for name, values in OPTIONAL.items()}
 )
 
 
@@ -414,30 +364,14 @@ def test_an_empty_collection_would_exclude_everything_and_is_refused(field: str,
 @pytest.mark.parametrize(
     "value",
     [
-        "",
-        " ",
-        5,
-        True,
-        b"FOB",
-        bytearray(b"FOB"),
-        {"FOB": 1},
-        iter(["FOB"]),
-        [None],
-        ["FOB", ""],
-        {"FOB", 5},
+        "", " ", 5, True, b"FOB", bytearray(b"FOB"), {"FOB": 1}, iter(["FOB"]), [None], ["FOB", ""], {"FOB", 5},
         [["FOB"]],
     ],
-)
+)  # fmt: skip
 def test_value_that_is_no_text_is_refused(field: str, value: Any) -> None:
     with pytest.raises(ValidationError, match=f"^{field} must ") as caught:
         RequestFilter(**{field: value})
     assert caught.value.field == field
-
-
-@pytest.mark.parametrize("value", [b"FOB", b"", bytearray(b"FOB")])
-def test_bytes_are_no_collection_of_numbers(value: Any) -> None:
-    with pytest.raises(ValidationError, match=f"not a {type(value).__name__}$"):
-        RequestFilter(origin=value)
 
 
 @pytest.mark.parametrize("value", [Packaging.PALLET, [RequestType.SHIPPING, Packaging.PALLET], RequestType])
