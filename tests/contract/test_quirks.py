@@ -54,7 +54,7 @@ class Failed:
     field: str = ""
 
 
-# The tour: every operation, at a market with requests 1 to 5, of which 3 and 5 are awarded
+# The tour: every operation, at a market with requests 1 to 5; 3 and 5 are awarded
 
 
 async def outcome(call: Awaitable[object]) -> object:

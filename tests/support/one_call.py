@@ -42,7 +42,7 @@ class Service:
     """The requests, logins left out."""
     logins: list[httpx.Request] = attrs.Factory(list)
     events: list[Event] = attrs.Factory(list)
-    """What the client's hooks received."""
+    """Events that the client's hooks received."""
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == "/root/api/login":

@@ -246,7 +246,7 @@ async def test_documented_record_is_read_exactly() -> None:
         ({"status": "Frozen"}, {"status": UnknownWord("Frozen")}),
         ({"packaging": "Crate"}, {"packaging": UnknownWord("Crate")}),
         ({"status": ""}, {"status": None}),
-        # Other spellings, of which the usual one wins unless it is null
+        # Other spellings: the usual one wins unless it is null
         ({"commodityname": None, "cargoname": "Gadgets"}, {"commodity": "Gadgets"}),
         ({"cargoname": "Gadgets"}, {}),
         ({"width": None, "cargowidth": 3}, {"width": Decimal(3)}),
@@ -358,9 +358,9 @@ async def test_record_without_a_readable_identifier_is_reported_and_hides_no_oth
 @pytest.mark.parametrize("collection", LISTS)
 async def test_strict_client_raises_for_an_unreadable_record_of_each_kind(collection: str) -> None:
     with pytest.raises(DecodeError) as caught:
-        await read(collection, {collection: [{"index": 4}, {"name": "nobody"}]}, strict=True)
+        await read(collection, {collection: [{"index": 4}, {"name": "no index"}]}, strict=True)
     assert caught.value.path == f"{collection}.1.index"
-    assert (await read(collection, {collection: [{"index": 4}, {"name": "nobody"}]}))[1] == [f"{collection}.1.index"]
+    assert (await read(collection, {collection: [{"index": 4}, {"name": "no index"}]}))[1] == [f"{collection}.1.index"]
 
 
 async def test_strict_client_raises_for_an_unreadable_value() -> None:
