@@ -1,0 +1,663 @@
+"""Mutants: promises broken on purpose, one clause each, with the tests that must notice.
+
+    python -m tests.mutants                      # all, two at a time; exits with 1 if one survives
+    python -m tests.mutants --only login --why   # those with the word in their name, with the output of pytest
+    python -m tests.mutants --part calls --list
+
+Functions and constants are found by name anywhere in `src`, so a moved or renamed module breaks nothing. In a copy of
+the package, a decorator is put above the function, or a line below the constant. So imports, methods and subprocesses
+all get the mutant.
+
+To add one, name the broken behaviour, the function (`rule_of`, `Retry.__call__`, `outer.inner`; `sqlite/prepare` if
+several modules have the name) and a change: a helper below, or any function from the original to the mutant. Name the
+narrowest tests; without any, those of the part run. Check with `--why` that a test fails for the right reason, and add
+a line to `behaviours.md`. If a function is renamed, `test_mutants.py` says which mutant misses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import importlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_OWN_CODE: Final = Path(__file__).read_text()
+
+Change = Callable[[Any], Any]
+"""From an original function or constant to its mutant."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken clause of a promise.
+
+    Attributes:
+        changes: Changes by the name of the function, method or constant.
+        tests: Tests that must fail, below `tests/`; empty for those of the part.
+    """
+
+    name: str
+    promise: str
+    changes: dict[str, Change]
+    tests: tuple[str, ...] = ()
+
+
+class MutantError(Exception):
+    """A mutant that cannot be made."""
+
+
+# Changes
+
+
+def returns(value: object) -> Change:
+    """Return the value without doing anything."""
+
+    async def wait(*_: object, **__: object) -> object:
+        return value
+
+    return lambda original: wait if inspect.iscoroutinefunction(original) else lambda *_, **__: value
+
+
+def becomes(value: object) -> Change:
+    """Replace a constant."""
+    return lambda _: value
+
+
+def swapped(old: str, new: str = "") -> Change:
+    """Replace a part of an SQL statement."""
+
+    def change(original: str) -> str:
+        if original.count(old) != 1:
+            raise MutantError(f"the statement has {old!r} {original.count(old)} times")
+        return original.replace(old, new)
+
+    return change
+
+
+def given(**values: object) -> Change:
+    """Call the original with other values of some parameters."""
+
+    def change(original: Any) -> Any:
+        signature = inspect.signature(original)
+        if not values.keys() <= signature.parameters.keys():
+            raise MutantError(f"{original.__qualname__} lacks one of the parameters {[*values]}")
+
+        def call(*positional: Any, **named: Any) -> Any:
+            bound = signature.bind(*positional, **named)
+            bound.arguments.update(values)
+            return original(*bound.args, **bound.kwargs)
+
+        return call
+
+    return change
+
+
+def before(action: Callable[..., object]) -> Change:
+    """Call `action` with the same arguments before the original."""
+    return lambda original: lambda *args, **named: (action(*args, **named), original(*args, **named))[1]
+
+
+def after(action: Callable[..., object]) -> Change:
+    """Call `action` with the same arguments after the original."""
+    return lambda original: lambda *args, **named: (original(*args, **named), action(*args, **named))[0]
+
+
+def yields(convert: Callable[[Any], object]) -> Change:
+    """Convert the result of the original."""
+
+    def change(original: Any) -> Any:
+        async def wait(*args: Any, **named: Any) -> object:
+            return convert(await original(*args, **named))
+
+        is_async = inspect.iscoroutinefunction(original)
+        return wait if is_async else lambda *args, **named: convert(original(*args, **named))
+
+    return change
+
+
+def names(original: Any) -> dict[str, Any]:
+    """Return the names in the module of the original."""
+    found: dict[str, Any] = original.__globals__
+    return found
+
+
+def public(name: str) -> Any:
+    """Return a public name of the package."""
+    return getattr(importlib.import_module("freight_exchange"), name)
+
+
+# Mutants
+
+TWICE: Final = "never twice"
+MISSED: Final = "never missed"
+HANG: Final = "never a hang"
+LEAKED: Final = "never leaked"
+STORM: Final = "never a storm"
+RECORDS: Final = "correct records"
+FLEET: Final = "a fleet"
+TOOLS: Final = "honest tools"
+
+
+def _write_as_read(rule_of: Any) -> Any:
+    return lambda error, cause, kind, policy: rule_of(
+        error, cause, type(kind)("read") if kind.value == "write" else kind, policy
+    )
+
+
+async def _log_in_alone(self: Any, reason: Any) -> Any:
+    return await self._start(reason).wait()
+
+
+def _empty_collection(collection: Any) -> Any:
+    return lambda data, name: collection({name: []} | data if isinstance(data, dict) else data, name)
+
+
+def _at_short_page(go_on: Any) -> Any:
+    def go(self: Any, rows: int, *, idle: bool) -> None:
+        self.ended = rows < self.size
+        if not self.ended:
+            go_on(self, rows, idle=idle)
+
+    return go
+
+
+def _set(**values: object) -> Change:
+    """Set attributes of the object after a method."""
+
+    def assign(self: Any, *_: Any, **__: Any) -> None:
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    return after(assign)
+
+
+def _withdraw(self: Any) -> Any:
+    row = self._lookups.next_row()
+    self._lookups.close(row.index)
+    return self._journal.record_withdrawal(row, self._clock.read())
+
+
+async def _send_again(self: Any, records: Any, *, wait: float) -> None:
+    for record in records:
+        await self._repository.advance(record, "intent")
+
+
+def _any_version(store: Any, record: Any, *, replaces: Any) -> Any:
+    return store.put_effect(record.to_effect(), expected_state=None if replaces is None else replaces.state)
+
+
+def _shielded(call: Any) -> Any:
+    async def wait(*args: Any, **named: Any) -> None:
+        with names(call)["anyio"].CancelScope(shield=True):
+            await call(*args, **named)
+
+    return wait
+
+
+def _told_again(self: Any, store: Any, *, bid: Any, now: float, moment: Any) -> bool:
+    store.add_event(self._event(store, bid, key=f"{bid.index}:{now}", moment=moment), at=now)
+    return True
+
+
+_MATRIX: Final = "faults/test_matrix.py"
+_MESSAGE: Final = "unit/transport/test_message.py"
+_CONNECTIONS: Final = "faults/connections"
+_LOGIN: Final = "faults/logins/test_login.py"
+_SECRETS: Final = "faults/secrets"
+_WATERMARK: Final = "unit/feed/core/test_watermark.py"
+_WATCHER: Final = "unit/feed/watcher"
+_STARTS: Final = f"{_WATCHER}/test_starts.py"
+_LOOK_UPS: Final = f"{_WATCHER}/test_look_ups.py"
+_SCANS: Final = ("unit/feed/scanning/test_journal.py", f"{_WATCHER}/test_rules.py")
+_PACER: Final = "unit/feed/core/planning/test_pacer.py"
+_CLASSIFY: Final = "unit/feed/core/changes/test_classify.py"
+_OFFERS: Final = "unit/bot/offers"
+_CRASHES: Final = f"{_OFFERS}/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper"
+_DELIVERY: Final = "unit/bot/delivery"
+_PROCESS: Final = "unit/bot/runtime/process"
+_POSTGRES: Final = "unit/store/postgres"
+_TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
+
+# fmt: off
+_CALLS: Final = (
+    Mutant("write-sent-again-after-it-began", TWICE, {"in_doubt": returns(False), "rule_of": _write_as_read}),
+    Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
+    Mutant("deadline-denies-a-write-that-began", TWICE,
+           {"Deadline._error": lambda _: lambda *_: public("DeadlineExceededError")("nothing took effect")}),
+    Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE, {"SendProgress.record_send": _set(_handed=False)},
+           (_MESSAGE,)),
+    Mutant("given-up-write-begins", TWICE, {"SendProgress.abandon": returns(None)}, (_MESSAGE,)),
+    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
+    Mutant("write-on-a-kept-connection", TWICE, {"own_pools.pool": lambda pool: lambda keepalive, *, writes:
+           pool(5.0 if writes else keepalive, writes=writes)},
+           (f"{_CONNECTIONS}/test_sockets.py::test_a_write_never_meets_a_kept_connection",)),
+    Mutant("kernel-sends-for-minutes", TWICE, {"_SEND_TIMEOUT": becomes(())},
+           (f"{_CONNECTIONS}/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",)),
+    Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
+           ("faults/writes/test_contradictions.py",)),
+    Mutant("refusal-beside-a-result-sends-the-write-again", TWICE,
+           {"login/is_unauthorized": lambda _: lambda data, *, success: "Unauthorized" in (data or ())},
+           ("unit/wire/test_login.py",)),
+    Mutant("middleware-sends-a-write-twice", TWICE, {"guard_middleware": lambda _: lambda layer: layer},
+           ("unit/transport/middleware/test_user.py",)),
+    Mutant("absence-proven-by-one-reading", TWICE,
+           {"reconcile/_settle": lambda settle: lambda search, _: search(names(settle)["SearchExtent"].COMPLETE)},
+           ("model/test_fault_runs.py",)),
+    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_despite_gaps": lambda _: lambda strict, lenient: lenient},
+           ("unit/endpoints/reconcile/test_reconcile.py",)),
+    Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._end_round": _set(complete=True, ended=True)},
+           ("model/test_paging_model.py",)),
+    Mutant("short-page-ends-a-listing", MISSED, {"SinglePass._go_on": _at_short_page}, ("model/test_paging_model.py",)),
+    Mutant("object-without-its-collection-is-empty", MISSED, {"_collection": _empty_collection},
+           ("unit/wire/test_collections.py",)),
+    Mutant("unreadable-row-hides-its-page", MISSED,
+           {"_one_by_one": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
+           ("unit/wire/test_broken_rows.py",)),
+    Mutant("no-deadline", HANG, {"Deadline.__call__": lambda _: lambda self, request, call_next: call_next(request)}),
+    Mutant("ended-call-keeps-its-slot", HANG, {"_Slots.release": returns(None)}, ("faults/test_flood.py",)),
+    Mutant("reply-of-any-size", HANG, {"json/MAX_BODY": becomes(10**12)},
+           ("faults/test_hostile.py::test_a_body_without_end_that_never_waits_is_refused",)),
+    Mutant("login-ends-with-its-first-caller", HANG,
+           {"TokenRefresh._refreshed": lambda _: lambda self, reason: self._refresh(reason)}, (_LOGIN,)),
+    Mutant("login-for-each-caller", STORM, {"TokenRefresh._refreshed": lambda _: _log_in_alone}, (_LOGIN,)),
+    Mutant("rejected-password-tried-again", STORM, {"LoginBackoff.check_credentials": returns(None)}, (_LOGIN,)),
+    Mutant("retries-without-a-budget", STORM, {"RetryBudget.allows": returns(True)}, ("faults/test_outage.py",)),
+    Mutant("retry-after-ignored", STORM, {"retry_after/retry_after": returns(None)}),
+    Mutant("retry-after-holds-one-call-alone", STORM, {"Throttle._wait": returns(None)},
+           ("unit/transport/middleware/test_throttle.py",)),
+    Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value},
+           (f"{_SECRETS}/test_canary_arguments.py",)),
+    Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.without_half": lambda _: lambda self, cut: cut},
+           ("unit/transport/rules/test_redaction.py",)),
+    Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (f"{_SECRETS}/test_canary_logs.py",)),
+    Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
+    Mutant("number-read-as-a-float", RECORDS, {"scalars/number": yields(lambda value: value and Decimal(float(value)))},
+           ("contract/test_sdk.py",)),
+)
+
+_WATCH: Final = (
+    Mutant("no-allowance-for-late-updates", MISSED, {
+        "window_for": lambda window_for: lambda elapsed, allowance, scan_time: window_for(elapsed, 0.0, scan_time),
+        "is_covered": lambda is_covered: lambda window, elapsed, allowance: is_covered(window, elapsed, 0.0),
+    }, (_WATERMARK,)),
+    Mutant("window-not-checked-after-the-scan", MISSED, {"is_covered": returns(True)}, (_WATERMARK,)),
+    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"ScanJournal.record_page": before(
+        lambda self, scan, page, sent, received: setattr(scan, "began", received if scan.scanner.ended else scan.began)
+    )}, _SCANS),
+    Mutant("wall-clock-alone-gives-the-age", MISSED,
+           {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
+           ("unit/platform/test_clock.py",)),
+    Mutant("partial-scan-moves-the-watermark", MISSED, {"StateRules.advance": given(is_covering=True)},
+           _SCANS),
+    Mutant("page-committed-in-pieces", MISSED, {"connection/transaction": lambda transaction: names(transaction)
+           ["contextlib"].contextmanager(lambda connection, path: iter([None]))},
+           ("model/test_watcher_model.py::test_a_kill_between_two_statements_is_lived_through_and_was_one",)),
+    Mutant("pages-read-once-while-rows-move", MISSED,
+           {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
+           ("unit/feed/core/planning/test_scanner.py",)),
+    Mutant("no-deep-scans", MISSED, {"due_tier": lambda due_tier: lambda *_: names(due_tier)["NARROW"]},
+           ("unit/feed/core/planning/test_schedule.py",)),
+    Mutant("no-deep-scan-at-a-start", MISSED, {"Planner.__init__": _set(is_fresh=False)}, (_LOOK_UPS,)),
+    Mutant("unreadable-request-untold", MISSED, {"classify": given(broken=())}, (_CLASSIFY,)),
+    Mutant("gap-untold", MISSED, {"find_gap": lambda _: lambda state, reading: ((), state)}, (_STARTS,)),
+    Mutant("update-untold", MISSED, {"classify/_events_of": lambda events: lambda kind, *rest, **named:
+           iter(()) if kind == "updated" else events(kind, *rest, **named)}, (_CLASSIFY,)),
+    Mutant("old-request-forgotten", TWICE, {"feed_sql/prune": after(
+        lambda connection, *_: connection.execute("DELETE FROM seen WHERE record IS NULL")
+    )}, (f"{_WATCHER}/test_pruning.py",)),
+    Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda *args:
+           attrs.evolve(load(*args), stage="entering")}, (_STARTS,)),
+    Mutant("withdrawn-without-a-look-up", RECORDS, {"WithdrawalCheck._look_up_one": lambda _: _withdraw},
+           (_LOOK_UPS,)),
+    Mutant("denial-without-a-control", RECORDS, {"LookupTrust.begin": given(listed=())}, (_LOOK_UPS,)),
+    Mutant("offer-gone-without-a-control", RECORDS, {"GoneCheck._finds_listed_offer": returns(True)},
+           ("unit/offer_feed/scanning/test_confirm_gone.py",)),
+    Mutant("rivals-of-an-approved-offer-gone", RECORDS, {"expected_offers": lambda _: lambda known:
+           frozenset(number for number, offer in known.offers.items() if not offer.is_gone)},
+           ("unit/offer_feed/scanning/test_poller.py",)),
+    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventQueue.requeue_unacknowledged": returns(None)},
+           ("unit/feed/test_feed_acks.py",)),
+    Mutant("feeds-in-step", STORM, {"pacer/_JITTER": becomes(0.0), "Pacer.begin": _set(due=0.0)}, (_PACER,)),
+    Mutant("failures-cost-no-pause", STORM, {"Pacer._cost": returns(0.0)}, (_PACER,)),
+)
+
+_BOT: Final = (
+    Mutant("sending-not-recorded", TWICE, {"OfferRepository._put": returns(None)}, (_CRASHES,)),
+    Mutant("offer-of-a-crash-sent-again", TWICE, {"OfferSender.adopt": lambda _: _send_again},
+           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_sent_before_crash_is_found_late",)),
+    Mutant("lost-reply-counts-as-unsent", TWICE,
+           {"outcome_of": yields(lambda outcome: "not sent" if outcome == "unknown" else outcome)}, (_CRASHES,)),
+    Mutant("offer-for-each-handler", TWICE, {"OfferRecord.key": lambda key: lambda self: f"{key(self)}:{self.handler}"},
+           (f"{_OFFERS}/test_ledger.py",)),
+    Mutant("other-price-sent-during-a-doubt", TWICE, {"OfferLedger._check_other_offers": returns(None)},
+           (f"{_OFFERS}/test_revisions.py",)),
+    Mutant("existing-bid-ignored", TWICE, {"ExistingBids.has_unknown_bid": returns(False)},
+           (f"{_OFFERS}/test_existing_bids.py",)),
+    Mutant("unproven-offer-counts-as-absent", TWICE, {"InDoubtResolver._check": yields(
+        lambda result: public("NotApplied")() if isinstance(result, public("StillUnknown")) else result
+    )}, (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_person_may_decide_while_check_is_recorded",)),
+    Mutant("absent-offer-sent-for-ever", TWICE, {"_MAX_RESENDS": becomes(10**9)},
+           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_listed_late_is_sent_four_times_at_most",)),
+    Mutant("result-written-over-a-newer-doubt", TWICE, {"put_version": lambda _: _any_version},
+           (f"{_OFFERS}/test_newer_doubts.py",)),
+    Mutant("late-reply-dropped", TWICE, {"OfferRepository.record_late": returns(False)},
+           (f"{_OFFERS}/test_late_replies.py",)),
+    Mutant("adopted-offer-looked-for-at-once", TWICE, {"LateWrites.wait": returns(None)},
+           (f"{_OFFERS}/test_taken_over.py",)),
+    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"sqlite/_IS_CLAIMABLE": becomes("1 = 1")},
+           ("unit/store/test_work.py",)),
+    Mutant("selection-told-again", TWICE,
+           {"SelectedBids._add_event": lambda _: _told_again, "SelectedBids._mark": returns(None)},
+           ("unit/bot/events/test_selected_bids.py",)),
+    Mutant("changed-offer-approved", TWICE, {"check_against": given(seen=None)}, ("unit/bot/answers/test_answers.py",)),
+    Mutant("approval-by-a-person-ignored", TWICE, {"check_against": lambda check_against: lambda listing, *rest:
+           check_against(attrs.evolve(listing, selected=None), *rest)}, ("unit/bot/answers/test_second_approval.py",)),
+    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker.release": lambda release: lambda self, one, delay:
+           self._settle(one, names(release)["Decision"](ending="failed", state="ready", delay=delay))},
+           ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+    Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"_is_service_reply": returns(True)},
+           (f"{_OFFERS}/test_rejected.py",)),
+    Mutant("outage-makes-dead-letters", MISSED, {"retry_policy/_is_transient": returns(False)},
+           (f"{_DELIVERY}/test_outages.py",)),
+    Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},
+           (f"{_DELIVERY}/test_suspects.py::test_killer_is_dead_after_its_retries",)),
+    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, (f"{_DELIVERY}/test_retries.py",)),
+    Mutant("second-signal-waits", HANG, {"_main.on_signal": returns(None)},
+           (f"{_PROCESS}/test_process.py::TestSignals",)),
+    Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
+           (f"{_PROCESS}/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
+    Mutant("dead-bot-looks-alive", HANG, {"Health.is_young": returns(True)},
+           ("unit/bot/runtime/session/test_health.py",)),
+    Mutant("deliveries-without-a-limit", STORM, {"Dispatcher._claim": given(free=1000)},
+           (f"{_DELIVERY}/test_dispatcher.py",)),
+)
+
+_STORE: Final = (
+    Mutant("commit-before-the-disk", TWICE, {"sqlite/prepare": after(
+        lambda connection, *_, **__: connection.execute("PRAGMA synchronous = OFF")
+    )}, ("unit/store/sqlite/test_connection.py",)),
+    Mutant("commit-before-the-disk-of-the-database", TWICE, {
+        "_DEFAULTS": lambda settings: settings | {"synchronous_commit": "off"},
+        "session/begin": yields(lambda statements: statements.replace("commit = on", "commit = off")),
+    }, (f"{_POSTGRES}/test_connection.py::test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk",)),
+    Mutant("file-used-by-two-processes", TWICE, {"StoreLock.acquire": lambda acquire: lambda cls, path:
+           acquire(cls, path.with_name(f"{time.monotonic_ns()}.lock"))}, ("unit/store/sqlite/test_store.py",)),
+    Mutant("store-of-another-account-used", TWICE, {"SQLiteStore._take_lease": before(
+        lambda self, connection, binding, _: connection.execute(
+            "UPDATE feed SET base_url = ?, account = ? WHERE name = ?",
+            (binding.base_url, binding.account, binding.feed),
+        )
+    )}, ("unit/store/test_protocol.py::TestLease",)),
+    Mutant("reply-of-the-database-awaited-for-ever", HANG, {"connection/_limited": lambda _: lambda waits, _: waits},
+           (f"{_POSTGRES}/test_connection.py::test_reply_that_never_ends_is_cut_off",)),
+    Mutant("frozen-process-keeps-its-locks", HANG, {"session/begin": given(is_limited=False)},
+           (f"{_POSTGRES}/fleet/test_frozen_sessions.py",)),
+    Mutant("password-of-the-database-shown", LEAKED, {"describe_address": lambda _: lambda address: address},
+           (f"{_POSTGRES}/test_address.py",)),
+    Mutant("ended-replica-writes", FLEET, {"replica_sql/_LIVING": swapped(" AND epoch = 0")},
+           (f"{_TAKE_OVER}::test_ends_all_writes_of_the_replica",)),
+    Mutant("ended-scanner-commits", FLEET, {"FENCE_TERM": swapped(" AND term_epoch = %(epoch)s")},
+           (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
+    Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
+           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
+    Mutant("work-of-an-ended-replica-left", FLEET, {"adopt_lapsed": returns(None)},
+           ("unit/bot/runtime/fleet/test_adoption.py",)),
+    Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
+           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
+    Mutant("restored-database-trusted", FLEET, {"History.check": yields(lambda found: (False, *found[1:]))},
+           (f"{_POSTGRES}/test_history.py",)),
+)
+
+_TOOLS: Final = (
+    Mutant("write-without-confirmation", TOOLS,
+           {"terminal/confirm": returns(None), "require_confirmation": returns(None)},
+           ("unit/cli/commands/test_bids.py",)),
+    Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
+           ("unit/cli/render",)),
+    Mutant("board-changed-by-another-site", TOOLS, {"permit_change": returns(None)},
+           ("unit/sandbox/board/test_site.py",)),
+    Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
+    Mutant("offers-ranked-across-currencies", RECORDS, {"quotes/_rate": returns(Decimal(1))}, ("unit/test_quotes.py",)),
+    Mutant("implausible-freight-priced", RECORDS, {"_refuse_implausible": returns(None)}, ("unit/tariff",)),
+)
+# fmt: on
+
+PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
+    "calls": ((_MATRIX, "faults/test_time.py"), _CALLS),
+    "watch": (("unit/feed", "model/test_watcher_model.py"), _WATCH),
+    "bot": (("unit/bot",), _BOT),
+    "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
+    "tools": (("unit/cli", "unit/sandbox", "unit/testing"), _TOOLS),
+}
+"""The parts of the package: tests of the mutants that name none, and the mutants."""
+
+MUTANTS: Final = {one.name: one for _, mutants in PARTS.values() for one in mutants}
+TESTS: Final = {one.name: one.tests or tests for tests, mutants in PARTS.values() for one in mutants}
+
+# Making
+
+
+class Definition(NamedTuple):
+    """Definition of a function or a constant, and the place of the line that changes it."""
+
+    name: str
+    line: int
+    indent: int
+    is_function: bool
+
+
+def find(target: str, source: Path) -> tuple[Path, Definition]:
+    """Find a function, method or constant by its name.
+
+    Raises:
+        MutantError: No module defines it, or several ones do.
+    """
+    folder, _, name = target.rpartition("/")
+    word = name.rpartition(".")[2]
+    found = [
+        (file, definition)
+        for file, text in _texts(source).items()
+        if word in text and (not folder or folder in file.relative_to(source).with_suffix("").parts)
+        for definition in _definitions(text)
+        if definition.name == name
+    ]
+    if len(found) != 1:
+        places = ", ".join(str(file.relative_to(source)) for file, _ in found) or "no module"
+        raise MutantError(f"{target} is defined in {places}, not in one")
+    return found[0]
+
+
+@functools.cache
+def _texts(source: Path) -> dict[Path, str]:
+    return {file: file.read_text() for file in sorted(source.rglob("*.py"))}
+
+
+@functools.cache
+def _definitions(text: str) -> list[Definition]:
+    """List the functions and constants of a module, with the qualified names that Python gives them, but `<locals>`."""
+    found: list[Definition] = []
+    waiting: list[tuple[str, ast.AST]] = [("", ast.parse(text))]
+    for scope, node in waiting:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.append(Definition(scope + name, node.lineno, node.col_offset, is_function=True))
+                scope += f"{name}."
+            case ast.ClassDef(name=name):
+                scope += f"{name}."
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.append(Definition(scope + name, (node.end_lineno or 0) + 1, node.col_offset, is_function=False))
+        if not isinstance(node, ast.expr):
+            waiting += [(scope, child) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+def mutate(source: Path, tree: Path, targets: Sequence[str], change: str) -> list[str]:
+    """Make a tree of links to `source` in which functions and constants are changed.
+
+    Args:
+        source: The package's `src`, or a copy.
+        tree: Path of the new tree.
+        targets: Names of the functions and constants.
+        change: Expression for a function from a target to its change.
+
+    Returns:
+        Names of the changed modules.
+    """
+    edits = sorted(((*find(target, source), target) for target in targets), key=lambda edit: -edit[1].line)
+    shutil.copytree(source, tree, copy_function=os.symlink)
+    for file, definition, target in edits:
+        name, call = definition.name.rpartition(".")[2], f"__import__('_mutant').change({target!r})"
+        line = f"@{call}" if definition.is_function else f"{name} = {call}({name})"
+        copy = tree / file.relative_to(source)
+        lines = copy.read_text().splitlines(keepends=True)
+        lines.insert(definition.line - 1, f"{' ' * definition.indent}{line}\n")
+        copy.unlink()
+        copy.write_text("".join(lines))
+    (tree / "_mutants.py").write_text(_OWN_CODE)
+    (tree / "_mutant.py").write_text(f"import _mutants\nchange = _mutants.{change}\n")
+    return [".".join(file.relative_to(source).with_suffix("").parts) for file, _, _ in edits]
+
+
+def check() -> None:
+    """Make each change once and import the changed modules.
+
+    Raises:
+        MutantError: A change cannot be made.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "src"
+        modules = mutate(
+            ROOT / "src", tree, sorted({name for one in MUTANTS.values() for name in one.changes}), "probe"
+        )
+        script = f"import importlib\nfor name in {modules}: importlib.import_module(name)"
+        done = _run([sys.executable, "-c", script], tree)
+    if done.returncode:
+        raise MutantError(done.stdout)
+
+
+def probe(target: str) -> Change:
+    """Return a check that each change of a function or constant can be made, which changes nothing."""
+
+    def change(original: Any) -> Any:
+        for one in MUTANTS.values():
+            if target in one.changes and one.changes[target](original) is original:
+                raise MutantError(f"{one.name} does not change {target}")
+        return original
+
+    return change
+
+
+# Judging
+
+
+def judge(mutant: Mutant, source: Path) -> tuple[str, bool, str]:
+    """Make a mutant and run its tests until one fails.
+
+    Returns:
+        The failed test, or why there is none; whether that kills the mutant; the output of pytest.
+    """
+    tree = source.parent.parent / mutant.name / "src"
+    try:
+        mutate(source, tree, [*mutant.changes], f"MUTANTS[{mutant.name!r}].changes.__getitem__")
+    except MutantError as error:
+        return f"CANNOT BE MADE: {error}", False, ""
+    done = _pytest(tree, ["-x", *TESTS[mutant.name]])
+    shutil.rmtree(tree.parent)
+    return *_read(done.returncode, done.stdout), done.stdout
+
+
+def _read(code: int, output: str) -> tuple[str, bool]:
+    """Return the test that failed, and whether that kills the mutant."""
+    if broken := re.search(r"mutants\.py:\d+: (Type|Attribute|Name|Key|Value|Mutant)Error", output):
+        return f"CANNOT BE JUDGED: the mutant itself fails ({broken[0]})", False
+    if code == 0:
+        return "SURVIVED", False
+    if code == 1 and (failed := re.search(r"^FAILED (?:[\w/]*/)?(.*?)(?: - .*)?$", output, re.MULTILINE)):
+        return failed[1], True
+    # A test that hangs ends the run, and its stack is all that is printed.
+    if code == 1 and (hung := re.search(r'Timeout \([\s\S]*?/(test_\w+\.py)", line \d+ in (\w+)', output)):
+        return f"{hung[1]}::{hung[2]} (hangs)", True
+    return f"CANNOT BE JUDGED: pytest ends with {code}: {output.strip()[-300:]}", False
+
+
+def _pytest(source: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    options = ("-q", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60", "-o", f"pythonpath={source} {ROOT}")
+    return _run([sys.executable, "-m", "pytest", *options, *arguments], source)
+
+
+def _run(command: Sequence[str], source: Path) -> subprocess.CompletedProcess[str]:
+    # Examples that fail for a mutant must not be kept for the next run of the tests.
+    examples = {"HYPOTHESIS_STORAGE_DIRECTORY": str(source.parent / "hypothesis")}
+    environment = {**os.environ, **examples, "PYTHONPATH": f"{source}{os.pathsep}{ROOT}"}
+    return subprocess.run(command, cwd=ROOT / "tests", env=environment, stdout=-1, stderr=-2, text=True, check=False)
+
+
+def run(chosen: Sequence[Mutant], *, processes: int, is_verbose: bool) -> int:
+    """Judge mutants, print a table, and return the exit status."""
+    began = time.monotonic()
+    needed = sorted({test for one in chosen for test in TESTS[one.name]})
+    subprocess.run([sys.executable, "-m", "compileall", "-q", ROOT / "src"], check=False)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:
+        source = Path(folder) / "unchanged" / "src"
+        shutil.copytree(ROOT / "src", source)  # with its byte code
+        shares = [share for number in range(processes) if (share := needed[number::processes])]
+        for done in pool.map(functools.partial(_pytest, source), shares):
+            if done.returncode:
+                _print(done.stdout, "The tests fail without a mutant.")
+                return 1
+        _print(f"The tests pass without a mutant: {time.monotonic() - began:.0f} s\n")
+        _print("| Mutant | Promise | Killed by | s |", "|---|---|---|---|")
+
+        def judge_one(one: Mutant) -> bool:
+            started = time.monotonic()
+            killer, is_killed, output = judge(one, source)
+            _print(f"| {one.name} | {one.promise} | {killer} | {time.monotonic() - started:.0f} |")
+            if is_verbose:
+                _print(output)
+            return is_killed
+
+        survivors = [*pool.map(judge_one, chosen)].count(False)
+    _print(f"\n{len(chosen) - survivors} of {len(chosen)} are killed: {time.monotonic() - began:.0f} s")
+    return int(bool(survivors))
+
+
+def _print(*lines: str) -> None:
+    sys.stdout.write("\n".join((*lines, "")))
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--part", choices=[*PARTS], help="mutants of one part")
+    parser.add_argument("--only", metavar="WORD", default="", help="mutants with this in their name or promise")
+    parser.add_argument("--list", action="store_true", help="list them and their tests")
+    parser.add_argument("--why", action="store_true", help="print the output of pytest for each")
+    parser.add_argument("-j", type=int, metavar="N", default=2, help="mutants at a time (default 2)")
+    options = parser.parse_args()
+    chosen = [one for one in MUTANTS.values() if options.part is None or one in PARTS[options.part][1]]
+    chosen = [one for one in chosen if options.only in f"{one.name} {one.promise}"]
+    if options.list:
+        _print(*(f"{one.promise}: {one.name}: {' '.join(TESTS[one.name])}" for one in chosen))
+        return 0
+    return run(chosen, processes=options.j, is_verbose=options.why)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
