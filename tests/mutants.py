@@ -129,8 +129,7 @@ def yields(convert: Callable[[Any], object]) -> Change:
 
 def names(original: Any) -> dict[str, Any]:
     """Return the names in the module of the original."""
-    found: dict[str, Any] = original.__globals__
-    return found
+    return dict(original.__globals__)
 
 
 def public(name: str) -> Any:
@@ -179,18 +178,14 @@ def _shielded(call: Any) -> Any:
     return wait
 
 
-_MATRIX: Final = "faults/test_matrix.py"
 _MESSAGE: Final = "unit/transport/test_message.py"
 _CONNECTIONS: Final = "faults/connections"
 _LOGIN: Final = "faults/logins/test_login.py"
 _SECRETS: Final = "faults/secrets"
-_WATERMARK: Final = "unit/feed/core/test_watermark.py"
 _WATCHER: Final = "unit/feed/watcher"
 _STARTS: Final = f"{_WATCHER}/test_starts.py"
-_LOOK_UPS: Final = f"{_WATCHER}/test_look_ups.py"
-_SCANS: Final = ("unit/feed/scanning/test_journal.py", f"{_WATCHER}/test_rules.py")
-_PACER: Final = "unit/feed/core/planning/test_pacer.py"
-_CLASSIFY: Final = "unit/feed/core/changes/test_classify.py"
+_RULES: Final = f"{_WATCHER}/test_watcher.py::"
+_EVENTS: Final = f"{_WATCHER}/test_rules.py::"
 _OFFERS: Final = "unit/bot/offers"
 _CRASHES: Final = f"{_OFFERS}/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper"
 _DELIVERY: Final = "unit/bot/delivery"
@@ -223,14 +218,12 @@ _CALLS: Final = (
     Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_despite_gaps": lambda _: lambda strict, lenient: lenient},
            ("unit/endpoints/reconcile/test_reconcile.py",)),
     Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._conclude": lambda _: lambda self:
-           self.__dict__.update(complete=self._pass.ended, ended=self._pass.ended)},
-           ("model/test_paging_model.py",)),
+           self.__dict__.update(complete=self._pass.ended, ended=self._pass.ended)}, ("model/test_paging_model.py",)),
     Mutant("short-page-ends-a-listing", MISSED, {"SinglePass._go_on": after(
         lambda self, rows, idle: setattr(self, "ended", self.ended or rows < self.first_size)
     )}, ("model/test_paging_model.py",)),
     Mutant("object-without-its-collection-is-empty", MISSED, {"_collection": lambda collection: lambda data, name:
-           collection({name: []} | data if isinstance(data, dict) else data, name)},
-           ("unit/wire/test_collections.py",)),
+           collection({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/wire/test_collections.py",)),
     Mutant("unreadable-row-hides-its-page", MISSED,
            {"_one_by_one": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
            ("unit/wire/test_broken_rows.py",)),
@@ -257,45 +250,53 @@ _WATCH: Final = (
     Mutant("no-allowance-for-late-updates", MISSED, {
         "window_for": lambda window_for: lambda elapsed, allowance, scan_time: window_for(elapsed, 0.0, scan_time),
         "is_covered": lambda is_covered: lambda window, elapsed, allowance: is_covered(window, elapsed, 0.0),
-    }, (_WATERMARK,)),
-    Mutant("window-not-checked-after-the-scan", MISSED, {"is_covered": returns(True)}, (_WATERMARK,)),
+    }, (f"{_RULES}test_rule_1_each_window_covers_the_watermarks_age_the_allowance_and_a_scan",)),
+    Mutant("window-not-checked-after-the-scan", MISSED, {"is_covered": returns(True)},
+           (f"{_RULES}test_rule_1_scan_whose_window_slid_past_the_watermark_is_repeated_with_a_wider_one",)),
     Mutant("watermark-at-the-end-of-a-scan", MISSED, {"ScanJournal.record_page": lambda record: lambda
            self, scan, page, sent, received: (scan.scanner.ended and scan.__setattr__("began", received),
-                                              record(self, scan, page, sent, received))[1]}, _SCANS),
+                                              record(self, scan, page, sent, received))[1]},
+           (f"{_RULES}test_rule_1_watermark_is_when_page_0_was_requested",)),
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
            ("unit/platform/test_clock.py",)),
     Mutant("partial-scan-moves-the-watermark", MISSED, {"StateRules.advance": given(is_covering=True)},
-           _SCANS),
+           ("unit/feed/scanning/test_journal.py::test_scan_that_fails_after_its_first_page_does_not_move_the_watermark",)),
     Mutant("page-committed-in-pieces", MISSED, {"connection/transaction": lambda transaction: names(transaction)
            ["contextlib"].contextmanager(lambda connection, path: iter([None]))},
            ("model/test_watcher_model.py::test_a_kill_between_two_statements_is_lived_through_and_was_one",)),
     Mutant("pages-read-once-while-rows-move", MISSED,
            {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
-           ("unit/feed/core/planning/test_scanner.py",)),
+           (f"{_RULES}test_rule_2_a_row_that_slips_to_an_earlier_page_is_not_lost",)),
     Mutant("no-deep-scans", MISSED, {"due_tier": lambda due_tier: lambda *_: names(due_tier)["NARROW"]},
-           ("unit/feed/core/planning/test_schedule.py",)),
+           (f"{_RULES}test_rule_5_request_shown_too_late_for_narrow_scans_is_found_by_deep_ones",)),
     Mutant("no-deep-scan-at-a-start", MISSED,
-           {"Planner.__init__": after(lambda self, _: setattr(self, "is_fresh", False))}, (_LOOK_UPS,)),
-    Mutant("unreadable-request-untold", MISSED, {"classify": given(broken=())}, (_CLASSIFY,)),
+           {"Planner.__init__": after(lambda self, _: setattr(self, "is_fresh", False))},
+           (f"{_RULES}test_rule_5_a_restart_looks_five_days_back",)),
+    Mutant("unreadable-request-untold", MISSED, {"classify": given(broken=())},
+           (f"{_EVENTS}test_rule_7_unreadable_record_is_reported_once_and_before_the_watermark_moves",)),
     Mutant("gap-untold", MISSED, {"find_gap": lambda _: lambda state, reading: ((), state)}, (_STARTS,)),
     Mutant("update-untold", MISSED, {"classify/_events_of": lambda events: lambda kind, *rest, **named:
-           iter(()) if kind == "updated" else events(kind, *rest, **named)}, (_CLASSIFY,)),
+           iter(()) if kind == "updated" else events(kind, *rest, **named)},
+           (f"{_EVENTS}test_rule_7_new_updated_there_and_back",)),
     Mutant("old-request-forgotten", TWICE, {"feed_sql/prune": after(
         lambda connection, *_: connection.execute("DELETE FROM seen WHERE record IS NULL")
-    )}, (f"{_WATCHER}/test_pruning.py",)),
+    )}, (f"{_EVENTS}test_rule_8_after_six_days_a_tombstone_is_left",)),
     Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda *args:
            attrs.evolve(load(*args), stage="entering")}, (_STARTS,)),
     Mutant("withdrawn-without-a-look-up", RECORDS, {"WithdrawalCheck._look_up_one": lambda _: _withdraw},
-           (_LOOK_UPS,)),
-    Mutant("denial-without-a-control", RECORDS, {"LookupTrust.begin": given(listed=())}, (_LOOK_UPS,)),
+           (f"{_EVENTS}test_rule_7_request_that_a_look_up_finds_is_not_withdrawn",)),
+    Mutant("denial-without-a-control", RECORDS, {"LookupTrust.begin": given(listed=())},
+           (f"{_WATCHER}/test_look_ups.py::test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing",)),
     Mutant("offer-gone-without-a-control", RECORDS, {"GoneCheck._finds_listed_offer": returns(True)},
            ("unit/offer_feed/scanning/test_confirm_gone.py",)),
     Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventQueue.requeue_unacknowledged": returns(None)},
            ("unit/feed/test_feed_acks.py",)),
     Mutant("feeds-in-step", STORM, {"pacer/_JITTER": becomes(0.0),
-           "Pacer.begin": after(lambda self, now: setattr(self, "due", now))}, (_PACER,)),
-    Mutant("failures-cost-no-pause", STORM, {"Pacer._cost": returns(0.0)}, (_PACER,)),
+           "Pacer.begin": after(lambda self, now: setattr(self, "due", now))},
+           (f"{_RULES}test_rule_11_the_first_phase_is_random",)),
+    Mutant("failures-cost-no-pause", STORM, {"Pacer._cost": returns(0.0)},
+           (f"{_RULES}test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health",)),
 )
 
 _BOT: Final = (
@@ -396,7 +397,7 @@ _TOOLS: Final = (
 # fmt: on
 
 PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
-    "calls": ((_MATRIX, "faults/test_time.py"), _CALLS),
+    "calls": (("faults/test_matrix.py", "faults/test_time.py"), _CALLS),
     "watch": (("unit/feed", "model/test_watcher_model.py"), _WATCH),
     "bot": (("unit/bot",), _BOT),
     "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
