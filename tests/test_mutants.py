@@ -30,9 +30,11 @@ def test_every_mutant_has_tests() -> None:
     for name, tests in mutants.TESTS.items():
         assert tests, name
         for path, *parts in (test.split("::") for test in tests):
-            assert (FOLDER / path).exists(), f"{name}: {path}"
+            assert (mutants.ROOT / path).exists(), f"{name}: {path}"
             for part in parts:
-                assert re.search(rf"\b(class|def) {part}\b", (FOLDER / path).read_text()), f"{name}: {path}::{part}"
+                assert re.search(rf"\b(class|def) {part}\b", (mutants.ROOT / path).read_text()), (
+                    f"{name}: {path}::{part}"
+                )
 
 
 def test_every_behaviour_has_a_mutant_of_its_promise_or_a_reason() -> None:
