@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import functools
 import importlib
 import inspect
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,7 +35,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 
@@ -164,10 +166,6 @@ def _withdraw(self: Any) -> Any:
 async def _send_again(self: Any, records: Any, *, wait: float) -> None:
     for record in records:
         await self._repository.advance(record, "intent")
-
-
-def _any_version(store: Any, record: Any, *, replaces: Any) -> Any:
-    return store.put_effect(record.to_effect(), expected_state=None if replaces is None else replaces.state)
 
 
 def _shielded(call: Any) -> Any:
@@ -313,10 +311,11 @@ _BOT: Final = (
            (f"{_OFFERS}/test_existing_bids.py",)),
     Mutant("unproven-offer-counts-as-absent", TWICE, {"InDoubtResolver._check": yields(
         lambda result: public("NotApplied")() if isinstance(result, public("StillUnknown")) else result
-    )}, (f"{_OFFERS}/test_parked.py",)),
+    )}, (f"{_OFFERS}/test_parked.py::TestParked::test_after_three_checks",)),
     Mutant("absent-offer-sent-for-ever", TWICE, {"_MAX_RESENDS": becomes(10**9)},
            (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_listed_late_is_sent_four_times_at_most",)),
-    Mutant("result-written-over-a-newer-doubt", TWICE, {"put_version": lambda _: _any_version},
+    Mutant("result-written-over-a-newer-doubt", TWICE, {"put_version": lambda _: lambda store, record, *, replaces:
+           store.put_effect(record.to_effect(), expected_state=replaces and replaces.state)},
            (f"{_OFFERS}/test_newer_doubts.py",)),
     Mutant("late-reply-dropped", TWICE, {"OfferRepository.record_late": returns(False)},
            (f"{_OFFERS}/test_late_replies.py",)),
@@ -367,7 +366,7 @@ _STORE: Final = (
     Mutant("frozen-process-keeps-its-locks", HANG, {"session/begin": given(is_limited=False)},
            (f"{_POSTGRES}/fleet/test_frozen_sessions.py",)),
     Mutant("password-of-the-database-shown", LEAKED, {"describe_address": lambda _: lambda address: address},
-           (f"{_POSTGRES}/test_address.py",)),
+           (f"{_POSTGRES}/test_address.py::test_url_makes_a_store",)),
     Mutant("ended-replica-writes", FLEET, {"replica_sql/_LIVING": swapped(" AND epoch = 0")},
            (f"{_TAKE_OVER}::test_ends_all_writes_of_the_replica",)),
     Mutant("ended-scanner-commits", FLEET, {"FENCE_TERM": swapped(" AND term_epoch = %(epoch)s")},
@@ -413,13 +412,8 @@ TESTS: Final = {
 # Making
 
 
-class Definition(NamedTuple):
-    """Definition of a function or a constant, and the place of the line that changes it."""
-
-    name: str
-    line: int
-    indent: int
-    is_function: bool
+Definition = tuple[str, int, int, bool]
+"""Name of a function or a constant; the line before which its change goes; indentation; whether it is a function."""
 
 
 def find(target: str, source: Path) -> tuple[Path, Definition]:
@@ -430,7 +424,7 @@ def find(target: str, source: Path) -> tuple[Path, Definition]:
         for file, text in _texts(source).items()
         if name.rpartition(".")[2] in text and (not folder or folder in file.relative_to(source).with_suffix("").parts)
         for definition in _definitions(text)
-        if definition.name == name
+        if definition[0] == name
     ]
     if len(found) != 1:
         places = ", ".join(str(file.relative_to(source)) for file, _ in found) or "no module"
@@ -451,12 +445,12 @@ def _definitions(text: str) -> list[Definition]:
     for scope, node in waiting:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                found.append(Definition(scope + name, node.lineno, node.col_offset, is_function=True))
+                found.append((scope + name, node.lineno, node.col_offset, True))
                 scope += f"{name}."
             case ast.ClassDef(name=name):
                 scope += f"{name}."
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
-                found.append(Definition(scope + name, (node.end_lineno or 0) + 1, node.col_offset, is_function=False))
+                found.append((scope + name, (node.end_lineno or 0) + 1, node.col_offset, False))
         if not isinstance(node, ast.expr):
             waiting += [(scope, child) for child in ast.iter_child_nodes(node)]
     return found
@@ -467,12 +461,12 @@ def mutate(source: Path, targets: Sequence[str], change: str) -> list[str]:
 
     `change` is an expression for a function from a name to its change.
     """
-    edits = sorted(((*find(target, source), target) for target in targets), key=lambda edit: -edit[1].line)
-    for file, definition, target in edits:
-        name, call = definition.name.rpartition(".")[2], f"__import__('_mutant').change({target!r})"
-        line = f"@{call}" if definition.is_function else f"{name} = {call}({name})"
+    edits = sorted(((*find(target, source), target) for target in targets), key=lambda edit: -edit[1][1])
+    for file, (name, number, indent, is_function), target in edits:
+        word, call = name.rpartition(".")[2], f"__import__('_mutant').change({target!r})"
+        line = f"@{call}" if is_function else f"{word} = {call}({word})"
         lines = file.read_text().splitlines(keepends=True)
-        lines.insert(definition.line - 1, f"{' ' * definition.indent}{line}\n")
+        lines.insert(number - 1, f"{' ' * indent}{line}\n")
         file.unlink()  # other copies may have a link to it
         file.write_text("".join(lines))
     (source / "_mutants.py").write_text(_OWN_CODE)
@@ -491,9 +485,9 @@ def check() -> None:
         targets = {target for one in MUTANTS.values() for target in one.changes}
         modules = mutate(source, sorted(targets), "probe")
         script = f"import importlib\nfor name in {modules}: importlib.import_module(name)"
-        done = _run([sys.executable, "-c", script], source.parent)
-    if done.returncode:
-        raise MutantError(done.stdout)
+        code, output = _run([sys.executable, "-c", script], source.parent)
+    if code:
+        raise MutantError(output)
 
 
 def probe(target: str) -> Change:
@@ -519,9 +513,9 @@ def judge(mutant: Mutant, base: Path) -> tuple[str, bool, str]:
         mutate(tree / "src", [*mutant.changes], f"MUTANTS[{mutant.name!r}].changes.__getitem__")
     except MutantError as error:
         return f"CANNOT BE MADE: {error}", False, ""
-    done = _pytest(tree, ["-x", *TESTS[mutant.name]])
+    code, output = _pytest(tree, ["-x", *TESTS[mutant.name]])
     shutil.rmtree(tree)
-    return *_read(done.returncode, done.stdout), done.stdout
+    return *_read(code, output), output
 
 
 def _read(code: int, output: str) -> tuple[str, bool]:
@@ -535,14 +529,22 @@ def _read(code: int, output: str) -> tuple[str, bool]:
     return "SURVIVED" if code == 0 else f"CANNOT BE JUDGED: pytest ends with {code}: {output.strip()[-300:]}", False
 
 
-def _pytest(tree: Path, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _pytest(tree: Path, arguments: Sequence[str]) -> tuple[int, str]:
     options = ("-v", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60")
     return _run([sys.executable, "-m", "pytest", *options, *arguments], tree)
 
 
-def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
+def _run(command: Sequence[str], tree: Path) -> tuple[int, str]:
+    """Run a command in a tree, end the processes that it leaves, and return its status and output."""
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
-    return subprocess.run(command, cwd=tree, env=environment, stdout=-1, stderr=-2, text=True, check=False)
+    # A file, since processes that are left would keep a pipe open.
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=output, stderr=-2, start_new_session=True)
+        code = process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        output.seek(0)
+        return code, output.read()
 
 
 def run(chosen: Sequence[Mutant], *, processes: int, is_verbose: bool) -> int:
@@ -551,12 +553,11 @@ def run(chosen: Sequence[Mutant], *, processes: int, is_verbose: bool) -> int:
     needed = sorted({test for one in chosen for test in TESTS[one.name]})
     subprocess.run([sys.executable, "-m", "compileall", "-q", ROOT / "src"], check=False)
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:
-        # With its byte code, which stays valid.
         base = shutil.copytree(ROOT, Path(folder) / "base", ignore=shutil.ignore_patterns(".*", "build", "site"))
         shares = [share for number in range(processes) if (share := needed[number::processes])]
-        for done in pool.map(functools.partial(_pytest, base), shares):
-            if done.returncode:
-                _print(done.stdout, "The tests fail without a mutant.")
+        for code, output in pool.map(functools.partial(_pytest, base), shares):
+            if code:
+                _print(output, "The tests fail without a mutant.")
                 return 1
         _print(f"The tests pass without a mutant: {time.monotonic() - began:.0f} s\n")
         _print("| Mutant | Promise | Killed by | s |", "|---|---|---|---|")
