@@ -265,7 +265,7 @@ _WATCH: Final = (
            ("model/test_watcher_model.py::test_a_kill_between_two_statements_is_lived_through_and_was_one",)),
     Mutant("pages-read-once-while-rows-move", MISSED,
            {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
-           ("unit/feed/core/planning/test_scanner.py::test_rule_2_sweeps_alternate_until_one_adds_nothing",)),
+           ("unit/feed/core/planning/test_scanner.py::test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen",)),
     Mutant("no-deep-scans", MISSED, {"due_tier": lambda due_tier: lambda *_: names(due_tier)["NARROW"]},
            (f"{_RULES}test_rule_5_request_shown_too_late_for_narrow_scans_is_found_by_deep_ones",)),
     Mutant("no-deep-scan-at-a-start", MISSED,
