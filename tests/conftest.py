@@ -19,7 +19,7 @@ import pytest
 
 from freight_exchange.platform import clock
 from freight_exchange.sandbox.faces.tcp_server import LOGGER
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import virtual_time_options
 
 # A browser's tests need what only `make test-browser` installs.
 collect_ignore = [] if find_spec("playwright") else ["browser"]

@@ -1,13 +1,34 @@
-"""HTTP of the sandbox: calls, replies, and the failures of their connections."""
+"""HTTP/1.1 of the sandbox without I/O: bytes of requests in, the script of each reply out.
+
+Two players perform a script: `memory` within the process, and `server` over sockets.
+"""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+import http
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote
 
 import attrs
+import h11
 
-__all__ = ["Call", "Cut", "Reply", "WireFault"]
+__all__ = [
+    "CONNECTING",
+    "NOT_FOUND",
+    "Answering",
+    "Call",
+    "Conversation",
+    "Cut",
+    "End",
+    "Reply",
+    "Script",
+    "WireFault",
+    "parse_call",
+    "script",
+]
 
 
 class Cut(enum.Enum):
@@ -42,18 +63,12 @@ class Cut(enum.Enum):
         return self in _EARLY
 
 
-_EARLY = frozenset(
-    {
-        Cut.REFUSED,
-        Cut.DNS,
-        Cut.CONNECT_STALL,
-        Cut.TLS_STALL,
-        Cut.BAD_CERTIFICATE,
-        Cut.POOL_EXHAUSTED,
-        Cut.RESET_BEFORE_HEADERS,
-        Cut.RESET_MID_BODY,
-    }
+CONNECTING = frozenset(
+    {Cut.REFUSED, Cut.DNS, Cut.CONNECT_STALL, Cut.TLS_STALL, Cut.BAD_CERTIFICATE, Cut.POOL_EXHAUSTED}
 )
+"""Cuts before there is a connection."""
+_WITHIN_REQUEST = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
+_EARLY = CONNECTING | _WITHIN_REQUEST
 
 
 @attrs.frozen
@@ -92,3 +107,188 @@ class Reply:
     body: bytes = attrs.field(default=b"", repr=False)
     wire: WireFault | None = None
     delay: float = 0.0
+
+
+API = "/api/"
+MAX_BODY = 8 * 1024 * 1024
+"""Maximum size of a request's body in bytes, far above any real one."""
+
+
+class End(enum.Enum):
+    """End of a connection."""
+
+    FIN = "close"
+    RST = "reset"
+
+
+Script = Sequence[bytes | float | End]
+"""What a connection does in answer to a request: sends bytes, waits some seconds (`inf` is a stall), and ends.
+
+A pause with nothing but `FIN` behind it is the time that an idle connection is kept: the next request ends the pause.
+"""
+
+_PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
+_FLOOD = 262_144  # twice the head size at which the most lenient client gives up
+_GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
+_BAD_REQUEST = Reply(400, (("connection", "close"),))
+_TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "The body is too long."}')
+NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
+
+
+def script(reply: Reply) -> Script:
+    """Write the script of a reply, with the cut that breaks its connection."""
+    body, wire, whole = reply.body, reply.wire, _head(reply) + reply.body
+    if wire is None:
+        return [reply.delay, whole] if reply.delay else [whole]
+    half = body[: len(body) // 2]
+    short = _head(reply, f"content-length: {max(len(body), 1)}") + half
+    parts: list[bytes | float | End]
+    match wire.cut:
+        case Cut.RESET_BEFORE_HEADERS | Cut.RESET_MID_BODY | Cut.RESET_AFTER_SEND | Cut.RESET_AFTER_PROCESSING:
+            parts = [End.RST]
+        case Cut.RESET_MID_REPLY:
+            parts = [short, 0.05, End.RST]  # at once, it would discard what the client has not read yet
+        case Cut.FIN_NO_BYTES:
+            parts = [End.FIN]
+        case Cut.STALL:
+            parts = [math.inf]
+        case Cut.STALL_MID_REPLY:
+            parts = [short, math.inf]
+        case Cut.DRIP:
+            parts = [part for at in range(len(whole)) for part in (whole[at : at + 1], wire.seconds)]
+        case Cut.TRUNCATED_LENGTH:
+            parts = [short, End.FIN]
+        case Cut.TRUNCATED_CHUNKS:
+            chunk = b"%x\r\n%b\r\n" % (len(half), half) if half else b""
+            parts = [_head(reply, "transfer-encoding: chunked") + chunk, End.FIN]
+        case Cut.GARBAGE_STATUS:
+            parts = [_GARBAGE, End.FIN]
+        case Cut.HEADER_FLOOD:
+            line = b"x-flood: " + b"a" * 1_000 + b"\r\n"
+            parts = [b"HTTP/1.1 200 OK\r\n" + line * (max(wire.size, _FLOOD) // len(line) + 1), math.inf]
+        case Cut.BYTES_AFTER_REPLY:
+            parts = [whole + whole]  # as one part, so that a client that reads the reply has received the rest
+        case Cut.IDLE_FIN:
+            parts = [whole, wire.seconds, End.FIN] if wire.seconds else [whole]
+        case _:  # REFUSED to POOL_EXHAUSTED strike before there is a connection
+            text = f'{{"message": "This connection cannot perform the fault {wire.cut.value}."}}'
+            return script(Reply(500, (("content-type", "application/json"),), text.encode()))
+    return [reply.delay, *parts] if reply.delay else parts
+
+
+def _head(reply: Reply, framing: str | None = None) -> bytes:
+    """Write the head of a reply. `framing` replaces the header that announces the length of the body."""
+    headers, announced = reply.headers, [field for field in reply.headers if field[0].lower() == "content-length"]
+    if framing is not None:
+        headers = tuple(field for field in headers if field not in announced)
+    elif not announced and reply.status not in (204, 304):
+        framing = f"content-length: {len(reply.body)}"
+    lines = [
+        f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}",
+        *(f"{name}: {text}" for name, text in headers),
+    ]
+    return "\r\n".join([*lines, *([framing] if framing else []), "", ""]).encode("latin-1")
+
+
+def parse_call(
+    method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]], body: bytes = b"", root: str = API
+) -> Call | None:
+    """Make the call of a request, or `None` if its path is not below `root`."""
+    path, _, query = target.decode("latin-1").partition("?")
+    if not (path := unquote(path)).startswith(root):
+        return None
+    named = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+    parameters = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
+    return Call(method.decode("ascii"), path[len(root) :], parameters, named, body)
+
+
+class Answering(Protocol):
+    """Exchange, or something in front of one."""
+
+    @property
+    def faults(self) -> Any: ...
+
+    def handle(self, call: Call, now: float) -> Reply: ...
+
+
+class Conversation:
+    """Server's side of a connection without I/O: takes the client's bytes, and says what to do.
+
+    The exchange receives a call with the last byte of its request, or, if a fault resets the connection within the
+    request, with the last byte of the head.
+    """
+
+    def __init__(self, exchange: Answering, clock: Callable[[], float]) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self._parser = h11.Connection(h11.SERVER)
+        self._head: h11.Request | None = None
+        self._body = bytearray()
+        self._ends_at_next = False
+
+    def feed(self, data: bytes) -> Script | Call | None:
+        """Return the script of the next reply, or a request outside of the API (`say` its reply), or `None`.
+
+        `None` asks for more bytes. Otherwise call it again without bytes, since more requests may have come.
+        """
+        if data:
+            self._parser.receive_data(data)
+        while True:
+            try:
+                event = self._parser.next_event()
+            except h11.RemoteProtocolError:
+                return [*script(_BAD_REQUEST), End.FIN]
+            if event is h11.NEED_DATA:
+                return None
+            if isinstance(event, h11.Request):
+                self._head, self._body = event, bytearray()
+                if (call := self._reset_within_request()) is not None:
+                    return self.say(self._exchange.handle(call, self._clock()))
+            elif isinstance(event, h11.Data):
+                # The rest is read too, since a client that still sends would not read the reply.
+                if len(self._body) <= MAX_BODY:
+                    self._body += event.data
+            elif isinstance(event, h11.EndOfMessage):
+                return self._respond()
+            else:
+                return [End.FIN]
+
+    def _respond(self) -> Script | Call:
+        if self._ends_at_next:
+            return [End.FIN]
+        if len(self._body) > MAX_BODY:
+            return self.say(_TOO_LONG)
+        if (call := self._call()) is not None:
+            return self.say(self._exchange.handle(call, self._clock()))
+        return self._call("/") or self.say(NOT_FOUND)
+
+    def say(self, reply: Reply) -> Script:
+        """Return the script of the reply to the last request."""
+        parts = script(reply)
+        if self._parser.their_state is h11.MUST_CLOSE:
+            return [*parts, End.FIN]
+        self._ends_at_next = reply.wire == WireFault(Cut.IDLE_FIN)
+        left, self._parser = self._parser.trailing_data[0], h11.Connection(h11.SERVER)
+        if left:
+            self._parser.receive_data(left)
+        return parts
+
+    @property
+    def address(self) -> str:
+        """Method and path of the last request, without the query, which may hold secrets."""
+        if self._head is None:
+            return "a request"
+        return f"{self._head.method.decode('ascii')} {self._head.target.partition(b'?')[0][:200].decode('latin-1')}"
+
+    def _reset_within_request(self) -> Call | None:
+        """Return the call if its fault resets the connection before the body is read."""
+        faults = self._exchange.faults
+        if self._ends_at_next or not faults.waiting or (call := self._call()) is None:
+            return None
+        fault = faults.peek(call)
+        return call if fault is not None and fault.wire is not None and fault.wire.cut in _WITHIN_REQUEST else None
+
+    def _call(self, root: str = API) -> Call | None:
+        head = self._head
+        assert head is not None
+        return parse_call(head.method, head.target, head.headers, bytes(self._body), root)

@@ -115,6 +115,8 @@ class Connection:
         self._state = _State.NEW
         self._engine: Engine | None = None
         self._pools: tuple[Any, ...] = ()
+        self.network: own_pools.ConnectionNetwork | None = None
+        """Network of the SDK's own connections, if not the event loop's. A test sets it before opening."""
 
     @property
     def was_opened(self) -> bool:
@@ -145,7 +147,11 @@ class Connection:
                 for secret in own_pools.proxy_secrets(options.proxy):
                     settings.redactor.add(secret)
             pools = self._pools = own_pools.own_pools(
-                base_url=settings.base_url, proxy=options.proxy, verify=options.verify, keepalive=options.keepalive
+                base_url=settings.base_url,
+                proxy=options.proxy,
+                verify=options.verify,
+                keepalive=options.keepalive,
+                network=self.network,
             )
             network = own_pools.own_network(settings.base_url, pools, options.proxy)
         else:
