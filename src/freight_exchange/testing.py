@@ -40,12 +40,14 @@ from freight_exchange.platform.clock import Reading
 from freight_exchange.sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 from freight_sandbox import memory
+from freight_sandbox.wire import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
-    import httpcore
     from _typeshed import FileDescriptorLike
+
+    from freight_exchange import Request, Response
 
 with suppress(ImportError):  # without pytest
     from freight_exchange.pytest_plugin import sandbox as sandbox
@@ -164,14 +166,17 @@ class Sandbox:
         `FreightExchange`.
         """
         holder = account if account is not None else self.forwarder
-        client = FreightExchange(self.url, **{"email": holder.email, "password": holder.password, **options})
+        login = {"email": holder.email, "password": holder.password}
+        middleware = (*options.pop("middleware", ()), _announce)
+        client = FreightExchange(self.url, middleware=middleware, **{**login, **options})
         client._shared.clock = _SandboxClock(self)
-        client._shared.connection.network = self._network
+        client._shared.connection.backend = memory.Network(self.exchange, self.now)
         return client
 
-    def _network(self, request: httpcore.Request) -> memory.Network:
-        network = memory.Network(self.exchange, self.now)
-        return network.sending(request.method, request.url.target, request.headers)
+
+async def _announce(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    memory.announce(Call(request.method, request.path, dict(request.params)))
+    return await call_next(request)
 
 
 class _SandboxClock:

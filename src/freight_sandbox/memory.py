@@ -12,7 +12,7 @@ import ssl
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import cache
 from types import ModuleType
@@ -25,11 +25,15 @@ import httpx
 
 from freight_sandbox.wire import CONNECTING, NOT_FOUND, Answering, Call, Conversation, Cut, End, parse_call
 
-__all__ = ["Network", "transport"]
+__all__ = ["Network", "announce", "transport"]
 
 _DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate"
 _call: ContextVar[Call | None] = ContextVar("_call", default=None)
-"""Call for which a connection is made."""
+
+
+def announce(call: Call | None) -> None:
+    """Note the call that this task sends next. A fault that strikes connections may be for this call alone."""
+    _call.set(call)
 
 
 class Network(httpcore.AsyncNetworkBackend):
@@ -49,11 +53,6 @@ class Network(httpcore.AsyncNetworkBackend):
         self.exchange = exchange
         self.clock = clock
         self.core = core
-
-    def sending(self, method: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Self:
-        """Note the request that this task is about to send: a fault that strikes connections may be for this one."""
-        _call.set(parse_call(method, target, headers))
-        return self
 
     async def connect_tcp(
         self,
@@ -207,10 +206,10 @@ def _transport_class(library: Any) -> Any:
         def __init__(self, network: Network, options: dict[str, Any]) -> None:
             # Without certificates, whose loading takes longer than most tests.
             super().__init__(**{"verify": False, "trust_env": False, **options})
-            self._network = self._pool._network_backend = network
+            self._pool._network_backend = network
 
         async def handle_async_request(self, request: Any) -> Any:
-            self._network.sending(request.method.encode(), request.url.raw_path, request.headers.raw)
+            announce(parse_call(request.method.encode(), request.url.raw_path, request.headers.raw))
             return await super().handle_async_request(request)
 
     return Transport

@@ -115,8 +115,8 @@ class Connection:
         self._state = _State.NEW
         self._engine: Engine | None = None
         self._pools: tuple[Any, ...] = ()
-        self.network: own_pools.ConnectionNetwork | None = None
-        """Network of the SDK's own connections, if not the event loop's. A test sets it before opening."""
+        self.backend: Any = None
+        """Network backend of httpcore for the SDK's own connections, before `open`; for exchanges in memory."""
 
     @property
     def was_opened(self) -> bool:
@@ -151,7 +151,7 @@ class Connection:
                 proxy=options.proxy,
                 verify=options.verify,
                 keepalive=options.keepalive,
-                network=self.network,
+                backend=self.backend,
             )
             network = own_pools.own_network(settings.base_url, pools, options.proxy)
         else:

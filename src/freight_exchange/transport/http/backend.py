@@ -54,12 +54,12 @@ _FINISH = struct.pack(_LINGER, 0, 0)
 class Backend:
     """Network backend of httpcore that sets socket options and closes the connection of a failed TLS handshake."""
 
-    def __init__(self, network: httpcore.AsyncNetworkBackend | None = None, *, writes: bool) -> None:
-        """Create the backend over a network, by default the event loop's.
+    def __init__(self, backend: httpcore.AsyncNetworkBackend | None = None, *, writes: bool) -> None:
+        """Create the backend over another one, by default that of the event loop.
 
         `writes` discards unsent bytes when a connection is closed or the process ends.
         """
-        self._backend: Any = _loop_network() if network is None else network
+        self._backend: Any = _loop_backend() if backend is None else backend
         self.sleep = self._backend.sleep
         self._writes = writes
 
@@ -72,7 +72,7 @@ class Backend:
         return stream
 
 
-def _loop_network() -> httpcore.AsyncNetworkBackend:
+def _loop_backend() -> httpcore.AsyncNetworkBackend:
     # Imported here, as a program that sends nothing need not load it.
     import httpcore
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -22,22 +21,13 @@ if TYPE_CHECKING:
 
     from freight_exchange.transport.http.adapter import Send
 
-__all__ = ["ConnectionNetwork", "own_network", "own_pools", "proxy_secrets"]
-
-ConnectionNetwork = Callable[["httpcore.Request"], "httpcore.AsyncNetworkBackend"]
+__all__ = ["own_network", "own_pools", "proxy_secrets"]
 
 
 def own_pools(
-    *,
-    base_url: str,
-    proxy: Secret | None,
-    verify: bool | ssl.SSLContext,
-    keepalive: float,
-    network: ConnectionNetwork | None = None,
+    *, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float, backend: Any = None
 ) -> tuple[Pool, Pool]:
-    """Make the SDK's own connections, for reads and for writes.
-
-    `network` is the network of each connection, by the request for which it is made; by default the event loop's.
+    """Make the SDK's own connections, for reads and for writes, over a network backend of httpcore.
 
     If the server closes an idle connection just as a write is sent on it, the outcome of the write is unknown. So
     writes have a pool of their own, which keeps no idle connections. The connections are httpcore's. httpx's client
@@ -60,16 +50,13 @@ def own_pools(
     origin = httpcore.Origin(scheme=url.raw_scheme, host=url.raw_host, port=port)
 
     def pool(keepalive: float, *, writes: bool) -> Pool:
-        def connect(request: httpcore.Request) -> httpcore.AsyncConnectionInterface:
-            factory = httpcore.AsyncConnectionPool(
-                ssl_context=context,
-                proxy=httpcore_proxy,
-                keepalive_expiry=keepalive,
-                network_backend=Backend(None if network is None else network(request), writes=writes),  # type: ignore[arg-type]  # httpcore's base class adds Unix sockets
-            )
-            return factory.create_connection(origin)
-
-        return Pool(connect, keepalive=keepalive)
+        factory = httpcore.AsyncConnectionPool(
+            ssl_context=context,
+            proxy=httpcore_proxy,
+            keepalive_expiry=keepalive,
+            network_backend=Backend(backend, writes=writes),  # type: ignore[arg-type]  # httpcore's base class adds Unix sockets
+        )
+        return Pool(lambda: factory.create_connection(origin), keepalive=keepalive)
 
     return pool(keepalive, writes=False), pool(0, writes=True)
 

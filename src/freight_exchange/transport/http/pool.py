@@ -45,11 +45,11 @@ class Reply:
 class Pool:
     """Pool that sends each request over an idle connection or a new one; closing a reply's stream returns it."""
 
-    def __init__(self, connect: Callable[[Any], Any], *, keepalive: float) -> None:
+    def __init__(self, connect: Callable[[], Any], *, keepalive: float) -> None:
         """Create the pool.
 
         Args:
-            connect: Makes a connection of httpcore for a request, which connects when that request is sent.
+            connect: Makes a connection of httpcore, which connects when the first request is sent.
             keepalive: Seconds for which an idle connection is kept; 0 keeps none.
         """
         self._connect = connect
@@ -66,7 +66,7 @@ class Pool:
             except Exception as error:
                 if not (pooled.is_stale(error) and request.extensions.get(REPEATABLE)):
                     raise
-        return await self._send(_PooledConnection(self._connect(request)), request)
+        return await self._send(_PooledConnection(self._connect()), request)
 
     async def _idle_connection(self) -> _PooledConnection | None:
         while self._idle:

@@ -113,7 +113,7 @@ class Made:
         self.transports: list[Connection] = []
         self.pool = Pool(self._make, keepalive=keepalive)
 
-    def _make(self, request: object) -> Connection:
+    def _make(self) -> Connection:
         self.transports.append(Connection())
         return self.transports[-1]
 
@@ -243,7 +243,7 @@ async def test_the_parser_is_found_behind_the_connections_of_proxies(made: Made)
             self._connection = Connection()
             del self._h11_state
 
-    made.pool = Pool(lambda _: made.transports.append(Tunnel()) or made.transports[-1], keepalive=KEPT)  # type: ignore[func-returns-value]
+    made.pool = Pool(lambda: made.transports.append(Tunnel()) or made.transports[-1], keepalive=KEPT)  # type: ignore[func-returns-value]
     await made.call()
     made.transports[0]._connection._h11_state.trailing_data = (b"H", False)  # type: ignore[attr-defined]  # a Tunnel's
     await made.call()
