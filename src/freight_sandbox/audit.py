@@ -9,17 +9,6 @@ import attrs
 
 from freight_sandbox.records import Offer, Request
 
-__all__ = [
-    "AuditLog",
-    "CallRecord",
-    "LoginRecord",
-    "OfferChange",
-    "OfferRecord",
-    "Publication",
-    "RequestChange",
-    "Span",
-]
-
 
 @attrs.frozen(kw_only=True)
 class CallRecord:

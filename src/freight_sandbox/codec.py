@@ -7,8 +7,6 @@ import re
 from decimal import Decimal
 from typing import Any, NoReturn
 
-__all__ = ["Raw", "decode", "encode"]
-
 # The C encoder cannot write a Decimal. Each is written as a string with this mark; then mark and quotes are removed.
 _MARK = "\udfff\udffe"
 _MARKED = re.compile(r'"\\udfff\\udffe([^"\\]*)"')

@@ -16,8 +16,6 @@ import attrs
 from freight_sandbox.codec import Raw, decode, encode
 from freight_sandbox.wire import Call, Cut, Reply, WireFault
 
-__all__ = ["FAULTS", "Fault", "FaultFactory", "FaultScript", "Fired", "html_reply", "json_reply", "raw_reply"]
-
 Mutation = Callable[[Reply, float, Random], Reply]
 """Change of the reply, at a time, with a random source. A call that was not carried out has a reply of status 0."""
 Change = Callable[[Any, float], None]
@@ -130,7 +128,7 @@ class FaultScript:
         self.fired.append(Fired(fault.name, call, processed))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class FaultFactory:
     """Fault of the catalogue. Call it to make its rules: `exchange.faults.add(*FAULTS["stall"](path="login"))`.
 
@@ -213,13 +211,18 @@ def html_reply(status: int) -> Mutation:
     return raw_reply(status, _PAGE, "text/html; charset=UTF-8")
 
 
-def _throttled(after: str) -> Mutation:
-    return json_reply(429, _BUSY, ("retry-after", after))
+def _retry_after(status: int, payload: object) -> Callable[[float], Mutation]:
+    return lambda seconds: json_reply(status, payload, ("retry-after", f"{seconds:.0f}"))
 
 
-def _throttled_until(seconds: float) -> Mutation:
+def _retry_at_date(seconds: float) -> Mutation:
     """Replace the reply with a 429 whose Retry-After date is `seconds` ahead of the server's clock."""
-    return lambda good, now, random: _throttled(email.utils.formatdate(now + seconds, usegmt=True))(good, now, random)
+
+    def mutate(good: Reply, now: float, random: Random) -> Reply:
+        date = email.utils.formatdate(now + seconds, usegmt=True)
+        return json_reply(429, _BUSY, ("retry-after", date))(good, now, random)
+
+    return mutate
 
 
 def _placeholder(good: Reply, now: float, random: Random) -> Reply:
@@ -244,17 +247,13 @@ def _gzip_bomb(layers: int) -> Mutation:
 # Mutations of the good reply
 
 
-def _encoded(change: Callable[[bytes], bytes], *encodings: str) -> Mutation:
-    """Change the body and declare encodings of it."""
-
-    def mutate(good: Reply, now: float, random: Random) -> Reply:
-        header = ("content-encoding", ", ".join(encodings))
-        return attrs.evolve(good, headers=(*good.headers, header), body=change(good.body))
-
-    return mutate
+def _encoded(change: Callable[[bytes], bytes], encoding: str) -> Mutation:
+    """Change the body and declare its encoding."""
+    header = ("content-encoding", encoding)
+    return lambda good, now, random: attrs.evolve(good, headers=(*good.headers, header), body=change(good.body))
 
 
-def _compress(body: bytes) -> bytes:
+def _gzip(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
@@ -299,6 +298,9 @@ def _repeat_key(body: bytes) -> bytes:
     return b"{" + key + b":{}," + body[1:]
 
 
+Json = dict[str, Any]
+
+
 def _payload(reply: Reply) -> Json:
     """Return the JSON of a good reply, an empty object for any other."""
     try:
@@ -306,9 +308,6 @@ def _payload(reply: Reply) -> Json:
     except ValueError:
         return {}
     return payload if isinstance(payload, dict) else {}
-
-
-Json = dict[str, Any]
 
 
 def _json(change: Callable[[Json, float, Random], object]) -> Mutation:
@@ -330,27 +329,32 @@ def _break_record(payload: Json, now: float, random: Random) -> None:
             records[random.choice(keys)] = "Undefined index: refId"
 
 
-def _user(change: Callable[[Json, float], object]) -> Mutation:
-    """Change the user of a login's reply."""
+def _user(key: str, value: Callable[[float], object] | None) -> Mutation:
+    """Change a field of a login's user to a value that depends on the time, or remove it."""
 
-    def change_user(payload: Json, now: float, random: Random) -> None:
-        if isinstance(payload.get("user"), dict):
-            change(payload["user"], now)
+    def change(payload: Json, now: float, random: Random) -> None:
+        user = payload.get("user", {})
+        if value is None:
+            user.pop(key, None)
+        elif user:
+            user[key] = value(now)
 
-    return _json(change_user)
+    return _json(change)
 
 
-def _expiry(value: Callable[[float], object]) -> Mutation:
-    return _user(lambda user, now: user.update(expires_on=value(now)))
+def _add_refusal(payload: Json, now: float, random: Random) -> None:
+    """Add the key of a refusal, with a null value."""
+    if payload:
+        payload["Unauthorized"] = None
 
 
-def _another(sign: str, keys: Iterable[str], by: int, words: Mapping[str, str] = {}) -> Mutation:  # only read
+def _another(sign: str, keys: Iterable[str], by: int, words: Mapping[str, str] | None = None) -> Mutation:
     """Raise numbers, and replace words, in the first record that has the key `sign`."""
 
     def change(payload: Json, now: float, random: Random) -> None:
         record = _first(payload, sign) or {}
-        record.update({key: _raised(record[key], by) for key in keys if key in record})
-        record.update({key: word for key, word in words.items() if key in record})
+        changes = {key: _raised(record[key], by) for key in keys if key in record} | dict(words or {})
+        record.update({key: changes[key] for key in changes.keys() & record.keys()})
 
     return _json(change)
 
@@ -372,16 +376,22 @@ def _raised(value: object, by: int) -> object:
 # Changes of the exchange
 
 
-def _withdraw_newest(exchange: Any, now: float) -> None:
-    newest = exchange.newest_open()
-    if newest is not None:
+def _publish(exchange: Any, now: float) -> None:
+    exchange.publish(exchange.shipper, now)
+
+
+def _withdraw(exchange: Any, now: float) -> None:
+    if (newest := exchange.newest_open()) is not None:
         exchange.withdraw(newest, now)
 
 
-def _touch_oldest(exchange: Any, now: float) -> None:
-    oldest = exchange.oldest_open()
-    if oldest is not None:
+def _touch(exchange: Any, now: float) -> None:
+    if (oldest := exchange.oldest_open()) is not None:
         exchange.touch(oldest, now)
+
+
+def _reorder(exchange: Any, now: float) -> None:
+    exchange.reorder()
 
 
 # The catalogue
@@ -390,244 +400,185 @@ _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid 
 _FAILED: Final = {"message": "The user name or password is invalid."}
 _BUSY: Final = {"message": "Too many requests."}
 _DOWN: Final = {"message": "Service unavailable."}
-_ERROR: Final = {"message": "Internal server error."}
-_ELSEWHERE: Final = ("location", "https://elsewhere.example/api/login")
-_OTHER: Final = {
-    "commodityname": "Cement",
-    "cargoname": "Cement",
-    "origin": "Piraeus",
-    "destination": "Boston",
-    "voyageId": "999X",
-}
+_ERROR: Final = json_reply(500, {"message": "Internal server error."})
+_ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
+_OTHER: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "destination": "Boston"}
 
-_BEFORE: Final = (False,)
-_AFTER: Final = (True,)
-_BEFORE_OR_AFTER: Final = (False, True)
-_AFTER_OR_BEFORE: Final = (True, False)
+Phases = tuple[bool, ...]
+BEFORE: Final[Phases] = (False,)
+AFTER: Final[Phases] = (True,)
+EITHER: Final[Phases] = (True, False)
+EITHER_BEFORE: Final[Phases] = (False, True)
+
+
+def _cut(cut: Cut, phases: Phases, meaning: str, seconds: float = 0.0, size: int = 0) -> FaultFactory:
+    mutation = _placeholder if cut in _REPLIES else None
+    return FaultFactory(cut.value, meaning, phases, cut=cut, mutation=mutation, seconds=seconds, size=size)
+
+
+def _row(name: str, phases: Phases, meaning: str, mutation: Mutation | None = None, **more: Any) -> FaultFactory:
+    return FaultFactory(name, meaning, phases, mutation=mutation, **more)
+
+
+def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
+    """Let faults strike calls to one address."""
+    method, path = address.split()
+    return (attrs.evolve(row, method=method, path=path) for row in rows)
+
+
 _REPLIES: Final = frozenset(
-    {
-        *(Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY),
-        *(Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN),
-    }
+    {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY}
+    | {Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN}
 )
 """Cuts that need a reply."""
 
-
-def _cut(cut: Cut, phases: tuple[bool, ...], meaning: str, **more: Any) -> FaultFactory:
-    mutation = _placeholder if cut in _REPLIES else None
-    return FaultFactory(name=cut.value, meaning=meaning, phases=phases, cut=cut, mutation=mutation, **more)
-
-
-def _row(
-    name: str, phases: tuple[bool, ...], meaning: str, mutation: Mutation | None = None, **more: Any
-) -> FaultFactory:
-    return FaultFactory(name=name, meaning=meaning, phases=phases, mutation=mutation, **more)
-
-
-_LOGIN: Final[Mapping[str, Any]] = {"method": "POST", "path": "login"}
-_SUBMIT: Final[Mapping[str, Any]] = {"method": "POST", "path": "quote/submitoffer"}
-_APPROVE: Final[Mapping[str, Any]] = {"method": "POST", "path": "quote/approveoffer"}
-_SEARCH: Final[Mapping[str, Any]] = {"method": "POST", "path": "quote/getrequests"}
-
 _CATALOGUE: Final = (
     # Connections
-    _cut(Cut.REFUSED, _BEFORE, "nothing listens"),
-    _cut(Cut.DNS, _BEFORE, "the name does not resolve"),
-    _cut(Cut.CONNECT_STALL, _BEFORE, "the connection is never established"),
-    _cut(Cut.TLS_STALL, _BEFORE, "the TLS hello is never answered"),
-    _cut(Cut.BAD_CERTIFICATE, _BEFORE, "the certificate is not trusted"),
-    _cut(Cut.POOL_EXHAUSTED, _BEFORE, "no connection is free"),
-    _cut(Cut.RESET_BEFORE_HEADERS, _BEFORE, "reset before the request's head was read"),
-    _cut(Cut.RESET_MID_BODY, _BEFORE, "reset in the middle of the request's body"),
-    _cut(Cut.RESET_AFTER_SEND, _BEFORE, "the request received whole, not processed, then a reset"),
-    _cut(Cut.RESET_AFTER_PROCESSING, _AFTER, "processed, then a reset instead of the reply"),
-    _cut(Cut.RESET_MID_REPLY, _AFTER_OR_BEFORE, "a reset in the middle of the reply's body"),
-    _cut(Cut.FIN_NO_BYTES, _AFTER_OR_BEFORE, "closed cleanly without a byte"),
-    _cut(Cut.STALL, _AFTER_OR_BEFORE, "no reply, ever"),
-    _cut(Cut.STALL_MID_REPLY, _AFTER_OR_BEFORE, "silence in the middle of the reply's body"),
-    _cut(Cut.DRIP, _AFTER, "the reply byte by byte", seconds=0.05),
-    _cut(Cut.TRUNCATED_LENGTH, _AFTER_OR_BEFORE, "less than Content-Length"),
-    _cut(Cut.TRUNCATED_CHUNKS, _AFTER_OR_BEFORE, "no last chunk"),
-    _cut(Cut.GARBAGE_STATUS, _AFTER_OR_BEFORE, "a status line that is not HTTP"),
-    _cut(Cut.HEADER_FLOOD, _AFTER_OR_BEFORE, "headers without end", size=1_000_000),
-    _cut(Cut.BYTES_AFTER_REPLY, _AFTER, "a good reply, and its bytes again on the open connection"),
-    _cut(Cut.IDLE_FIN, _AFTER, "a good reply, then the idle connection is closed"),
+    _cut(Cut.REFUSED, BEFORE, "nothing listens"),
+    _cut(Cut.DNS, BEFORE, "the name does not resolve"),
+    _cut(Cut.CONNECT_STALL, BEFORE, "the connection is never established"),
+    _cut(Cut.TLS_STALL, BEFORE, "the TLS hello is never answered"),
+    _cut(Cut.BAD_CERTIFICATE, BEFORE, "the certificate is not trusted"),
+    _cut(Cut.POOL_EXHAUSTED, BEFORE, "no connection is free"),
+    _cut(Cut.RESET_BEFORE_HEADERS, BEFORE, "reset before the request's head was read"),
+    _cut(Cut.RESET_MID_BODY, BEFORE, "reset in the middle of the request's body"),
+    _cut(Cut.RESET_AFTER_SEND, BEFORE, "the request received whole, not processed, then a reset"),
+    _cut(Cut.RESET_AFTER_PROCESSING, AFTER, "processed, then a reset instead of the reply"),
+    _cut(Cut.RESET_MID_REPLY, EITHER, "a reset in the middle of the reply's body"),
+    _cut(Cut.FIN_NO_BYTES, EITHER, "closed cleanly without a byte"),
+    _cut(Cut.STALL, EITHER, "no reply, ever"),
+    _cut(Cut.STALL_MID_REPLY, EITHER, "silence in the middle of the reply's body"),
+    _cut(Cut.DRIP, AFTER, "the reply byte by byte", seconds=0.05),
+    _cut(Cut.TRUNCATED_LENGTH, EITHER, "less than Content-Length"),
+    _cut(Cut.TRUNCATED_CHUNKS, EITHER, "no last chunk"),
+    _cut(Cut.GARBAGE_STATUS, EITHER, "a status line that is not HTTP"),
+    _cut(Cut.HEADER_FLOOD, EITHER, "headers without end", size=1_000_000),
+    _cut(Cut.BYTES_AFTER_REPLY, AFTER, "a good reply, and its bytes again on the open connection"),
+    _cut(Cut.IDLE_FIN, AFTER, "a good reply, then the idle connection is closed"),
     # Bodies
-    _row("gzip_bomb", _AFTER_OR_BEFORE, "49 kB that decompress to 50 MB", _gzip_bomb(1)),
+    _row("gzip_bomb", EITHER, "49 kB that decompress to 50 MB", _gzip_bomb(1)),
+    _row("gzip_bomb_twice", EITHER, "a few hundred bytes that decompress to 50 MB in two layers", _gzip_bomb(2)),
+    _row("gzip", AFTER, "one valid layer of gzip", _encoded(_gzip, "gzip")),
+    _row("double_gzip", AFTER, "two layers of gzip", _encoded(lambda body: _gzip(_gzip(body)), "gzip, gzip")),
+    _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _encoded(lambda body: body, "gzip")),
+    _row("short_gzip", AFTER, "a gzip stream that ends too early", _encoded(lambda body: _half(_gzip(body)), "gzip")),
+    _row("deep_json", EITHER, "lists nested 100,000 deep", raw_reply(200, b"[" * _DEPTH + b"]" * _DEPTH)),
     _row(
-        "gzip_bomb_twice", _AFTER_OR_BEFORE, "a few hundred bytes that decompress to 50 MB in two layers", _gzip_bomb(2)
+        "deep_object", EITHER, "objects nested 100,000 deep", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)
     ),
-    _row("gzip", _AFTER, "one valid layer of gzip", _encoded(_compress, "gzip")),
-    _row(
-        "double_gzip", _AFTER, "two layers of gzip", _encoded(lambda body: _compress(_compress(body)), "gzip", "gzip")
-    ),
-    _row("false_gzip", _AFTER, "Content-Encoding gzip on a plain body", _encoded(lambda body: body, "gzip")),
-    _row(
-        "short_gzip", _AFTER, "a gzip stream that ends too early", _encoded(lambda body: _half(_compress(body)), "gzip")
-    ),
-    _row("deep_json", _AFTER_OR_BEFORE, "lists nested 100,000 deep", raw_reply(200, b"[" * _DEPTH + b"]" * _DEPTH)),
-    _row(
-        "deep_object",
-        _AFTER_OR_BEFORE,
-        "objects nested 100,000 deep",
-        raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH),
-    ),
-    _row("long_integer", _AFTER, "an integer of 5,000 digits", _number("7" * 5000)),
-    _row("nan", _AFTER, "NaN for a number", _number("NaN")),
-    _row("infinity", _AFTER, "-Infinity for a number", _number("-Infinity")),
-    _row("huge_exponent", _AFTER, "1e999 for a number", _number("1e999")),
-    _row("duplicate_keys", _AFTER, "the first key occurs twice", _body(_repeat_key)),
-    _row("lone_surrogate", _AFTER, "half a surrogate pair in a text", _text(rb"\ud800")),
-    _row("invalid_utf8", _AFTER, "bytes that are not UTF-8 in a text", _text(b"\xe9\xff")),
-    _row("bom", _AFTER, "a byte-order mark", _body(lambda body: b"\xef\xbb\xbf" + body)),
-    _row("wrong_charset", _AFTER, "charset=utf-16 on a UTF-8 body", _charset("utf-16")),
-    _row("unknown_charset", _AFTER, "an unknown charset", _charset("x-klingon")),
-    _row("half_json", _AFTER, "half of the JSON with the right length", _body(_half)),
-    _row("html_200", _AFTER_OR_BEFORE, "a page of HTML with 200", html_reply(200)),
-    _row("empty_200", _AFTER_OR_BEFORE, "200 without a body", raw_reply(200, b"")),
-    _row("array_200", _AFTER_OR_BEFORE, "[1,2,3] with 200", raw_reply(200, b"[1,2,3]")),
-    _row("scalar_200", _AFTER_OR_BEFORE, "a bare number with 200", raw_reply(200, b"42")),
-    _row(
-        "maintenance_200",
-        _AFTER_OR_BEFORE,
-        "an object without the collection",
-        json_reply(200, {"message": "maintenance"}),
-    ),
-    _row("poison_record", _AFTER, "one broken record among the good ones", _json(_break_record)),
+    _row("long_integer", AFTER, "an integer of 5,000 digits", _number("7" * 5000)),
+    _row("nan", AFTER, "NaN for a number", _number("NaN")),
+    _row("infinity", AFTER, "-Infinity for a number", _number("-Infinity")),
+    _row("huge_exponent", AFTER, "1e999 for a number", _number("1e999")),
+    _row("duplicate_keys", AFTER, "the first key occurs twice", _body(_repeat_key)),
+    _row("lone_surrogate", AFTER, "half a surrogate pair in a text", _text(rb"\ud800")),
+    _row("invalid_utf8", AFTER, "bytes that are not UTF-8 in a text", _text(b"\xe9\xff")),
+    _row("bom", AFTER, "a byte-order mark", _body(lambda body: b"\xef\xbb\xbf" + body)),
+    _row("wrong_charset", AFTER, "charset=utf-16 on a UTF-8 body", _charset("utf-16")),
+    _row("unknown_charset", AFTER, "an unknown charset", _charset("x-klingon")),
+    _row("half_json", AFTER, "half of the JSON with the right length", _body(_half)),
+    _row("html_200", EITHER, "a page of HTML with 200", html_reply(200)),
+    _row("empty_200", EITHER, "200 without a body", raw_reply(200, b"")),
+    _row("array_200", EITHER, "[1,2,3] with 200", raw_reply(200, b"[1,2,3]")),
+    _row("scalar_200", EITHER, "a bare number with 200", raw_reply(200, b"42")),
+    _row("maintenance_200", EITHER, "an object without the collection", json_reply(200, {"message": "maintenance"})),
+    _row("poison_record", AFTER, "one broken record among the good ones", _json(_break_record)),
     # Statuses
-    _row("slow", _AFTER, "a good reply, late", seconds=1.0, is_late=True),
-    _row("throttled", _BEFORE, "429 without Retry-After", json_reply(429, _BUSY)),
+    _row("slow", AFTER, "a good reply, late", seconds=1.0, is_late=True),
+    _row("throttled", BEFORE, "429 without Retry-After", json_reply(429, _BUSY)),
+    _row("throttled_seconds", BEFORE, "429, Retry-After in seconds", retry_after=_retry_after(429, _BUSY), seconds=1.0),
+    _row("throttled_date", BEFORE, "429, Retry-After as an HTTP date", retry_after=_retry_at_date, seconds=1.0),
+    _row("throttled_negative", BEFORE, "429, Retry-After below zero", _retry_after(429, _BUSY)(-5)),
+    _row("throttled_huge", BEFORE, "429, Retry-After of 10^12 seconds", _retry_after(429, _BUSY)(10**12)),
     _row(
-        "throttled_seconds",
-        _BEFORE,
-        "429, Retry-After in seconds",
-        retry_after=lambda seconds: _throttled(f"{seconds:.0f}"),
-        seconds=1.0,
+        "throttled_nonsense",
+        BEFORE,
+        "429, Retry-After that is not a time",
+        json_reply(429, _BUSY, ("retry-after", "soon")),
     ),
-    _row("throttled_date", _BEFORE, "429, Retry-After as an HTTP date", retry_after=_throttled_until, seconds=1.0),
-    _row("throttled_negative", _BEFORE, "429, Retry-After below zero", _throttled("-5")),
-    _row("throttled_huge", _BEFORE, "429, Retry-After of 10^12 seconds", _throttled(str(10**12))),
-    _row("throttled_nonsense", _BEFORE, "429, Retry-After that is not a time", _throttled("soon")),
-    _row("unavailable", _BEFORE_OR_AFTER, "503", json_reply(503, _DOWN)),
-    _row("unavailable_forever", _BEFORE, "503 for every call", json_reply(503, _DOWN), times=None),
+    _row("unavailable", EITHER_BEFORE, "503", json_reply(503, _DOWN)),
+    _row("unavailable_forever", BEFORE, "503 for every call", json_reply(503, _DOWN), times=None),
     _row(
         "unavailable_retry_after",
-        _BEFORE_OR_AFTER,
+        EITHER_BEFORE,
         "503 with Retry-After",
-        retry_after=lambda seconds: json_reply(503, _DOWN, ("retry-after", f"{seconds:.0f}")),
+        retry_after=_retry_after(503, _DOWN),
         seconds=1.0,
     ),
-    _row("server_error", _BEFORE, "500 before the call was carried out", json_reply(500, _ERROR)),
-    _row("server_error_after_commit", _AFTER, "500 after the call was carried out", json_reply(500, _ERROR)),
-    _row("bad_gateway", _BEFORE_OR_AFTER, "502 as a page of HTML", html_reply(502)),
-    _row("request_timeout", _BEFORE_OR_AFTER, "408", json_reply(408, {"message": "Request timeout."})),
-    _row("not_found_page", _BEFORE, "404 as a page of HTML", html_reply(404)),
+    _row("server_error", BEFORE, "500 before the call was carried out", _ERROR),
+    _row("server_error_after_commit", AFTER, "500 after the call was carried out", _ERROR),
+    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", html_reply(502)),
+    _row("request_timeout", EITHER_BEFORE, "408", json_reply(408, {"message": "Request timeout."})),
+    _row("not_found_page", BEFORE, "404 as a page of HTML", html_reply(404)),
     _row(
         "bad_request_after_commit",
-        _AFTER,
+        AFTER,
         "500 after the commit, and 400 for the next try",
-        json_reply(500, _ERROR),
+        _ERROR,
         next_mutation=json_reply(400, {"message": "You have already submitted this."}),
     ),
-    _row("redirect", _BEFORE, "307 to another origin", json_reply(307, {}, _ELSEWHERE)),
-    _row("unauthorized_once", _BEFORE, "401 once", json_reply(401, _DENIED)),
-    _row("unauthorized_forever", _BEFORE, "401 from now on", json_reply(401, _DENIED), times=None),
-    _row("unauthorized_200", _BEFORE, "Unauthorized with status 200", json_reply(200, _DENIED)),
+    _row("redirect", BEFORE, "307 to another origin", _ELSEWHERE),
+    _row("unauthorized_once", BEFORE, "401 once", json_reply(401, _DENIED)),
+    _row("unauthorized_forever", BEFORE, "401 from now on", json_reply(401, _DENIED), times=None),
+    _row("unauthorized_200", BEFORE, "Unauthorized with status 200", json_reply(200, _DENIED)),
+    _row("success_with_unauthorized", AFTER, "a good reply with `Unauthorized: null`", _json(_add_refusal)),
     _row(
-        "success_with_unauthorized",
-        _AFTER,
-        "a good reply with `Unauthorized: null`",
-        _json(lambda payload, now, random: payload and payload.update(Unauthorized=None)),
-    ),
-    _row(
-        "tokens_revoked",
-        _AFTER,
-        "every token is revoked at once",
-        change=lambda exchange, now: exchange.expire_tokens(),
+        "tokens_revoked", AFTER, "every token is revoked at once", change=lambda exchange, now: exchange.expire_tokens()
     ),
     # Replies about another write than the one that was carried out
-    _row(
-        "reply_of_another_request",
-        _AFTER,
-        "carried out, but the reply shows another request",
-        _another("index", ["index"], 1, _OTHER),
-        **_SUBMIT,
+    *_at(
+        "POST quote/submitoffer",
+        _row(
+            "reply_of_another_request",
+            AFTER,
+            "carried out, but the reply shows another request",
+            _another("index", ["index"], 1, _OTHER),
+        ),
+        _row(
+            "reply_with_another_amount",
+            AFTER,
+            "taken, but the reply shows another amount",
+            _another("offerAmount", ["offerAmount"], 1000),
+        ),
+        _row(
+            "reply_with_another_currency",
+            AFTER,
+            "taken, but the reply shows another currency",
+            # From the dollar to another listed currency.
+            _another("offerAmount", ["currencyIndex", "currencyId"], 138),
+        ),
     ),
-    _row(
-        "reply_with_another_amount",
-        _AFTER,
-        "taken, but the reply shows another amount",
-        _another("offerAmount", ["offerAmount"], 1000),
-        **_SUBMIT,
+    *_at(
+        "POST quote/approveoffer",
+        _row(
+            "approval_of_another_offer",
+            AFTER,
+            "carried out, but the reply shows another offer",
+            _another("offerAmount", ["offerIndex", "offerId", "index"], 1),
+        ),
     ),
-    _row(
-        "reply_with_another_currency",
-        _AFTER,
-        "taken, but the reply shows another currency",
-        # From the dollar to another listed currency.
-        _another("offerAmount", ["currencyIndex", "currencyId"], 138),
-        **_SUBMIT,
+    *_at(
+        "POST login",
+        *(
+            _row(f"login_message_{status}", BEFORE, f"a failed login with {status}", json_reply(status, _FAILED))
+            for status in (200, 400, 401, 403, 422, 500)
+        ),
+        _row("login_html", BEFORE, "a page of HTML for a login", html_reply(200)),
+        _row("login_redirect", BEFORE, "307 to another origin for a login", _ELSEWHERE),
+        _row("login_without_token", AFTER, "a user without a token", _user("access_token", None)),
+        _row("login_expires_zero", AFTER, "expires_on 0", _user("expires_on", lambda now: 0)),
+        _row("login_expires_epoch", AFTER, "expires_on as an epoch", _user("expires_on", lambda now: int(now) + 3600)),
+        _row("login_expires_string", AFTER, "expires_on as a text", _user("expires_on", lambda now: "3600")),
+        _row("login_expires_missing", AFTER, "no expires_on", _user("expires_on", None)),
+        _row("login_hung", EITHER_BEFORE, "a login that is never answered", cut=Cut.STALL),
     ),
-    _row(
-        "approval_of_another_offer",
-        _AFTER,
-        "carried out, but the reply shows another offer",
-        _another("offerAmount", ["offerIndex", "offerId", "index"], 1),
-        **_APPROVE,
-    ),
-    # Logins
-    *(
-        _row(f"login_message_{status}", _BEFORE, f"a failed login with {status}", json_reply(status, _FAILED), **_LOGIN)
-        for status in (200, 400, 401, 403, 422, 500)
-    ),
-    _row("login_html", _BEFORE, "a page of HTML for a login", html_reply(200), **_LOGIN),
-    _row("login_redirect", _BEFORE, "307 to another origin for a login", json_reply(307, {}, _ELSEWHERE), **_LOGIN),
-    _row(
-        "login_without_token",
-        _AFTER,
-        "a user without a token",
-        _user(lambda user, now: user.pop("access_token", None)),
-        **_LOGIN,
-    ),
-    _row("login_expires_zero", _AFTER, "expires_on 0", _expiry(lambda now: 0), **_LOGIN),
-    _row("login_expires_epoch", _AFTER, "expires_on as an epoch", _expiry(lambda now: int(now) + 3600), **_LOGIN),
-    _row("login_expires_string", _AFTER, "expires_on as a text", _expiry(lambda now: "3600"), **_LOGIN),
-    _row(
-        "login_expires_missing",
-        _AFTER,
-        "no expires_on",
-        _user(lambda user, now: user.pop("expires_on", None)),
-        **_LOGIN,
-    ),
-    _row("login_hung", _BEFORE_OR_AFTER, "a login that is never answered", cut=Cut.STALL, **_LOGIN),
-    # Lists that move
-    _row(
-        "rows_inserted",
-        _AFTER,
-        "a request is published just before the call",
-        change=lambda exchange, now: exchange.publish(exchange.shipper, now),
-        **_SEARCH,
-    ),
-    _row(
-        "rows_removed",
-        _AFTER,
-        "the newest open request is withdrawn just before the call",
-        change=_withdraw_newest,
-        **_SEARCH,
-    ),
-    _row(
-        "rows_touched",
-        _AFTER,
-        "the oldest open request is updated just before the call",
-        change=_touch_oldest,
-        **_SEARCH,
-    ),
-    _row(
-        "rows_reordered",
-        _AFTER,
-        "the listing has another order from this call on",
-        change=lambda exchange, now: exchange.reorder(),
-        **_SEARCH,
+    # Listings that move
+    *_at(
+        "POST quote/getrequests",
+        _row("rows_inserted", AFTER, "a request is published just before the call", change=_publish),
+        _row("rows_removed", AFTER, "the newest open request is withdrawn just before the call", change=_withdraw),
+        _row("rows_touched", AFTER, "the oldest open request is updated just before the call", change=_touch),
+        _row("rows_reordered", AFTER, "the listing has another order from this call on", change=_reorder),
     ),
 )
 

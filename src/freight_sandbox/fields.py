@@ -10,8 +10,6 @@ from typing import Any
 
 from freight_sandbox.records import Number
 
-__all__ = ["Fields", "Refusal"]
-
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z", re.ASCII)

@@ -20,8 +20,6 @@ from freight_sandbox.fields import Fields, Refusal
 from freight_sandbox.records import Company, Number, Request, Token
 from freight_sandbox.wire import Reply
 
-__all__ = ["Json", "Knob", "Profile"]
-
 Json = dict[str, Any]
 _T = TypeVar("_T")
 
@@ -258,16 +256,14 @@ def _knobs() -> tuple[Knob, ...]:
 
 Kind = Literal[
     "request", "listing", "approval", "bid", "submission", "listed offer", "approved offer", "submitted offer",
-    "route", "carrier", "currency", "user", "own company", "company",
+    "route", "reference", "user", "own company", "company",
 ]  # fmt: skip
 Rewrite = Callable[[Profile, Json, Any], None]
 """Change of a record. It receives what the record was made from too."""
 
 _REWRITES: list[tuple[frozenset[str], tuple[Kind, ...], Rewrite]] = []
-_LISTED: Final = ("request", "listing", "approval", "submission")
-_SHIPMENTS: Final = (*_LISTED, "bid")
+_SHIPMENTS: Final = ("request", "listing", "approval", "submission", "bid")
 _OFFERS: Final = ("listed offer", "approved offer", "submitted offer")
-_COMPANIES: Final = ("own company", "company")
 _ALL: Final[tuple[Kind, ...]] = typing.get_args(Kind)
 _EMPTY: Final[Mapping[str, Any]] = {"object": {}, "list": [], "null": None}
 
@@ -292,50 +288,37 @@ def rewrites(profile: Profile) -> Mapping[Kind, Sequence[Rewrite]]:
     return needed
 
 
-@_rewrites(_SHIPMENTS, "published_dimensions")
-def _permute(quirk: Profile, record: Json, request: Request) -> None:
-    cargo, prefix = request.cargo, "" if "width" in record else "cargo"
-    sizes = {"width": cargo.length, "height": cargo.width, "length": cargo.height}
-    record.update({f"{prefix}{name}": size for name, size in sizes.items()})
-
-
-@_rewrites(_SHIPMENTS, "published_date")
-def _move_date(quirk: Profile, record: Json, request: Request) -> None:
-    day = request.cargo.arrival[:10]
+@_rewrites(_SHIPMENTS, "published_dimensions", "published_date", "published_weight", "published_notes")
+def _publish_changed(quirk: Profile, record: Json, request: Request) -> None:
+    cargo = request.cargo
+    if quirk.published_dimensions == "permuted":
+        prefix = "" if "width" in record else "cargo"
+        sizes = {"width": cargo.length, "height": cargo.width, "length": cargo.height}
+        record.update({f"{prefix}{name}": size for name, size in sizes.items()})
     if quirk.published_date == "as_sent":
-        record["needdate"] = request.cargo.arrival
-    elif day < "9999-12-31":
+        record["needdate"] = cargo.arrival
+    elif quirk.published_date == "day_later" and (day := cargo.arrival[:10]) < "9999-12-31":
         record["needdate"] = f"{dt.date.fromisoformat(day) + dt.timedelta(days=1)} 00:00:00"
-
-
-@_rewrites(_SHIPMENTS, "published_weight")
-def _sum_weights(quirk: Profile, record: Json, request: Request) -> None:
-    record["weight"] = request.cargo.weight * request.cargo.quantity
-
-
-@_rewrites(_SHIPMENTS, "published_notes")
-def _replace_notes(quirk: Profile, record: Json, request: Request) -> None:
-    if quirk.published_notes == "absent":
+    if quirk.published_weight == "total":
+        record["weight"] = cargo.weight * cargo.quantity
+    if quirk.published_notes == "as_sent":
+        record["notes"] = cargo.notes
+    elif quirk.published_notes == "absent":
         del record["notes"]
-    else:
-        record["notes"] = request.cargo.notes
-
-
-@_rewrites(_LISTED, "selected_status")
-def _name_selection(quirk: Profile, record: Json, request: Request) -> None:
-    if record["status"] == "Selected":
-        record["status"] = quirk.selected_status
 
 
 _UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
+    "none": {},
     "status": {"status": "Under Review"},
     "requesttype": {"requesttype": "Rail"},
     "packaging": {"packaging": "Drum", "packingtype": "Drum"},
 }
 
 
-@_rewrites(_SHIPMENTS, "unknown_words")
-def _use_unknown_words(quirk: Profile, record: Json, request: Request) -> None:
+@_rewrites(_SHIPMENTS, "selected_status", "unknown_words")
+def _use_other_words(quirk: Profile, record: Json, request: Request) -> None:
+    if record["status"] == "Selected" and "price" not in record:
+        record["status"] = quirk.selected_status
     if request.index % 2:
         record.update({key: word for key, word in _UNKNOWN[quirk.unknown_words].items() if key in record})
 
@@ -347,20 +330,18 @@ def _change_case(quirk: Profile, record: Json, source: object) -> None:
             record[key] = record[key].upper() if quirk.word_case == "upper" else record[key].lower()
 
 
-@_rewrites(_OFFERS, "rates_sum")
-def _add_fee(quirk: Profile, record: Json, source: object) -> None:
-    if "rates" in record:
+@_rewrites(_OFFERS, "rates_sum", "empty_map")
+def _change_rates(quirk: Profile, record: Json, source: object) -> None:
+    if "rates" in record and quirk.rates_sum == "fee_added":
         record["rates"] = {**record["rates"], "Platform Fee": Decimal("25.00")}
+    elif "rates" not in record and quirk.empty_map != "omitted":
+        record["rates"] = _EMPTY[quirk.empty_map]
 
 
-@_rewrites(_OFFERS, "empty_map")
-def _show_no_rates(quirk: Profile, record: Json, source: object) -> None:
-    record.setdefault("rates", _EMPTY[quirk.empty_map])
-
-
-_SIZES: Final = frozenset({"width", "height", "length", "cargowidth", "cargoheight", "cargolength"})
-_NUMBERS: Final = _SIZES | {"qty", "weight", "offerAmount", "price"}
-_IDS: Final = frozenset({"index", "currencyId", "currencyIndex", "carrier", "hazardous"})
+_NUMBERS: Final = frozenset(
+    ("qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price")
+)
+_IDS: Final = frozenset(("index", "currencyId", "currencyIndex", "carrier", "hazardous"))
 
 
 @_rewrites(_ALL, "number_form")
@@ -398,12 +379,7 @@ def _number_offers(quirk: Profile, record: Json, source: object) -> None:
             record[key] = int(record[key])
 
 
-_DATES: Final[Mapping[str, str | None]] = {
-    "zero": "0000-00-00 00:00:00",
-    "empty": "",
-    "nonsense": "next Tuesday",
-    "null": None,
-}
+_DATES: Final = {"zero": "0000-00-00 00:00:00", "empty": "", "nonsense": "next Tuesday", "null": None}
 
 
 @_rewrites((*_SHIPMENTS, "route", "user"), "date_form")
@@ -437,11 +413,6 @@ def _number_company(quirk: Profile, record: Json, company: Company) -> None:
 _CONTACTS: Final = ("loadingPOC", "loadingCompany")
 
 
-@_rewrites(("bid",), "bid_offer")
-def _show_offer_of_bid(quirk: Profile, record: Json, source: object) -> None:
-    record["offer"] = {}
-
-
 @_rewrites(("listing", "approval", "bid"), "pending_contacts")
 def _show_no_contacts(quirk: Profile, record: Json, source: object) -> None:
     if "loadingPOC" not in record and "loadingPOC" not in record.get("offer", {}):
@@ -463,10 +434,12 @@ def _copy_contacts_into_offer(quirk: Profile, record: Json, request: Request) ->
         next(offer for offer in offers if offer["status"].lower() == "selected").update(contacts)
 
 
-@_rewrites(("bid",), "bid_contacts")
-def _move_contacts_into_offer(quirk: Profile, record: Json, source: object) -> None:
-    for key in _CONTACTS if record.get("loadingPOC") else ():
-        record.setdefault("offer", {})[key] = record.pop(key)
+@_rewrites(("bid",), "bid_offer", "bid_contacts")
+def _fill_offer_of_bid(quirk: Profile, record: Json, source: object) -> None:
+    if quirk.bid_offer == "empty":
+        record["offer"] = {}
+    if quirk.bid_contacts == "offer" and record.get("loadingPOC"):
+        record.setdefault("offer", {}).update({key: record.pop(key) for key in _CONTACTS})
 
 
 @_rewrites(("listing", "approval"), "empty_offer", "offer_shape")
@@ -571,15 +544,18 @@ _CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
 
 def clamp(quirk: Profile, served: int, now: float) -> int | None:
     """Return the largest page that the server gives now, after so many pages."""
-    if quirk.clamp_change == "steady":
-        return quirk.rows_clamp
-    widened = {
-        "lowered": served < _PAGES_BEFORE,
-        "raised": served >= _PAGES_BEFORE,
-        "hourly": now // 3600 % 2 == 0,
-        "alternating": served % 2 == 0,
-    }
-    return (quirk.rows_clamp or _CLAMP) * (_WIDER if widened[quirk.clamp_change] else 1)
+    match quirk.clamp_change:
+        case "steady":
+            return quirk.rows_clamp
+        case "lowered":
+            is_wide = served < _PAGES_BEFORE
+        case "raised":
+            is_wide = served >= _PAGES_BEFORE
+        case "hourly":
+            is_wide = now // 3600 % 2 == 0
+        case _:
+            is_wide = served % 2 == 0
+    return (quirk.rows_clamp or _CLAMP) * (_WIDER if is_wide else 1)
 
 
 def page(

@@ -8,21 +8,6 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 import attrs
 
-__all__ = [
-    "Account",
-    "Cargo",
-    "Carrier",
-    "Company",
-    "Currency",
-    "Number",
-    "Offer",
-    "Request",
-    "Role",
-    "Route",
-    "Table",
-    "Token",
-]
-
 Number = int | Decimal
 Role = Literal["shipper", "forwarder", "both"]
 _T = TypeVar("_T")
@@ -130,7 +115,7 @@ class Offer:
         return self.created
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Route:
     """One version of a route. Listings do not sort routes by time."""
 
@@ -146,7 +131,7 @@ class Route:
     arrival: str
     carrier: int
     vessel: str
-    voyageid: str
+    voyageId: str  # noqa: N815  # the name of the service
     timezone: str
 
 

@@ -33,8 +33,6 @@ from freight_sandbox.records import Account, Cargo, Company, Number, Offer, Requ
 from freight_sandbox.samples import CARRIERS, CURRENCIES, ROUTES
 from freight_sandbox.wire import Call, Reply
 
-__all__ = ["OPERATIONS", "Exchange"]
-
 _Sorted = TypeVar("_Sorted", Request, Offer, Route)
 _NOW: Final = float("inf")
 # Each kind of record has its own range of ids, so that an id of the wrong kind finds nothing.
@@ -42,13 +40,15 @@ _FIRST_REQUEST, _FIRST_ROUTE, _FIRST_OFFER = 1, 301, 5001
 
 
 class Context(NamedTuple):
-    """One call of an operation: who asks for what, and when.
+    """One call of an operation: who calls it, where, with what, and when.
 
     Reads show the state at the time `seen`. `call` is the number of the HTTP call, `None` if there is none.
     """
 
     exchange: Exchange
     quirk: Profile
+    method: str
+    path: str
     fields: Fields
     account: Account
     now: float
@@ -121,15 +121,12 @@ class Exchange:
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
             self.routes.put(route.index, float("-inf"), route)
-        self.shipper = self.add_account(
-            "shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship"
-        )
-        self.forwarder = self.add_account(
+        add = self.add_account
+        self.shipper = add("shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship")
+        self.forwarder = add(
             "forwarder@demo.example", "forwarder", role="forwarder", firstname="Fergus", lastname="Forward"
         )
-        self.rival = self.add_account(
-            "rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival"
-        )
+        self.rival = add("rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival")
 
     @property
     def profile(self) -> Profile:
@@ -231,7 +228,7 @@ class Exchange:
         if serve is None:
             raise Refusal(405, "Method Not Allowed")
         late = self._profile.late_visibility
-        context = Context(self, self._profile, fields, account, now, now - late if late else _NOW, call)
+        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW, call)
         return serve(context), serve in _WRITES
 
     def _login(self, method: str, fields: Fields, now: float, number: int) -> Json:
@@ -469,21 +466,14 @@ def _publish(context: Context) -> Any:
     return _collection(context, "raterequests", [_request(exchange, exchange.requests[index])])
 
 
-@operation("GET quote/request")
-def _open_requests(context: Context) -> Any:
-    """List the open requests of other parties."""
-    return _requests(context, "open", 10)
-
-
-@operation("POST quote/getrequests")
-def _search_requests(context: Context) -> Any:
-    """List the requests available to a forwarder, selected ones included."""
-    return _requests(context, context.fields.optional_word("type", {"all", "accept", "pending"}, "all"), 20)
-
-
-def _requests(context: Context, kind: str, default_rows: int) -> Any:
+@operation("GET quote/request", "POST quote/getrequests")
+def _requests(context: Context) -> Any:
+    """List the requests of other parties: the open ones, or those of a type, selected ones included."""
     context.require_role("forwarder")
     exchange, quirk, fields, own = context.exchange, context.quirk, context.fields, context.account.index
+    kind, default_rows = "open", 10
+    if context.path == "quote/getrequests":
+        kind, default_rows = fields.optional_word("type", {"all", "accept", "pending"}, "all"), 20
     since = context.now - _window(context)
     if "index" in fields and not (
         quirk.since_lookup == "applied" or (quirk.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields)
@@ -495,8 +485,8 @@ def _requests(context: Context, kind: str, default_rows: int) -> Any:
             return False
         if kind == "all" and quirk.search_default == "all":
             return request.state != "withdrawn"
-        if kind == "pending" and quirk.pending_means == "no_offers":
-            return request.state == "open" and not exchange.offers_on(request.index, context.seen)
+        if kind == "pending" and quirk.pending_means == "no_offers" and exchange.offers_on(request.index, context.seen):
+            return False
         return request.state == ("selected" if kind == "accept" else "open")
 
     def is_visible(request: Request) -> bool:
@@ -536,16 +526,8 @@ def _submit(context: Context) -> Any:
             if quirk.second_offer == "400":
                 raise Refusal(400, "You have already submitted an offer.", "requestIndex")
             exchange.set_offer_status(earlier.index, "removed", context.now)
-    offer = exchange.offer(
-        account,
-        index,
-        context.now,
-        amount=quirks.rounded(quirk, amount),
-        currency=currency,
-        rates=rates,
-        terms=terms,
-        call=context.call,
-    )
+    sent: dict[str, Any] = {"amount": quirks.rounded(quirk, amount), "currency": currency, "rates": rates}
+    offer = exchange.offer(account, index, context.now, **sent, terms=terms, call=context.call)
     record = _shipment(request) | {"refId": request.refid}
     record["offer"] = _offer(exchange, exchange.offers[offer], "submitted offer")
     return {"bid": exchange.shown("submission", record, request)}
@@ -574,31 +556,26 @@ def _bids(context: Context) -> Any:
         if request is None or offer.status == "removed":
             return False
         requests[offer.index] = request
-        is_active = request.state == "open" and offer.status == "pending"
-        is_selected = request.selected == offer.index
-        wanted = {"active": is_active, "sel": is_selected, "nsel": not is_active and not is_selected}
-        return wanted.get(kind, True)
+        if kind == "offers":
+            return True
+        if request.selected == offer.index:
+            return kind == "sel"
+        return kind == ("active" if request.state == "open" and offer.status == "pending" else "nsel")
 
-    offers = _page(context, exchange.offers.recent(context.seen), is_listed, lambda offer: offer.account == own)
-    return _collection(context, "bids", [_bid(exchange, requests[offer.index], offer) for offer in offers])
+    rows = _page(context, exchange.offers.recent(context.seen), is_listed, lambda offer: offer.account == own)
+    return _collection(context, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
 
 
 # Offers as their shipper sees them (4.6 to 4.8)
 
 
-@operation("GET quote/offer")
+@operation("GET quote/offer", "POST quote/getoffers")
 def _offers(context: Context) -> Any:
-    return _listings(context, "all")
-
-
-@operation("POST quote/getoffers")
-def _search_offers(context: Context) -> Any:
-    return _listings(context, context.fields.optional_word("type", {"all", "offers", "sel", "nsel"}, "all"))
-
-
-def _listings(context: Context, kind: str) -> Any:
-    """List the shipper's requests with their offers."""
+    """List the shipper's requests with their offers: all of them, or those of a type."""
     context.require_role("shipper")
+    kind = "all"
+    if context.path == "quote/getoffers":
+        kind = context.fields.optional_word("type", {"all", "offers", "sel", "nsel"}, kind)
     exchange, own = context.exchange, context.account.index
 
     def is_listed(request: Request) -> bool:
@@ -651,15 +628,11 @@ def _approve(context: Context, request: Request, offer: Offer) -> None:
 
 # Routes (4.5)
 
-_TEXTS: Final = {
-    "origin": "origin",
-    "destination": "destination",
-    "vessel": "vessel",
-    "voyageId": "voyageid",
-    "timezone": "timezone",
-}
+_TEXTS: Final = ("origin", "destination", "vessel", "voyageId", "timezone")
 _TIMES: Final = {"departure": "depart", "arrival": "arrival", "cycutoff": "cy", "cfscutoff": "cfs"}
-"""Filters of text and of time: the field with the attribute, and with the prefix of its bounds."""
+"""Times of a route, with the prefix of the filters for their bounds."""
+_REPLIED: Final = {"departure": "estDeparture", "arrival": "estArrival", "vessel": "vesselName"}
+"""Fields that have another name in replies."""
 
 
 @operation("GET route")
@@ -671,7 +644,7 @@ def _routes(context: Context) -> Any:
 
 def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
     """Return whether a route meets every filter. Date-times compare as text; both bounds are included."""
-    texts = {attribute: fields.text(name) for name, attribute in _TEXTS.items() if name in fields}
+    texts = {name: fields.text(name) for name in _TEXTS if name in fields}
     bounds: list[tuple[str, str, str]] = []
     for name, prefix in _TIMES.items():
         if name in fields:
@@ -680,96 +653,55 @@ def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
         bounds.append((name, fields.date(start) if start in fields else "", fields.date(end) if end in fields else "~"))
     carrier = fields.identifier("carrierId") if "carrierId" in fields else None
 
-    def is_wanted(route: Route) -> bool:
-        return (
-            (carrier is None or route.carrier == carrier)
-            and all(low <= getattr(route, name) <= high for name, low, high in bounds)
-            and all(
-                wanted.casefold() in getattr(route, name).casefold() if contains else wanted == getattr(route, name)
-                for name, wanted in texts.items()
-            )
-        )
+    def is_text(wanted: str, text: str) -> bool:
+        return wanted.casefold() in text.casefold() if contains else wanted == text
 
-    return is_wanted
-
-
-@operation("POST route", writes=True)
-def _create_route(context: Context) -> Any:
-    context.require_role("forwarder")
-    return _write_route(context, _FIRST_ROUTE + len(context.exchange.routes))
-
-
-@operation("PUT route", writes=True)
-def _update_route(context: Context) -> Any:
-    """Replace a route. PUT needs all fields; it does not keep the values of omitted ones."""
-    context.require_role("forwarder")
-    index = context.fields.identifier("index")
-    if context.exchange.routes.get(index) is None:
-        raise Refusal(context.quirk.unknown_id_status, "There is no such route.", "index")
-    return _write_route(context, index)
-
-
-def _write_route(context: Context, index: int) -> Any:
-    fields, exchange, quirk = context.fields, context.exchange, context.quirk
-    route = Route(
-        index=index,
-        origin=fields.text("origin"),
-        destination=fields.text("destination"),
-        cycutoff=fields.date("cycutoff"),
-        cfscutoff=fields.date("cfscutoff"),
-        departure=fields.date("departure"),
-        arrival=fields.date("arrival"),
-        # The parameter table names the field carrierId, the sample carrier.
-        carrier=_named(fields, quirk.carrier_field, "carrier", "carrierId", CARRIERS, "carrier"),
-        vessel=fields.text("vessel"),
-        voyageid=fields.text("voyageId"),
-        timezone=fields.text("timezone"),
+    return lambda route: (
+        (carrier is None or route.carrier == carrier)
+        and all(low <= getattr(route, name) <= high for name, low, high in bounds)
+        and all(is_text(wanted, getattr(route, name)) for name, wanted in texts.items())
     )
+
+
+@operation("POST route", "PUT route", writes=True)
+def _write_route(context: Context) -> Any:
+    """Create a route, or replace one. PUT needs all fields; it does not keep the values of omitted ones."""
+    context.require_role("forwarder")
+    fields, exchange, quirk = context.fields, context.exchange, context.quirk
+    index = _FIRST_ROUTE + len(exchange.routes)
+    if context.method == "PUT":
+        index = fields.identifier("index")
+        if exchange.routes.get(index) is None:
+            raise Refusal(quirk.unknown_id_status, "There is no such route.", "index")
+    # The parameter table names the field carrierId, the sample carrier.
+    carrier = _named(fields, quirk.carrier_field, "carrier", "carrierId", CARRIERS, "carrier")
+    texts = {name: fields.text(name) for name in _TEXTS} | {name: fields.date(name) for name in _TIMES}
+    route = Route(index=index, carrier=carrier, **texts)
     exchange.routes.put(index, context.now, route)
     record = _route(exchange, route)
     return quirks.route_written(quirk, _collection(context, "routes", [record]), record)
 
 
 def _route(exchange: Exchange, route: Route) -> Json:
-    record = {
-        "index": route.index,
-        "origin": route.origin,
-        "destination": route.destination,
-        "cycutoff": route.cycutoff,
-        "cfscutoff": route.cfscutoff,
-        "estDeparture": route.departure,
-        "estArrival": route.arrival,
-        "carrier": route.carrier,
-        "vesselName": route.vessel,
-        "voyageId": route.voyageid,
-        "timezone": route.timezone,
-    }
+    record = {_REPLIED.get(name, name): value for name, value in attrs.asdict(route).items()}
     return exchange.shown("route", record, route)
 
 
 # Reference lists (4.11 and 4.12)
 
 
-@operation("GET carrier")
-def _carriers(context: Context) -> Any:
-    return _references(context, "carriers", "carrier", CARRIERS)
-
-
-@operation("GET currency")
-def _currencies(context: Context) -> Any:
-    return _references(context, "currencies", "currency", CURRENCIES)
-
-
-def _references(context: Context, key: str, kind: Kind, table: Mapping[int, Any]) -> Any:
+@operation("GET carrier", "GET currency")
+def _references(context: Context) -> Any:
     """List carriers or currencies. The document gives them no pages, but the profile may."""
     quirk, fields = context.quirk, context.fields
+    key, table = ("carriers", CARRIERS) if context.path == "carrier" else ("currencies", CURRENCIES)
     rows: Sequence[Any] = list(table.values())
     if "index" in fields:
         index = fields.identifier("index")
         rows = quirks.found(quirk, [row for row in rows if row.index == index])
     elif quirk.reference_rows is not None:
         rows = quirks.page(quirk, fields, rows, quirk.reference_rows, context.exchange.clamp(context.now))
-    return _collection(context, key, [context.exchange.shown(kind, attrs.asdict(row), row) for row in rows])
+    return _collection(context, key, [context.exchange.shown("reference", attrs.asdict(row), row) for row in rows])
 
 
 _PATHS: Final = frozenset(path for _, path in OPERATIONS) | {"login"}
@@ -816,42 +748,24 @@ def _collection(context: Context, key: str, records: Sequence[Json]) -> Any:
 
 
 def _user(exchange: Exchange, account: Account, token: Token, now: float) -> Json:
-    record = {
-        "access_token": token.value,
-        "expires_on": int(token.expires - now),
-        "firstname": account.firstname,
-        "middlename": account.middlename,
-        "lastname": account.lastname,
-        "email": account.email,
-        "title": account.title,
-        "enabled": "TRUE",
-        "lastlogin": account.lastlogin,
-        "imageUrl": account.image_url,
-        "company": _company(exchange, account.company, "phone"),
-    }
-    return exchange.shown("user", record, token)
+    record = {"access_token": token.value, "expires_on": int(token.expires - now)}
+    record |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
+    record |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
+    return exchange.shown("user", record | {"company": _company(exchange, account.company, "phone")}, token)
+
+
+_COMPANY: Final = ("name", "address1", "city", "state", "postal", "country", "otilicense")
 
 
 def _company(exchange: Exchange, company: Company, number: Literal["phone", "fax"]) -> Json:
     """Make the record of a company: one's own has a phone number, that of another party a fax number."""
-    record = {
-        "name": company.name,
-        "address1": company.address1,
-        "city": company.city,
-        "state": company.state,
-        "postal": company.postal,
-        "country": company.country,
-        number: company.phone if number == "phone" else company.fax,
-        "otilicense": company.otilicense,
-    }
+    record = {name: getattr(company, name) for name in (*_COMPANY, number)}
     return exchange.shown("own company" if number == "phone" else "company", record, company)
 
 
 def _contacts(exchange: Exchange, account: Account) -> Json:
-    return {
-        "loadingPOC": {"name": account.name, "email": account.email},
-        "loadingCompany": _company(exchange, account.company, "fax"),
-    }
+    company = _company(exchange, account.company, "fax")
+    return {"loadingPOC": {"name": account.name, "email": account.email}, "loadingCompany": company}
 
 
 def _request(exchange: Exchange, request: Request) -> Json:
@@ -861,27 +775,15 @@ def _request(exchange: Exchange, request: Request) -> Json:
         "commodityname": cargo.commodityname,
         "refId": request.refid,
         "requesttype": cargo.requesttype,
-        "status": "Available" if request.state == "open" else "Selected",
-        "origin": cargo.origin,
-        "destination": cargo.destination,
-        "needdate": f"{cargo.arrival[:10]} 00:00:00",
-        "notes": _summary(cargo),
-        "qty": cargo.quantity,
+        **_common(request),
         "packaging": cargo.packaging.capitalize(),
-        "measureUnit": "m",
         "width": cargo.width,
         "height": cargo.height,
         "length": cargo.length,
-        "massUnit": "kg",
-        "weight": cargo.weight,
         "incoterm": cargo.incoterm,
         "hazardous": cargo.hazardous,
     }
     return exchange.shown("request", record, request)
-
-
-def _summary(cargo: Cargo) -> str:
-    return f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname} from {cargo.origin} to {cargo.destination}."
 
 
 def _shipment(request: Request) -> Json:
@@ -890,19 +792,27 @@ def _shipment(request: Request) -> Json:
     return {
         "index": request.index,
         "cargoname": cargo.commodityname,
+        **_common(request),
+        "packingtype": cargo.packaging.capitalize(),
+        "cargowidth": cargo.width,
+        "cargoheight": cargo.height,
+        "cargolength": cargo.length,
+    }
+
+
+def _common(request: Request) -> Json:
+    cargo = request.cargo
+    return {
         "status": "Available" if request.state == "open" else "Selected",
         "origin": cargo.origin,
         "destination": cargo.destination,
         "needdate": f"{cargo.arrival[:10]} 00:00:00",
-        "notes": _summary(cargo),
+        "notes": f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
+        f" from {cargo.origin} to {cargo.destination}.",
         "qty": cargo.quantity,
-        "packingtype": cargo.packaging.capitalize(),
         "measureUnit": "m",
         "massUnit": "kg",
         "weight": cargo.weight,
-        "cargowidth": cargo.width,
-        "cargoheight": cargo.height,
-        "cargolength": cargo.length,
     }
 
 
@@ -915,12 +825,8 @@ _OFFER_KEYS: Final[Mapping[Kind, tuple[str, str]]] = {
 
 def _offer(exchange: Exchange, offer: Offer, kind: Kind) -> Json:
     id_key, currency_key = _OFFER_KEYS[kind]
-    record: Json = {
-        id_key: str(offer.index),
-        "offerAmount": offer.amount,
-        currency_key: offer.currency,
-        "status": offer.status,
-    }
+    record: Json = {id_key: str(offer.index), "offerAmount": offer.amount, currency_key: offer.currency}
+    record["status"] = offer.status
     if offer.terms is not None:
         record["terms"] = offer.terms
     if offer.rates:
