@@ -37,9 +37,8 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.client import FreightExchange
 from freight_exchange.platform.clock import Reading
-from freight_exchange.sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
-from freight_sandbox import memory
+from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault, memory
 from freight_sandbox.wire import Call
 
 if TYPE_CHECKING:

@@ -115,7 +115,7 @@ class Fields:
 
     def number(self, name: str) -> Number:
         """Read a number above zero."""
-        value = _read_number(self.required(name))
+        value = read_number(self.required(name))
         if value is None or value <= 0:
             raise Refusal(400, f"The field {name} must be a number above zero.", name)
         return value
@@ -129,14 +129,14 @@ class Fields:
             raise Refusal(400, f"The field {name} must be an object.", name)
         amounts: dict[str, Number] = {}
         for fee, sent in value.items():
-            amount = _read_number(sent)
+            amount = read_number(sent)
             if amount is None or not fee.strip():
                 raise Refusal(400, f"The field {name} must map names to numbers.", name)
             amounts[fee] = amount
         return amounts
 
 
-def _read_number(value: object) -> Number | None:
+def read_number(value: object) -> Number | None:
     """Read a number or a numeric text; `None` for everything else, booleans and huge numbers included."""
     if isinstance(value, str) and _NUMBER.match(value):
         value = Decimal(value)

@@ -242,24 +242,9 @@ class Exchange:
             quirk = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(quirk.failed_login_status, sentence, key=quirk.failed_login_key)
-        user = _user(self, account, self._issue_token(account, now), now)
+        user = _user(self, account, self.issue_token(account, now), now)
         account.lastlogin = f"{dt.datetime.fromtimestamp(now, dt.UTC):%Y-%m-%d %H:%M:%S}"
         return {"user": user}
-
-    def _issue_token(self, account: Account, now: float) -> Token:
-        quirk = self._profile
-        if quirk.tokens == "same":
-            for token in self.tokens.values():
-                if token.account == account.index and token.expires > now:
-                    return token
-        if quirk.tokens == "latest":
-            self.expire_tokens(account)
-        secret = f"{self.random.getrandbits(256):064x}"
-        if quirk.token_form == "jwt":
-            # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
-            secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
-        self.tokens[secret] = token = Token(secret, account.index, now + quirk.token_lifetime)
-        return token
 
     # Actions without HTTP, for tests and demonstrations
 
@@ -384,7 +369,23 @@ class Exchange:
 
     def token(self, account: Account, now: float) -> str:
         """Issue a valid token without a login."""
-        return self._issue_token(account, now).value
+        return self.issue_token(account, now).value
+
+    def issue_token(self, account: Account, now: float) -> Token:
+        """Issue the token of a login, by the rules of the profile."""
+        quirk = self._profile
+        if quirk.tokens == "same":
+            for token in self.tokens.values():
+                if token.account == account.index and token.expires > now:
+                    return token
+        if quirk.tokens == "latest":
+            self.expire_tokens(account)
+        secret = f"{self.random.getrandbits(256):064x}"
+        if quirk.token_form == "jwt":
+            # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
+            secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
+        self.tokens[secret] = token = Token(secret, account.index, now + quirk.token_lifetime)
+        return token
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Revoke the tokens of one account, or of all."""

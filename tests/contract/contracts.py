@@ -16,7 +16,7 @@ from tests.contract.coverage import ROWS, Row, row_named
 from tests.unit.sandbox.rig import NOW, ExchangeRig
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import Account
+from freight_sandbox import Account
 
 __all__ = ["CONTRACTS", "Contract"]
 

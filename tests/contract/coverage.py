@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from freight_exchange.options import Addresses
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 __all__ = ["COLUMNS", "KNOB_VALUES", "PROVED", "REPORT", "ROWS", "Column", "Proof", "Row", "report", "row_named"]
 

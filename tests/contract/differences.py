@@ -61,7 +61,7 @@ from freight_exchange import (
     User,
 )
 from freight_exchange.models import UnknownWord
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 __all__ = ["BESIDE", "DIFFERENCES", "SUITED", "Difference"]
 

@@ -27,7 +27,7 @@ from freight_exchange import (
     User,
 )
 from freight_exchange.models import UnknownWord
-from freight_exchange.sandbox import Cargo
+from freight_sandbox import Cargo
 
 __all__: list[str] = []
 

@@ -24,7 +24,7 @@ from freight_exchange import (
     RouteDraft,
     ValidationError,
 )
-from freight_exchange.sandbox import Account, Call, Cargo, Exchange, Profile, Reply
+from freight_sandbox import Account, Call, Cargo, Exchange, Profile, Reply
 
 __all__ = [
     "NOW",

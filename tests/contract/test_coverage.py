@@ -6,7 +6,7 @@ import pytest
 from tests.contract.coverage import COLUMNS, PROVED, ROWS, Proof
 
 from freight_exchange.options import ADDRESSES
-from freight_exchange.sandbox.core.operations import OPERATIONS
+from freight_sandbox.service import OPERATIONS
 
 
 def test_rows_are_all_operations_at_all_addresses() -> None:

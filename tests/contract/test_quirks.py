@@ -18,8 +18,8 @@ from tests.unit.sandbox.model.test_profile import SCENES
 from tests.unit.sandbox.rig import ExchangeRig, RigReply
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import Account, Exchange, Profile
-from freight_exchange.sandbox.faces.inprocess import transport
+from freight_sandbox import Account, Exchange, Profile
+from freight_sandbox.memory import transport
 
 QUIRKS: dict[str, tuple[str, Any]] = {
     f"{knob.name}={value}": (knob.name, value) for knob in Profile.knobs() for value in knob.values

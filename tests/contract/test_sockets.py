@@ -22,8 +22,8 @@ from freight_exchange import (
     Paginator,
     Route,
 )
-from freight_exchange.sandbox import FAULTS, Account, Exchange, Profile
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import FAULTS, Account, Exchange, Profile
+from freight_sandbox.server import serve
 
 each_row = pytest.mark.parametrize("row", ROWS, ids=str)
 
@@ -122,7 +122,7 @@ SUMMARIES: Mapping[str, Mapping[str, object]] = {
 @asynccontextmanager
 async def served(exchange: Exchange) -> AsyncIterator[Callable[..., FreightExchange]]:
     """Serve the exchange on a free port; yield the function that creates clients."""
-    async with serve_tcp(exchange, clock=lambda: NOW) as server:
+    async with serve(exchange, clock=lambda: NOW) as server:
 
         def connect(account: Account, *, password: str | None = None, **options: Any) -> FreightExchange:
             secret = account.password if password is None else password

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import httpx
 
 from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy, Timeouts
-from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_sandbox.memory import transport
 
 __all__ = [
     "BRISK",

@@ -14,8 +14,8 @@ from tests.faults.support import REQUEST, Kind, arm, is_on_asyncio, outcome, pat
 
 from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy
 from freight_exchange.hooks import Attempt, Event
-from freight_exchange.sandbox.faces.tcp import TcpFace, serve_tcp
 from freight_exchange.testing import Sandbox
+from freight_sandbox.server import Server, serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -76,7 +76,7 @@ async def no_task_left() -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def all_closed(face: TcpFace) -> AsyncIterator[None]:
+async def all_closed(face: Server) -> AsyncIterator[None]:
     """Check that the server has no connection left after the client has closed."""
     yield
     with anyio.fail_after(5):
@@ -141,7 +141,7 @@ async def _survives(cancel: Cancel, steps: int, kind: Kind, fault: str | None) -
 async def test_cancelled_at_any_moment_over_sockets(kind: Kind) -> None:
     sandbox = stocked(Sandbox())
     async with (
-        serve_tcp(sandbox.exchange) as face,
+        serve(sandbox.exchange) as face,
         all_closed(face),
         patient(sandbox, url=face.url, max_connections=1) as exchange,
     ):

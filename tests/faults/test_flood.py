@@ -19,8 +19,8 @@ from tests.faults.support import REQUEST, Kind, is_on_asyncio, outcome, patient,
 from tests.faults.test_cancel import all_closed, no_task_left
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
+from freight_sandbox.server import serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -36,7 +36,7 @@ if importlib.util.find_spec("uvloop") is not None:  # it does not exist everywhe
 @contextlib.asynccontextmanager
 async def no_descriptor_left() -> AsyncIterator[None]:
     # A loop may keep a descriptor of its own from its first connection on: that one is not a leak.
-    async with serve_tcp(Sandbox().exchange) as face, httpx.AsyncClient(trust_env=False) as client:
+    async with serve(Sandbox().exchange) as face, httpx.AsyncClient(trust_env=False) as client:
         await client.get(face.url)
     before = descriptors()
     yield
@@ -105,7 +105,7 @@ async def test_a_flood_of_cancelled_calls(through: str, calls: int, caplog: pyte
     sandbox = stocked(Sandbox())
     async with (
         no_descriptor_left(),
-        serve_tcp(sandbox.exchange) as face,
+        serve(sandbox.exchange) as face,
         no_task_left(),
         all_closed(face),
         sending_through(through, sandbox, face.url) as exchange,

@@ -23,9 +23,9 @@ from freight_exchange import (
     TransportError,
 )
 from freight_exchange.models import SubmitOffer
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
+from freight_sandbox import Exchange
+from freight_sandbox.server import serve
 
 LOGIN = {"user": {"access_token": "token-1", "expires_on": 3600}}
 
@@ -167,7 +167,7 @@ async def test_event_hooks_that_read_replies_and_raise_for_statuses() -> None:
         response.raise_for_status()
 
     async with (
-        serve_tcp(server, clock=lambda: 1.8e9) as face,
+        serve(server, clock=lambda: 1.8e9) as face,
         httpx.AsyncClient(event_hooks={"response": [look]}) as http,
     ):
         options: dict[str, Any] = {"email": server.forwarder.email, "password": server.forwarder.password}

@@ -11,8 +11,8 @@ import pytest
 from tests.faults.support import BRISK, QUICK, Kind, arm, outcome, patient, perform, stocked
 
 from freight_exchange import DeadlineExceededError, OutcomeUnknownError, RetryPolicy, Timeouts
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
+from freight_sandbox.server import serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -110,7 +110,7 @@ async def test_the_deadline_is_kept_over_sockets(fault: str, kind: Kind) -> None
     sandbox = stocked(Sandbox())
     worst = lag = 0.0
     async with (
-        serve_tcp(sandbox.exchange) as face,
+        serve(sandbox.exchange) as face,
         patient(
             sandbox, url=face.url, retries=RetryPolicy(attempts=1000, base=0.01, cap=0.01), deadline=0.5
         ) as exchange,

@@ -19,8 +19,8 @@ import trustme
 from anyio.abc import AnyByteStream, SocketAttribute
 from anyio.streams.tls import TLSListener, TLSStream
 
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.http_framing import RESETS, parse_call
+from freight_sandbox import Exchange
+from freight_sandbox.wire import End, parse_call, script
 
 __all__ = ["serve_h2"]
 
@@ -86,12 +86,11 @@ class _Conversation:
         """Answer one request; return `False` if the connection was reset instead."""
         head = dict(self._heads.pop(stream))
         fields = [(name, value) for name, value in head.items() if not name.startswith(b":")]
-        path, _, query = head[b":path"].decode().partition("?")
-        call = parse_call(head[b":method"].decode(), path, query, fields, self._bodies.pop(stream))
+        call = parse_call(head[b":method"], head[b":path"], fields, self._bodies.pop(stream))
         assert call is not None
         reply = self._exchange.handle(call, time.time())
         if reply.wire is not None:
-            assert reply.wire.cut in RESETS, "this face knows no other cut"
+            assert script(reply) == [End.RST], "this server knows no other cut"
             raw: socket.socket = self._stream.extra(SocketAttribute.raw_socket)
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raw.shutdown(socket.SHUT_RDWR)

@@ -16,10 +16,10 @@ from tests.faults.connections.test_sockets import port_of, trust
 from tests.faults.support import BRISK, QUICK, Kind, patient, perform, stocked
 
 from freight_exchange import DeadlineExceededError, FreightExchange, TransportError
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.http import own_pools
 from freight_exchange.transport.secrets import Secret
+from freight_sandbox.server import serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -85,7 +85,7 @@ async def stalled(library: object) -> AsyncIterator[tuple[FreightExchange, Stall
     """Create a client that has logged in to a service which stops answering TLS handshakes afterwards."""
     sandbox, (server, client) = stocked(Sandbox()), trust()
     async with contextlib.AsyncExitStack() as stack:
-        async with serve_tcp(sandbox.exchange, tls=server) as face:
+        async with serve(sandbox.exchange, tls=server) as face:
             options: dict[str, object] = {"verify": client}
             if library is not None:
                 http_client = getattr(library, "AsyncClient")(trust_env=False, verify=client)  # noqa: B009 - either's

@@ -17,9 +17,8 @@ import trio
 from tests.faults.support import Kind, arm, outcome, patient, perform, stocked
 
 from freight_exchange import ConfigurationError, FreightExchange
-from freight_exchange.sandbox.faces.asgi import serve
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
+from freight_sandbox.server import serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -32,8 +31,8 @@ _PROJECT = """
     import pytest_asyncio
 
     from freight_exchange import FreightExchange
-    from freight_exchange.sandbox.faces.asgi import serve
     from freight_exchange.testing import Sandbox
+    from freight_sandbox.server import serve
 
 
     @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -45,8 +44,8 @@ _PROJECT = """
     async def exchange(sandbox):
         entered = asyncio.current_task()
         account = sandbox.forwarder
-        async with serve(sandbox.exchange, clock=sandbox.now) as url:
-            async with FreightExchange(url, email=account.email, password=account.password) as exchange:
+        async with serve(sandbox.exchange, clock=sandbox.now) as server:
+            async with FreightExchange(server.url, email=account.email, password=account.password) as exchange:
                 exchange.entered_in = entered
                 yield exchange
 
@@ -93,7 +92,7 @@ def test_cells_of_a_notebook() -> None:
     sandbox = stocked(Sandbox())
     with asyncio.Runner() as notebook:
         server = serve(sandbox.exchange, clock=sandbox.now)
-        exchange = patient(sandbox, url=notebook.run(server.__aenter__()))
+        exchange = patient(sandbox, url=notebook.run(server.__aenter__()).url)
         notebook.run(exchange.__aenter__())
         assert notebook.run(exchange.login()).first_name == "Fergus"
         arm(sandbox, "slow", Kind.READ, seconds=30)
@@ -116,7 +115,7 @@ async def _interrupted(exchange: FreightExchange) -> None:
 async def test_tasks_of_a_group() -> None:
     """One task enters the client, others use it, and another closes it after the group of the first one has ended."""
     sandbox = stocked(Sandbox())
-    async with serve_tcp(sandbox.exchange) as face:
+    async with serve(sandbox.exchange) as face:
         exchange = patient(sandbox, url=face.url)
         for step in (exchange.__aenter__, lambda: _use(exchange), lambda: _use(exchange), exchange.aclose):
             async with anyio.create_task_group() as tasks:

@@ -21,8 +21,8 @@ from freight_exchange import (
     Timeouts,
     TransportError,
 )
-from freight_exchange.sandbox.faces.tcp import TcpFace, refused_port, serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
+from freight_sandbox.server import Server, refused_port, serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -37,14 +37,14 @@ _SILENT = {"stall", "stall_mid_reply", "login_hung"}
 @contextlib.asynccontextmanager
 async def faced(
     sandbox: Sandbox, tls: ssl.SSLContext | None = None, **options: object
-) -> AsyncIterator[tuple[TcpFace, FreightExchange]]:
+) -> AsyncIterator[tuple[Server, FreightExchange]]:
     """Serve on a loopback port; yield a client with its own connections."""
     settings = {"retries": BRISK, **options}
-    async with serve_tcp(sandbox.exchange, tls=tls) as face, patient(sandbox, url=face.url, **settings) as exchange:
+    async with serve(sandbox.exchange, tls=tls) as face, patient(sandbox, url=face.url, **settings) as exchange:
         yield face, exchange
 
 
-def port_of(face: TcpFace) -> int:
+def port_of(face: Server) -> int:
     return int(face.url.rsplit(":", 1)[1].removesuffix("/api"))
 
 
@@ -88,7 +88,7 @@ async def test_refused_connection_is_retried_and_counts_as_unsent(kind: Kind) ->
 async def test_a_write_that_is_provably_refused_is_retried_and_then_known_not_to_have_happened() -> None:
     sandbox = stocked(Sandbox())
     async with contextlib.AsyncExitStack() as stack:
-        async with serve_tcp(sandbox.exchange) as face:
+        async with serve(sandbox.exchange) as face:
             exchange = await stack.enter_async_context(patient(sandbox, url=face.url, retries=BRISK))
             await exchange.login()
         with pytest.raises(TransportError) as caught:
@@ -103,7 +103,7 @@ async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool)
     """Either the TCP handshake never ends, or the TLS hello gets no answer."""
     sandbox, (server, client) = stocked(Sandbox()), trust()
     async with contextlib.AsyncExitStack() as stack:
-        async with serve_tcp(sandbox.exchange, tls=server if connects else None) as face:
+        async with serve(sandbox.exchange, tls=server if connects else None) as face:
             caller = patient(sandbox, url=face.url, timeouts=QUICK, retries=BRISK, verify=client)
             exchange = await stack.enter_async_context(caller)
             if kind is not Kind.LOGIN:

@@ -22,9 +22,9 @@ from tests.faults.support import Kind, arm, patient, perform, stocked
 
 from freight_exchange import BadRequestError, ConfigurationError, DeadlineExceededError, FreightExchange
 from freight_exchange.platform.file_lock import FileLock
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Profile, Sandbox
 from freight_exchange.transport.auth.token_store import TokenFile
+from freight_sandbox.server import serve
 
 _SHARER = Path(__file__).with_name("sharer.py")
 _SRC = Path(__file__).parents[3] / "src"
@@ -112,7 +112,7 @@ async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
     store, log = tmp_path / "new" / "token.json", tmp_path / "log"
     sandbox = stocked(Sandbox())
     tokens = []
-    async with serve_tcp(sandbox.exchange) as face:
+    async with serve(sandbox.exchange) as face:
         async with fleet(sandbox, face.url, store, log) as sharers:
             assert await all_work(sharers) == fine(_FLEET)
             assert logins(sandbox) == 1
@@ -145,7 +145,7 @@ async def test_processes_with_one_file_make_one_login(tmp_path: Path) -> None:
 async def test_processes_without_a_file_log_in_each(tmp_path: Path) -> None:
     """Control of the other tests: without a shared file, each process logs in."""
     sandbox = stocked(Sandbox())
-    async with serve_tcp(sandbox.exchange) as face, fleet(sandbox, face.url, None, tmp_path / "log", 2) as sharers:
+    async with serve(sandbox.exchange) as face, fleet(sandbox, face.url, None, tmp_path / "log", 2) as sharers:
         assert await all_work(sharers) == fine(2)
     assert logins(sandbox) == 2
 
@@ -156,7 +156,7 @@ async def test_process_killed_during_its_login_releases_the_lock(tmp_path: Path)
     sandbox = stocked(Sandbox())
     arm(sandbox, "login_hung", Kind.LOGIN)
     async with (
-        serve_tcp(sandbox.exchange) as face,
+        serve(sandbox.exchange) as face,
         fleet(sandbox, face.url, store, tmp_path / "log", 3) as [first, *others],
     ):
         await first.tell()

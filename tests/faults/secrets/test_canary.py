@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
 
+import attrs
 import httpx
 import httpx2
 import pytest
@@ -24,11 +25,12 @@ from tests.faults.secrets.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN
 from tests.faults.support import BRISK, QUICK, Kind, stocked
 
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
-from freight_exchange.sandbox import Account
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
 from freight_exchange.transport.message import Next
 from freight_exchange.transport.secrets import LONGEST
+from freight_sandbox import Account
+from freight_sandbox.records import Token
+from freight_sandbox.server import serve
 
 EMAIL = "canary@demo.example"
 BEARER = f"Bearer {TOKEN}"
@@ -234,24 +236,15 @@ async def test_no_module_keeps_a_secret() -> None:
 
 def canaries(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the canary account to the sandbox, with the canary as its token."""
-    account: Account = sandbox.exchange.add_account(EMAIL, PASSWORD)
-    database = sandbox.exchange._database
-    issue = database.issue_token
+    exchange = sandbox.exchange
+    exchange.add_account(EMAIL, PASSWORD)
+    issue = exchange.issue_token
 
-    def issued(*arguments: Any) -> Any:
-        token = issue(*arguments)
-        return type(token)(**{**{name: getattr(token, name) for name in _fields(token)}, "value": TOKEN})
-
-    def _fields(token: Any) -> list[str]:
-        return [field.name for field in token.__attrs_attrs__] if hasattr(token, "__attrs_attrs__") else token._fields
-
-    def keep(*arguments: Any) -> Any:
-        token = issued(*arguments)
-        database.tokens[TOKEN] = token
+    def keep(account: Account, now: float) -> Token:
+        exchange.tokens[TOKEN] = token = attrs.evolve(issue(account, now), value=TOKEN)
         return token
 
-    monkeypatch.setattr(database, "issue_token", keep)
-    assert account.password == PASSWORD
+    monkeypatch.setattr(exchange, "issue_token", keep)
 
 
 _SOCKETS = ("stall", "reset_after_send", "truncated_length", "garbage_status", "html_200", "nan", "redirect")
@@ -263,7 +256,7 @@ async def test_the_faults_of_a_network(kind: Kind, monkeypatch: pytest.MonkeyPat
     sandbox = stocked(Sandbox())
     canaries(sandbox, monkeypatch)
     with Catch() as catch:
-        async with serve_tcp(sandbox.exchange) as face:
+        async with serve(sandbox.exchange) as face:
             for name in _SOCKETS:
                 async with watched(catch, None, face.url) as exchange:
                     sandbox.strike(*FAULTS[name](path=kind.value, times=3))
@@ -366,7 +359,7 @@ async def test_a_header_that_cannot_be_sent(value: str) -> None:
 
     sandbox = stocked(Sandbox())
     with Catch() as catch:
-        async with serve_tcp(sandbox.exchange) as face:
+        async with serve(sandbox.exchange) as face:
             account = sandbox.exchange.add_account(EMAIL, PASSWORD)
             async with FreightExchange(
                 face.url, email=account.email, password=PASSWORD, middleware=[mistaken], hooks=[]

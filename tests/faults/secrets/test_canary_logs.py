@@ -15,10 +15,10 @@ from tests.faults.secrets.canary import TOKEN, Catch
 from tests.faults.secrets.test_canary import USER, canaries, exercise, watched
 from tests.faults.support import patient, stocked
 
-from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.faults.script import Fault
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.testing import Sandbox
+from freight_sandbox.faults import Fault
+from freight_sandbox.server import serve
+from freight_sandbox.wire import Reply
 
 EMAIL = "canary@demo.example"
 BEARER = f"Bearer {TOKEN}"
@@ -39,7 +39,7 @@ async def test_headers_of_replies_in_the_librarys_log(struck: Fault, monkeypatch
     canaries(sandbox, monkeypatch)
     sandbox.strike(struck)
     with Catch() as catch:
-        async with serve_tcp(sandbox.exchange) as face, watched(catch, None, face.url) as exchange:
+        async with serve(sandbox.exchange) as face, watched(catch, None, face.url) as exchange:
             await exercise(catch, exchange)
     assert catch.hits() == []
     assert sandbox.exchange.faults.fired

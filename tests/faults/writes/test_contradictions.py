@@ -6,8 +6,8 @@ import pytest
 from tests.faults.support import REQUEST, Kind, arm, patient, stocked
 
 from freight_exchange import Applied, OutcomeUnknownError
-from freight_exchange.sandbox import Profile
 from freight_exchange.testing import FAULTS, Sandbox
+from freight_sandbox import Profile
 
 pytestmark = pytest.mark.virtual_time
 

@@ -15,9 +15,9 @@ from tests.faults.connections.h2_server import serve_h2
 from tests.faults.support import BRISK, CallResult, Kind, arm, call_result, patient, perform, stocked
 
 from freight_exchange import FreightExchange, OutcomeUnknownError
-from freight_exchange.sandbox.faces.inprocess import transport
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
+from freight_sandbox.memory import transport
+from freight_sandbox.server import serve
 
 pytestmark = pytest.mark.both_backends
 
@@ -33,14 +33,14 @@ def carrier(make: Carrier) -> Carrier:
 @carrier
 @asynccontextmanager
 async def own_connections(sandbox: Sandbox) -> AsyncIterator[FreightExchange]:
-    async with serve_tcp(sandbox.exchange) as face, patient(sandbox, url=face.url, retries=BRISK) as exchange:
+    async with serve(sandbox.exchange) as face, patient(sandbox, url=face.url, retries=BRISK) as exchange:
         yield exchange
 
 
 @asynccontextmanager
 async def over_tcp(sandbox: Sandbox, http_client: Any) -> AsyncIterator[FreightExchange]:
     async with (
-        serve_tcp(sandbox.exchange) as face,
+        serve(sandbox.exchange) as face,
         http_client,
         patient(sandbox, url=face.url, http_client=http_client, retries=BRISK) as exchange,
     ):
@@ -77,20 +77,6 @@ async def http_2(sandbox: Sandbox) -> AsyncIterator[FreightExchange]:
 async def in_process(sandbox: Sandbox, http_client: Any) -> AsyncIterator[FreightExchange]:
     async with http_client, patient(sandbox, http_client=http_client, retries=BRISK) as exchange:
         yield exchange
-
-
-@carrier
-def asgi(sandbox: Sandbox) -> AbstractAsyncContextManager[FreightExchange]:
-    from freight_exchange.sandbox.faces.asgi import app
-
-    return in_process(sandbox, httpx.AsyncClient(transport=httpx.ASGITransport(app(sandbox.exchange))))
-
-
-@carrier
-def asgi_httpx2(sandbox: Sandbox) -> AbstractAsyncContextManager[FreightExchange]:
-    from freight_exchange.sandbox.faces.asgi import app
-
-    return in_process(sandbox, httpx2.AsyncClient(transport=httpx2.ASGITransport(app(sandbox.exchange))))
 
 
 @carrier

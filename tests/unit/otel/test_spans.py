@@ -178,7 +178,7 @@ async def test_no_attribute_holds_a_secret(traced: Traced) -> None:
         request = await exchange.requests.get(traced.sandbox.publish())
         await exchange.bids.submit(request, amount=1840, currency="USD", terms="confidential")
     text = "".join(span.to_json() for span in traced.spans)
-    (token,) = traced.sandbox.exchange.database.tokens
+    (token,) = traced.sandbox.exchange.tokens
     for secret in (traced.sandbox.forwarder.password, token, "1840", "confidential", "Bearer"):
         assert secret not in text
 

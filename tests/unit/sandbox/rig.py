@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from freight_exchange.sandbox import Account, Call, Exchange, Profile, Reply
+from freight_sandbox import Account, Call, Exchange, Profile, Reply
 
 __all__ = ["NOW", "OFFER", "PUBLISH", "ROUTE", "ExchangeRig", "RigReply"]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from freight_exchange import BadRequestError, FreightExchange, NotFoundError
-from freight_exchange.sandbox import Account, Profile
 from freight_exchange.testing import Sandbox
+from freight_sandbox import Account, Profile
 
 
 def client(sandbox: Sandbox, account: Account, **options: Any) -> FreightExchange:

@@ -8,8 +8,8 @@ from typing import Any
 
 from tests.unit.sandbox.rig import NOW
 
-from freight_exchange.sandbox import Call, Exchange, Reply
-from freight_exchange.sandbox.board import Board, BoardController
+from freight_sandbox import Call, Exchange, Reply
+from freight_sandbox.board import Board, BoardController
 
 HERE = {"host": "127.0.0.1:8765"}
 PAGE = {**HERE, "origin": "http://127.0.0.1:8765", "content-type": "application/json", "sec-fetch-site": "same-origin"}

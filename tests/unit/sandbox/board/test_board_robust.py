@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.sandbox.rig import NOW, PUBLISH
 
-from freight_exchange.sandbox import Call, Exchange, Profile
-from freight_exchange.sandbox.board import Board, BoardController
-from freight_exchange.sandbox.board.labels import AVAILABLE_FAULTS, OPERATIONS
+from freight_sandbox import Call, Exchange, Profile
+from freight_sandbox.board import Board, BoardController
+from freight_sandbox.board.labels import AVAILABLE_FAULTS, OPERATIONS
 
 PAGE = {"host": "localhost:1", "origin": "http://localhost:1", "content-type": "application/json"}
 REVISION = 12_345

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.sandbox.board.rig import HERE, BoardClient
 from tests.unit.sandbox.rig import NOW, PUBLISH
 
-from freight_exchange.sandbox import Call, Profile
-from freight_exchange.sandbox.board import samples
+from freight_sandbox import Call, Profile
+from freight_sandbox.samples import samples
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 from tests.unit.sandbox.board.rig import HERE, PAGE, BoardClient
 from tests.unit.sandbox.rig import NOW, PUBLISH
 
-from freight_exchange.sandbox import Call, Exchange
-from freight_exchange.sandbox.board import Board, BoardController
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import Call, Exchange
+from freight_sandbox.board import Board, BoardController
+from freight_sandbox.server import serve
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ async def test_other_methods_get_405(client: BoardClient) -> None:
 async def test_board_and_api_share_a_server() -> None:
     controller = BoardController(Exchange())
     board = Board(controller)
-    async with serve_tcp(controller, site=board) as face:
+    async with serve(controller, site=board) as face:
         root = face.url.removesuffix("/api")
         async with httpx.AsyncClient(base_url=root, trust_env=False) as client:
             assert (await client.get("/")).headers["location"] == "/board"

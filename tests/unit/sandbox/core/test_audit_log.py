@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.sandbox.rig import NOW, OFFER, PUBLISH, ExchangeRig
 
-from freight_exchange.sandbox import FAULTS, Cargo, Profile
+from freight_sandbox import FAULTS, Cargo, Profile
 
 
 def test_calls_are_logged_with_their_parameters() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sandbox.rig import ExchangeRig
 
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 
 def test_login_returns_the_user() -> None:

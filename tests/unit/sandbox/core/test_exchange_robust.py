@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.sandbox.rig import OFFER, PUBLISH, ROUTE, ExchangeRig
 
-from freight_exchange.sandbox import Profile
-from freight_exchange.sandbox.core.operations import OPERATIONS
+from freight_sandbox import Profile
+from freight_sandbox.service import OPERATIONS
 
 ADDRESSES = sorted(OPERATIONS)
 SCALARS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sandbox.rig import OFFER, PUBLISH, ExchangeRig
 
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 BAD_REQUESTS: list[dict[str, object]] = [
     {"commodityname": ""},

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from tests.unit.sandbox.rig import NOW, OFFER, ExchangeRig, RigReply
 
-from freight_exchange.sandbox import FAULTS, Call, Cut, Fault, Fired, Profile, Reply, WireFault
+from freight_sandbox import FAULTS, Call, Cut, Fault, Fired, Profile, Reply, WireFault
 
 CASES = [(name, phase) for name, factory in FAULTS.items() for phase in factory.phases]
 

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from tests.unit.sandbox.rig import NOW, OFFER, PUBLISH, ROUTE, ExchangeRig, RigReply
 
-from freight_exchange.sandbox import Knob, Profile, Reply
+from freight_sandbox import Knob, Profile, Reply
 
 Scene = Callable[[ExchangeRig], list[RigReply]]
 

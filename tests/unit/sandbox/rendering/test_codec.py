@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freight_exchange.sandbox.model.state import Table
-from freight_exchange.sandbox.rendering.codec import Raw, decode, encode
+from freight_sandbox.codec import Raw, decode, encode
+from freight_sandbox.records import Table
 
 NUMBERS = st.integers() | st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20)
 VALUES: st.SearchStrategy[Any] = st.recursive(

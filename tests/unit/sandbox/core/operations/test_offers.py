@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.sandbox.rig import OFFER, ExchangeRig
 
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 CARGO = {
     "index": 1,

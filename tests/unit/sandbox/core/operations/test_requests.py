@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.sandbox.rig import NOW, PUBLISH, ExchangeRig
 
-from freight_exchange.sandbox import Cargo, Profile
+from freight_sandbox import Cargo, Profile
 
 RECORD = {
     "index": 1,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from freight_exchange.sandbox.board.controller import BoardController
-from freight_exchange.sandbox.board.guard import is_known_host, permit_change, permit_read
-from freight_exchange.sandbox.board.labels import catalogue
-from freight_exchange.sandbox.board.samples import samples
-from freight_exchange.sandbox.board.view import snapshot
-from freight_exchange.sandbox.core.validation import Fields, Refusal, read_number
-from freight_exchange.sandbox.model.messages import Call, Reply
-from freight_exchange.sandbox.rendering.codec import decode
+from freight_sandbox.board.controller import BoardController
+from freight_sandbox.board.guard import is_known_host, permit_change, permit_read
+from freight_sandbox.board.labels import catalogue
+from freight_sandbox.board.view import snapshot
+from freight_sandbox.codec import decode
+from freight_sandbox.fields import Fields, Refusal, read_number
+from freight_sandbox.samples import samples
+from freight_sandbox.wire import Call, Reply
 
 __all__ = ["PATH", "Board"]
 
@@ -45,7 +45,7 @@ _SAMPLES: Final = 8
 
 
 class Board:
-    """Page and actions of the board, for `serve_tcp(site=...)`.
+    """Page and actions of the board, for `serve(site=...)`.
 
     Args:
         controller: The exchange to show.
@@ -102,12 +102,12 @@ class Board:
         raise Refusal(404, "There is no such page. The board is at /board, the API under /api.")
 
     def _connection(self) -> dict[str, Any]:
-        exchange, database = self._controller.exchange, self._controller.exchange.database
+        exchange = self._controller.exchange
         return {
             "url": self.url,
             "accounts": [
                 {"email": account.email, "password": account.password, "name": account.name, "role": account.role}
-                for account in database.accounts.values()
+                for account in exchange.accounts.values()
             ],
             "forwarder": exchange.forwarder.email,
             "samples": list(samples(_SAMPLES, self._controller.clock())),
@@ -152,7 +152,7 @@ class Board:
 
 
 def _content(name: str) -> bytes:
-    return files("freight_exchange.sandbox.board").joinpath("page", name).read_bytes()
+    return files("freight_sandbox.board").joinpath("page", name).read_bytes()
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:

@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
-from freight_exchange.sandbox.core.validation import Refusal
+from freight_sandbox.fields import Refusal
 
 __all__ = ["is_cross_site", "is_known_host", "permit_change", "permit_read"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from freight_exchange.sandbox.core.validation import Refusal
-from freight_exchange.sandbox.model.profile import Profile
+from freight_sandbox.fields import Refusal
+from freight_sandbox.quirks import Profile
 
 __all__ = ["with_quirk"]
 

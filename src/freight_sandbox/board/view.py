@@ -6,12 +6,12 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any, Final
 
-from freight_exchange.sandbox.board.controller import BoardController
-from freight_exchange.sandbox.board.events import latest_events
-from freight_exchange.sandbox.board.labels import OPERATIONS, fault_label
-from freight_exchange.sandbox.core.database import Database
-from freight_exchange.sandbox.model.profile import Profile
-from freight_exchange.sandbox.model.state import Account, Offer, Request
+from freight_sandbox.board.controller import BoardController
+from freight_sandbox.board.events import latest_events
+from freight_sandbox.board.labels import OPERATIONS, fault_label
+from freight_sandbox.records import Account, Offer, Request
+from freight_sandbox.samples import CURRENCIES
+from freight_sandbox.service import Exchange
 
 __all__ = ["snapshot"]
 
@@ -22,9 +22,9 @@ _DECLINED: Final = frozenset({"declined", "rejected"})
 def snapshot(controller: BoardController) -> dict[str, Any]:
     """Return all changing parts of the page."""
     exchange, now = controller.exchange, controller.clock()
-    database = exchange.database
-    requests = [request for _, _, _, request in database.requests.latest()]
-    displayed = _displayed(database, requests)
+
+    requests = list(exchange.requests)
+    displayed = _displayed(exchange, requests)
     states = Counter(request.state for request in requests)
     return {
         "revision": controller.revision,
@@ -33,16 +33,16 @@ def snapshot(controller: BoardController) -> dict[str, Any]:
             "open": states["open"],
             "selected": states["selected"],
             "withdrawn": states["withdrawn"],
-            "waiting": _waiting(database),
+            "waiting": _waiting(exchange),
             "struck": controller.traffic.struck,
-            "duplicates": _duplicates(database),
+            "duplicates": _duplicates(exchange),
         },
         "hidden": len(requests) - len(displayed),
-        "requests": [_request(database, request, now, exchange.forwarder.index) for request in displayed],
-        "events": [event.as_json(_amount(database, event.offer)) for event in latest_events(database)],
+        "requests": [_request(exchange, request, now, exchange.forwarder.index) for request in displayed],
+        "events": [event.as_json(_amount(event.offer)) for event in latest_events(exchange)],
         "calls": controller.traffic.calls(),
         "strikes": [
-            {**strike, "offers": _offers(database, strike["caller"], strike["request"], now)}
+            {**strike, "offers": _offers(exchange, strike["caller"], strike["request"], now)}
             for strike in controller.traffic.strikes()
         ],
         "armed": [
@@ -55,13 +55,13 @@ def snapshot(controller: BoardController) -> dict[str, Any]:
             }
             for armed in controller.armed
         ],
-        "quirks": _quirks(exchange.profile),
+        "quirks": exchange.profile.changes(),
     }
 
 
-def _displayed(database: Database, requests: list[Request]) -> list[Request]:
+def _displayed(exchange: Exchange, requests: list[Request]) -> list[Request]:
     """Return the requests, newest first. Over the limit, closed ones are dropped first, open ones with offers last."""
-    offered = {offer.request for _, _, _, offer in database.offers.latest() if offer.status == "pending"}
+    offered = {offer.request for offer in exchange.offers if offer.status == "pending"}
 
     def rank(request: Request) -> tuple[int, int]:
         return (0 if not _is_open(request) else 2 if request.index in offered else 1), request.index
@@ -70,14 +70,14 @@ def _displayed(database: Database, requests: list[Request]) -> list[Request]:
     return sorted(first, key=lambda request: request.index, reverse=True)
 
 
-def _request(database: Database, request: Request, now: float, own: int) -> dict[str, Any]:
+def _request(exchange: Exchange, request: Request, now: float, own: int) -> dict[str, Any]:
     cargo = request.cargo
     return {
         "index": request.index,
         "ref": request.refid,
         "state": request.state,
         "selected": request.selected,
-        "shipper": database.accounts[request.owner].name,
+        "shipper": exchange.accounts[request.owner].name,
         "created": request.created,
         "updated": request.updated,
         "commodity": cargo.commodityname,
@@ -92,12 +92,12 @@ def _request(database: Database, request: Request, now: float, own: int) -> dict
         "weight": _decimals(Decimal(cargo.weight * cargo.quantity), 0),
         "incoterm": cargo.incoterm,
         "hazardous": bool(cargo.hazardous),
-        "offers": [_offer(database, request, offer, own) for offer in database.offers_on(request.index, now)],
+        "offers": [_offer(exchange, request, offer, own) for offer in exchange.offers_on(request.index, now)],
     }
 
 
-def _offer(database: Database, request: Request, offer: Offer, own: int) -> dict[str, Any]:
-    currency = database.currencies.get(offer.currency)
+def _offer(exchange: Exchange, request: Request, offer: Offer, own: int) -> dict[str, Any]:
+    currency = CURRENCIES.get(offer.currency)
     chosen = offer.index == request.selected
     return {
         "id": offer.index,
@@ -110,15 +110,15 @@ def _offer(database: Database, request: Request, offer: Offer, own: int) -> dict
         "own": offer.account == own,
         "rates": [[fee, _decimals(Decimal(amount), 2)] for fee, amount in offer.rates.items()],
         # As in the service, a forwarder is named only once its offer is approved.
-        "forwarder": _contact(database.accounts[offer.account]) if chosen else None,
-        "shipper": _contact(database.accounts[request.owner]) if chosen else None,
+        "forwarder": _contact(exchange.accounts[offer.account]) if chosen else None,
+        "shipper": _contact(exchange.accounts[request.owner]) if chosen else None,
     }
 
 
-def _amount(database: Database, offer: Offer | None) -> str | None:
+def _amount(offer: Offer | None) -> str | None:
     if offer is None:
         return None
-    currency = database.currencies.get(offer.currency)
+    currency = CURRENCIES.get(offer.currency)
     return f"{'' if currency is None else currency.code} {_decimals(Decimal(offer.amount), 2)}".strip()
 
 
@@ -139,10 +139,9 @@ def _decimals(value: Decimal, places: int) -> str:
     return f"{value:,.{places}f}" if value == 0 or abs(value.adjusted()) < 18 else f"{value:.3E}"
 
 
-def _waiting(database: Database) -> int:
+def _waiting(exchange: Exchange) -> int:
     return sum(
-        offer.status == "pending" and _is_open(database.requests.get(offer.request))
-        for _, _, _, offer in database.offers.latest()
+        offer.status == "pending" and _is_open(exchange.requests.get(offer.request)) for offer in exchange.offers
     )
 
 
@@ -150,30 +149,23 @@ def _is_open(request: Request | None) -> bool:
     return request is not None and request.state == "open"
 
 
-def _duplicates(database: Database) -> int:
+def _duplicates(exchange: Exchange) -> int:
     """Count the duplicate offers: those with the forwarder, request, amount and currency of an earlier one."""
-    offers = (offer for _, _, _, offer in database.offers.latest())
-    counts = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in offers)
+    counts = Counter((offer.request, offer.account, offer.amount, offer.currency) for offer in exchange.offers)
     return sum(count - 1 for count in counts.values())
 
 
-def _offers(database: Database, caller: str | None, request: int | None, now: float) -> int | None:
+def _offers(exchange: Exchange, caller: str | None, request: int | None, now: float) -> int | None:
     """Count the equal offers of the caller on a request; more than one means that an offer was sent again.
 
     An offer with another amount is a new one, and a declined offer may be repeated.
     """
-    account = database.by_email.get(caller.casefold()) if caller is not None else None
+    account = next((one for one in exchange.accounts.values() if one.email == caller), None)
     if account is None or request is None:
         return None
     counts = Counter(
         (offer.amount, offer.currency)
-        for offer in database.offers_on(request, now)
+        for offer in exchange.offers_on(request, now)
         if offer.account == account.index and offer.status not in _DECLINED
     )
     return max(counts.values(), default=0)
-
-
-def _quirks(profile: Profile) -> dict[str, Any]:
-    """Return the quirks that differ from the documented behaviour."""
-    values = {knob.name: (getattr(profile, knob.name), knob.default) for knob in Profile.knobs()}
-    return {name: value for name, (value, default) in values.items() if value != default}

@@ -7,9 +7,9 @@ from typing import Any, Final, Self
 
 import attrs
 
-from freight_exchange.sandbox.board.labels import OPERATIONS, fault_label, operation_of
-from freight_exchange.sandbox.core.audit_log import CallRecord
-from freight_exchange.sandbox.rendering.codec import decode
+from freight_sandbox.audit import CallRecord
+from freight_sandbox.board.labels import OPERATIONS, fault_label, operation_of
+from freight_sandbox.codec import decode
 
 __all__ = ["CallSummary", "Traffic", "summarize"]
 

@@ -1,4 +1,4 @@
-"""Controller of the board: the served exchange, its state file, its recent traffic, and the actions of the page."""
+"""Controller of the board: the served exchange, its recent traffic, and the actions of the page."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import Any
 import anyio
 import attrs
 
-from freight_exchange.sandbox.board.guard import is_cross_site, is_known_host
-from freight_exchange.sandbox.board.labels import AVAILABLE_FAULTS, OPERATIONS
-from freight_exchange.sandbox.board.quirks import with_quirk
-from freight_exchange.sandbox.board.traffic import Traffic, summarize
-from freight_exchange.sandbox.core.exchange import Exchange
-from freight_exchange.sandbox.core.state_file import StateFile
-from freight_exchange.sandbox.core.validation import Refusal
-from freight_exchange.sandbox.faults.script import Fault, FaultScript
-from freight_exchange.sandbox.model.messages import Call, Reply
-from freight_exchange.sandbox.rendering.codec import encode
+from freight_sandbox.board.guard import is_cross_site, is_known_host
+from freight_sandbox.board.labels import AVAILABLE_FAULTS, OPERATIONS
+from freight_sandbox.board.quirks import with_quirk
+from freight_sandbox.board.traffic import Traffic, summarize
+from freight_sandbox.codec import encode
+from freight_sandbox.faults import Fault, FaultScript
+from freight_sandbox.fields import Refusal
+from freight_sandbox.service import Exchange
+from freight_sandbox.wire import Call, Reply
 
 __all__ = ["ArmedFault", "BoardController"]
 
@@ -56,7 +55,6 @@ class BoardController:
     Args:
         exchange: The exchange.
         clock: The exchange's time in seconds since the epoch.
-        file: File with the state of the exchange, default none.
         names: Host names of the server in addition to `localhost` and IP addresses.
 
     Attributes:
@@ -73,7 +71,6 @@ class BoardController:
         exchange: Exchange,
         *,
         clock: Callable[[], float] = time.time,
-        file: StateFile | None = None,
         names: Collection[str] = (),
     ) -> None:
         self.exchange = exchange
@@ -83,7 +80,6 @@ class BoardController:
         self.revision = 1 + secrets.randbelow(2**48)
         self.traffic = Traffic()
         self.armed: tuple[ArmedFault, ...] = ()
-        self._file = file
         self._numbers = itertools.count(1)
         self._logins: dict[int, dict[str, int]] = {}
         self._changed = anyio.Event()
@@ -93,11 +89,7 @@ class BoardController:
         return self.exchange.faults
 
     def handle(self, call: Call, now: float) -> Reply:
-        """Answer a call, and save its changes before the reply is sent.
-
-        Raises:
-            StateError: The file cannot be written. The reply must not be sent, and the server must end.
-        """
+        """Answer a call, and note it for the page."""
         if not is_known_host(call.headers, self.names):
             return _UNKNOWN_HOST
         if is_cross_site(call.headers):
@@ -116,11 +108,11 @@ class BoardController:
         They are known even if a fault strikes the call. The number distinguishes replicas of a bot.
         """
         secret = call.headers.get("authorization", "").partition(" ")[2]
-        token = self.exchange.database.tokens.get(secret)
+        token = self.exchange.tokens.get(secret)
         if token is None:
             return None, None
         logins = self._logins.setdefault(token.account, {})
-        return self.exchange.database.accounts[token.account].email, logins.setdefault(secret, len(logins) + 1)
+        return self.exchange.accounts[token.account].email, logins.setdefault(secret, len(logins) + 1)
 
     def _trim_audit_log(self) -> None:
         audit_log = self.exchange.audit_log
@@ -136,8 +128,6 @@ class BoardController:
                 del record[: _MAX_CALLS // 2]
 
     def _finish_change(self) -> None:
-        if self._file is not None:
-            self._file.save(self.exchange)
         waiting = self.faults.waiting
         self.armed = tuple(
             armed for armed in self.armed if any(rule is fault for rule in armed.rules for fault in waiting)
@@ -161,7 +151,7 @@ class BoardController:
 
     def withdraw(self, request: int) -> None:
         """Withdraw an open request."""
-        record = self.exchange.database.requests.get(request)
+        record = self.exchange.requests.get(request)
         if record is None or record.state != "open":
             raise Refusal(400, "That request is not open any more.")
         self.exchange.withdraw(request, self.clock())
@@ -169,22 +159,22 @@ class BoardController:
 
     def respond(self, offer: int, *, approved: bool) -> None:
         """Approve or decline an offer as the shipper who published its request."""
-        database = self.exchange.database
-        found = database.offers.get(offer)
-        request = database.requests.get(found.request) if found is not None else None
+        exchange = self.exchange
+        found = exchange.offers.get(offer)
+        request = exchange.requests.get(found.request) if found is not None else None
         if request is None:
             raise Refusal(404, "There is no such offer.")
         parameters = {"offerIndex": offer, "approved": int(approved)}
-        self.exchange.act(database.accounts[request.owner], "POST", "quote/approveoffer", parameters, self.clock())
+        self.exchange.act(exchange.accounts[request.owner], "POST", "quote/approveoffer", parameters, self.clock())
         self._finish_change()
 
     def offer_as_rival(self, request: int) -> None:
         """Make an offer as the rival: 3 % below the best offer, or a price by volume if there is none."""
-        record = self.exchange.database.requests.get(request)
+        record = self.exchange.requests.get(request)
         if record is None:
             raise Refusal(404, "There is no such request.")
         cargo = record.cargo
-        offers = [offer for offer in self.exchange.database.offers_on(request, self.clock()) if offer.currency == 840]
+        offers = [offer for offer in self.exchange.offers_on(request, self.clock()) if offer.currency == 840]
         if offers:
             amount = min(Decimal(offer.amount) for offer in offers) * Decimal("0.97")
             if amount < _MIN_OFFER:

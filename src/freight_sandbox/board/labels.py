@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from freight_exchange.sandbox.faults.catalogue import FAULTS
-from freight_exchange.sandbox.faults.fault_factory import FaultFactory
-from freight_exchange.sandbox.model.profile import Profile
+from freight_sandbox.faults import FAULTS, FaultFactory
+from freight_sandbox.quirks import Profile
 
 __all__ = [
     "AVAILABLE_FAULTS",

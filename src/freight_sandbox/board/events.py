@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from freight_exchange.sandbox.core.audit_log import OfferChange, OfferRecord, RequestChange
-from freight_exchange.sandbox.core.database import Database
-from freight_exchange.sandbox.model.state import Offer
+from freight_sandbox.audit import OfferChange, OfferRecord, RequestChange
+from freight_sandbox.records import Offer
+from freight_sandbox.service import Exchange
 
 __all__ = ["LIMIT", "MarketEvent", "latest_events"]
 
@@ -50,39 +50,39 @@ class MarketEvent(NamedTuple):
         }
 
 
-def latest_events(database: Database) -> list[MarketEvent]:
+def latest_events(exchange: Exchange) -> list[MarketEvent]:
     """Return the last events since the server's start, the newest first, from the last records of each kind."""
-    log = database.audit_log
+    log = exchange.audit_log
     found = [
-        *_about_requests(database, log.changes[-LIMIT:]),
-        *_about_offers(database, log.offers[-LIMIT:]),
-        *_answers(database, log.offer_changes[-LIMIT:]),
+        *_about_requests(exchange, log.changes[-LIMIT:]),
+        *_about_offers(exchange, log.offers[-LIMIT:]),
+        *_answers(exchange, log.offer_changes[-LIMIT:]),
     ]
     # The sort is stable, so events of the same time stay in the order of their causes.
     return sorted(found, key=lambda event: event.time)[-LIMIT:][::-1]
 
 
-def _about_requests(database: Database, changes: list[RequestChange]) -> Iterator[MarketEvent]:
+def _about_requests(exchange: Exchange, changes: list[RequestChange]) -> Iterator[MarketEvent]:
     for change in changes:
         if change.what in _REQUEST_KINDS:
-            owner = database.accounts[change.state.owner].email
+            owner = exchange.accounts[change.state.owner].email
             yield MarketEvent(change.time, change.what, change.request, None, owner, _ALL_FORWARDERS)
 
 
-def _about_offers(database: Database, offers: list[OfferRecord]) -> Iterator[MarketEvent]:
+def _about_offers(exchange: Exchange, offers: list[OfferRecord]) -> Iterator[MarketEvent]:
     for record in offers:
-        owner = _owner(database, record.offer)
+        owner = _owner(exchange, record.offer)
         yield MarketEvent(record.time, "offered", record.offer.request, record.offer, record.account, owner)
 
 
-def _answers(database: Database, changes: list[OfferChange]) -> Iterator[MarketEvent]:
+def _answers(exchange: Exchange, changes: list[OfferChange]) -> Iterator[MarketEvent]:
     for offer, time in changes:
         if (kind := _ANSWERS.get(offer.status)) is not None:
-            forwarder = database.accounts[offer.account].email
-            yield MarketEvent(time, kind, offer.request, offer, _owner(database, offer), forwarder)
+            forwarder = exchange.accounts[offer.account].email
+            yield MarketEvent(time, kind, offer.request, offer, _owner(exchange, offer), forwarder)
 
 
-def _owner(database: Database, offer: Offer) -> str:
-    request = database.requests.get(offer.request)
+def _owner(exchange: Exchange, offer: Offer) -> str:
+    request = exchange.requests.get(offer.request)
     assert request is not None
-    return database.accounts[request.owner].email
+    return exchange.accounts[request.owner].email
