@@ -6,6 +6,7 @@ before its reply. Logins end with the process, as do armed faults; the audit log
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -47,10 +48,11 @@ class JournaledExchange(Exchange):
     """
 
     def __init__(self, path: Path, *, seed: int | None = None) -> None:
+        self._name = str(path)
         self._path = path.absolute()  # the working directory may change
         self._is_quiet = True
         try:
-            self._file = self._path.open("a+b")
+            self._file = self._path.open("a+b", buffering=0)
         except OSError as error:
             raise JournalError(f"{path} cannot be used: {error.strerror}.") from error
         try:
@@ -62,7 +64,7 @@ class JournaledExchange(Exchange):
     def _begin(self, seed: int | None) -> None:
         import fcntl  # here, as Windows has none
 
-        path = self._path
+        path = self._name
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -102,9 +104,9 @@ class JournaledExchange(Exchange):
             head = json.loads(first)
             found, _ = head["sandbox"], head["seed"]
         except (ValueError, TypeError, LookupError):
-            raise JournalError(f"{self._path} is not a file of the sandbox: give another file.") from None
+            raise JournalError(f"{self._name} is not a file of the sandbox: give another file.") from None
         if found != _VERSION:
-            raise JournalError(f"{self._path} was written by version {found}, not {_VERSION}: give another file.")
+            raise JournalError(f"{self._name} was written by version {found}, not {_VERSION}: give another file.")
         if torn:
             self._file.truncate(len(content) - len(torn))
         return head, lines
@@ -138,15 +140,16 @@ class JournaledExchange(Exchange):
         try:
             if not os.path.samestat(self._path.stat(), os.fstat(self._file.fileno())):
                 raise FileNotFoundError
-            self._file.write(json.dumps(line, default=_marked).encode() + b"\n")
-            self._file.flush()
+            data = json.dumps(line, default=_marked).encode() + b"\n"
+            if self._file.write(data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file.fileno())
         except FileNotFoundError:
             raise JournalError(
-                f"{self._path} was removed or replaced while it was in use, so changes can no longer be saved."
+                f"{self._name} was removed or replaced while it was in use, so changes can no longer be saved."
             ) from None
         except OSError as error:
-            raise JournalError(f"{self._path} cannot be written: {error.strerror}.") from error
+            raise JournalError(f"{self._name} cannot be used: {error.strerror}.") from error
 
     def close(self) -> None:
         """Close and unlock the file."""

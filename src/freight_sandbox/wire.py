@@ -224,7 +224,7 @@ class Conversation:
         self._parser = h11.Connection(h11.SERVER)
         self._head: h11.Request | None = None
         self._body = bytearray()
-        self._ends_at_next = False
+        self._ends_at_next = self._is_over = False
         self.heads = 0
         """Requests whose head was read."""
 
@@ -235,7 +235,7 @@ class Conversation:
         """
         if data:
             self._parser.receive_data(data)
-        while True:
+        while not self._is_over:
             try:
                 event = self._parser.next_event()
             except h11.RemoteProtocolError:
@@ -255,6 +255,7 @@ class Conversation:
                 return self._respond()
             else:
                 return [End.FIN]
+        return None
 
     def _respond(self) -> Script | Call:
         if self._ends_at_next:
@@ -268,7 +269,8 @@ class Conversation:
     def say(self, reply: Reply) -> Script:
         """Return the script of the reply to the last request."""
         parts = script(reply)
-        if self._parser.their_state is h11.MUST_CLOSE:
+        if self._parser.their_state is not h11.DONE:  # the client wants that, or its request is incomplete
+            self._is_over = True
             return [*parts, End.FIN]
         self._ends_at_next = reply.wire == WireFault(Cut.IDLE_FIN)
         left, self._parser = self._parser.trailing_data[0], h11.Connection(h11.SERVER)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-import httpx
 import pytest
 from tests.contract.conftest import Fill
 from tests.contract.coverage import KNOB_VALUES, ROWS, Row
@@ -18,8 +17,8 @@ from tests.unit.sandbox.model.test_profile import SCENES
 from tests.unit.sandbox.rig import ExchangeRig, RigReply
 
 from freight_exchange import FreightExchange
+from freight_exchange.testing import Sandbox
 from freight_sandbox import Account, Exchange, Profile
-from freight_sandbox.memory import transport
 
 QUIRKS: dict[str, tuple[str, Any]] = {
     f"{knob.name}={value}": (knob.name, value) for knob in Profile.knobs() for value in knob.values
@@ -38,14 +37,24 @@ def profiles(name: str) -> tuple[Profile, Profile]:
     return plain, attrs.evolve(plain, **{knob: value})
 
 
+class StoppedSandbox(Sandbox):
+    def now(self) -> float:
+        return NOW
+
+
+def connector(exchange: Exchange) -> Callable[..., FreightExchange]:
+    """Return the function that creates clients of an exchange in memory."""
+    sandbox = StoppedSandbox()
+    sandbox.exchange = exchange
+
+    def connect(account: Account, *, password: str | None = None, **options: Any) -> FreightExchange:
+        return sandbox.client(account, password=account.password if password is None else password, **options)
+
+    return connect
+
+
 async def run_in_process(row: Row, exchange: Exchange, **options: Any) -> Outcomes:
-
-    def connect(account: Account, *, password: str | None = None, **other: Any) -> FreightExchange:
-        http = httpx.AsyncClient(transport=transport(exchange, clock=lambda: NOW), trust_env=False)
-        secret = account.password if password is None else password
-        return FreightExchange("http://127.0.0.1/api", email=account.email, password=secret, http_client=http, **other)
-
-    return await run_scenario(row, exchange, connect, **options)
+    return await run_scenario(row, exchange, connector(exchange), **options)
 
 
 async def run_once(row: Row, profile: Profile) -> tuple[Outcomes, RecordingExchange]:

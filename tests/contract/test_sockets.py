@@ -1,4 +1,4 @@
-"""Tests of every operation over real sockets, on asyncio and trio."""
+"""Tests of every operation over the SDK's own connections, in memory and over sockets, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.contract.conftest import Fill
 from tests.contract.coverage import ROWS, Row
 from tests.contract.scenarios import NOW, ROUTE, Outcomes, new_exchange, run_scenario, summarize
-from tests.contract.test_quirks import as_documented, differing
+from tests.contract.test_quirks import as_documented, connector, differing
 
 from freight_exchange import (
     BadRequestError,
@@ -26,6 +26,7 @@ from freight_sandbox import FAULTS, Account, Exchange, Profile
 from freight_sandbox.server import serve
 
 each_row = pytest.mark.parametrize("row", ROWS, ids=str)
+players = pytest.mark.parametrize("player", ["memory", "sockets"])
 
 PUBLISHED = {"full": 6, "bare": 7}
 SUBMITTED = {"full": 4, "bare": 1, "second": 4, "late": "BadRequestError", "unknown": "BadRequestError"}
@@ -120,8 +121,11 @@ SUMMARIES: Mapping[str, Mapping[str, object]] = {
 
 
 @asynccontextmanager
-async def served(exchange: Exchange) -> AsyncIterator[Callable[..., FreightExchange]]:
-    """Serve the exchange on a free port; yield the function that creates clients."""
+async def served(exchange: Exchange, player: str = "sockets") -> AsyncIterator[Callable[..., FreightExchange]]:
+    """Yield the function that creates clients, over sockets or in memory."""
+    if player == "memory":
+        yield connector(exchange)
+        return
     async with serve(exchange, clock=lambda: NOW) as server:
 
         def connect(account: Account, *, password: str | None = None, **options: Any) -> FreightExchange:
@@ -131,23 +135,27 @@ async def served(exchange: Exchange) -> AsyncIterator[Callable[..., FreightExcha
         yield connect
 
 
-async def run_over_http(row: Row, profile: Profile, **options: Any) -> tuple[Outcomes, Exchange]:
+async def run_over_http(
+    row: Row, profile: Profile, player: str = "sockets", **options: Any
+) -> tuple[Outcomes, Exchange]:
     exchange = new_exchange(profile)
-    async with served(exchange) as connect:
+    async with served(exchange, player) as connect:
         return await run_scenario(row, exchange, connect, **options), exchange
 
 
 @each_row
+@players
 @pytest.mark.both_backends
-async def test_operation_returns_documented_records(row: Row, anyio_backend: str, fill: Fill) -> None:
-    outcomes, exchange = await run_over_http(row, Profile())
+async def test_operation_returns_documented_records(row: Row, player: str, anyio_backend: str, fill: Fill) -> None:
+    outcomes, exchange = await run_over_http(row, Profile(), player)
     assert summarize(outcomes) == SUMMARIES[row.name]
     assert differing(outcomes, await as_documented(row, Profile())) == {}
     calls = exchange.audit_log.calls_to(row.method, row.path)
     assert any(call.processed for call in calls)
     others = {(call.method, call.path) for call in exchange.audit_log.calls} - {(row.method, row.path)}
     assert others <= {("POST", "login"), ("GET", "currency"), ("GET", "route")}
-    fill(row.name, "http", anyio_backend)
+    if player == "sockets":
+        fill(row.name, "http", anyio_backend)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.method == "GET"], ids=str)
@@ -237,14 +245,19 @@ async def test_carrier_filter_takes_record() -> None:
         assert [route.index for route in await fx.routes.list(carrier=carrier)] == [302]
 
 
-async def test_list_parameters_reach_service() -> None:
+@players
+async def test_list_parameters_reach_service(player: str) -> None:
     exchange = new_exchange()
     audit_log = exchange.audit_log
 
     def sent(method: str, path: str) -> Mapping[str, object]:
         return audit_log.calls_to(method, path)[-1].parameters
 
-    async with served(exchange) as connect, connect(exchange.forwarder) as fx, connect(exchange.shipper) as shipper:
+    async with (
+        served(exchange, player) as connect,
+        connect(exchange.forwarder) as fx,
+        connect(exchange.shipper) as shipper,
+    ):
         assert len(await fx.requests.open(since=timedelta(hours=2.0001), page_size=7)) == 2
         assert sent("GET", "quote/request") == {"secondsSinceUpdate": 7201, "offset": 0, "rowsperpage": 7}
         assert len(await fx.requests.search(type="accept", since=timedelta(days=1), page_size=3)) == 2
@@ -264,9 +277,14 @@ async def test_list_parameters_reach_service() -> None:
         assert sent("GET", "currency") == {}
 
 
-async def test_records_are_accepted_as_arguments() -> None:
+@players
+async def test_records_are_accepted_as_arguments(player: str) -> None:
     exchange = new_exchange()
-    async with served(exchange) as connect, connect(exchange.forwarder) as fx, connect(exchange.shipper) as shipper:
+    async with (
+        served(exchange, player) as connect,
+        connect(exchange.forwarder) as fx,
+        connect(exchange.shipper) as shipper,
+    ):
         request, euro = await fx.requests.get_open(4), await fx.currencies.by_code("EUR")
         bid = await fx.bids.submit(request, amount=0.1, currency=euro)
         assert (bid.index, bid.amount, bid.currency) == (4, Decimal("0.1"), 978)
@@ -281,9 +299,10 @@ async def test_records_are_accepted_as_arguments() -> None:
         assert await fx.routes.get(created.index) == created
 
 
-async def test_request_sends_any_call() -> None:
+@players
+async def test_request_sends_any_call(player: str) -> None:
     exchange = new_exchange()
-    async with served(exchange) as connect, connect(exchange.forwarder) as fx:
+    async with served(exchange, player) as connect, connect(exchange.forwarder) as fx:
         one = await fx.request("GET", "carrier", body={"index": 7})
         assert one == {"carriers": {"0": {"index": 7, "name": "Northern Air Cargo"}}}
         assert await fx.request("get", "/currency", params={"index": 978}) == {

@@ -10,7 +10,6 @@ import httpx
 
 from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy, Timeouts
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
-from freight_sandbox.memory import transport
 
 __all__ = [
     "BRISK",
@@ -66,7 +65,7 @@ def patient(sandbox: Sandbox, **options: Any) -> FreightExchange:
 
 def unkept(sandbox: Sandbox) -> httpx.AsyncClient:
     """Create an HTTP client to the sandbox that opens a connection for each request, so that each may fail."""
-    unkeeping = transport(sandbox.exchange, clock=sandbox.now, keep_alive=False)
+    unkeeping = sandbox.transport(limits=httpx.Limits(max_keepalive_connections=0))
     return httpx.AsyncClient(transport=unkeeping, trust_env=False)
 
 
