@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import attrs
 from tests.contract import expected
 from tests.contract.coverage import ROWS, Row, row_named
-from tests.unit.sandbox.rig import NOW, ExchangeRig
+from tests.sandbox.rig import NOW, ExchangeRig
 
 from freight_exchange import FreightExchange
 from freight_sandbox import Account

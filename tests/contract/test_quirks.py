@@ -12,9 +12,9 @@ from tests.contract.conftest import Fill
 from tests.contract.coverage import KNOB_VALUES, ROWS, Row
 from tests.contract.differences import BESIDE, DIFFERENCES, SUITED
 from tests.contract.scenarios import NOW, Outcomes, RecordingExchange, new_exchange, run_scenario
-from tests.unit.sandbox.model.test_profile import BESIDE as BESIDE_IN_SCENES
-from tests.unit.sandbox.model.test_profile import SCENES
-from tests.unit.sandbox.rig import ExchangeRig, RigReply
+from tests.sandbox.rig import ExchangeRig, RigReply
+from tests.sandbox.test_quirks import BESIDE as BESIDE_IN_SCENES
+from tests.sandbox.test_quirks import SCENES
 
 from freight_exchange import FreightExchange
 from freight_exchange.testing import Sandbox

@@ -6,7 +6,7 @@ import pytest
 from tests.contract.conftest import Fill
 from tests.contract.contracts import CONTRACTS, Contract
 from tests.contract.service import json_shape, load, parse
-from tests.unit.sandbox.rig import NOW, ExchangeRig, RigReply
+from tests.sandbox.rig import NOW, ExchangeRig, RigReply
 
 GETS = [contract for contract in CONTRACTS if contract.row.method == "GET" and contract.body]
 

@@ -116,8 +116,12 @@ class ExchangeRig:
         body = {"offerIndex": offer, "approved": approved}
         return self.call("POST", "quote/approveoffer", body, by=self.shipper)
 
+    def at(self, address: str, body: Mapping[str, Any] | None = None, *, by: Account | None = None) -> RigReply:
+        """Send a call to an address, such as `GET quote/bid`, as the forwarder by default."""
+        method, path = address.split()
+        return self.call(method, path, body, by=by or self.forwarder)
+
     def listed(self, address: str, body: Mapping[str, Any] | None = None, *, by: Account | None = None) -> list[int]:
-        """Return the indexes of the records at an address, such as `GET quote/bid`, for the forwarder by default."""
-        reply = self.call(*address.split(), body, by=by or self.forwarder)
-        (records,) = reply.json.values()
+        """Return the indexes of the records at an address."""
+        (records,) = self.at(address, body, by=by).json.values()
         return [record["index"] for record in records.values()]

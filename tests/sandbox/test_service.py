@@ -61,7 +61,7 @@ def test_request_is_published_and_listed(path: str) -> None:
     documented = {"raterequests": {"0": REQUEST}}
     assert rig.call("POST", path, PUBLISH, by=rig.shipper).json == documented
     for address in (SEARCH, OPEN):
-        assert rig.call(*address.split(), {}, by=rig.forwarder).json == documented
+        assert rig.at(address, {}).json == documented
         assert rig.listed(address, {"index": "1"}) == [1]
         assert rig.listed(address, {"index": 9}) == rig.listed(address, {}, by=rig.shipper) == []
 
@@ -76,7 +76,7 @@ def test_offer_is_submitted_and_listed_without_its_forwarder(path: str) -> None:
     second = {"offerId": "5002", "offerAmount": 99.1, "currencyId": 978, "status": "pending"}
     listing = CARGO | {"offer": {"0": ENTRY | {"offerId": "5001", "currencyId": 840}, "1": second}}
     for address in ("GET quote/offer", OFFERS):
-        assert rig.call(*address.split(), {}, by=rig.shipper).json == {"offers": {"0": listing}}
+        assert rig.at(address, {}, by=rig.shipper).json == {"offers": {"0": listing}}
         assert rig.listed(address, {"index": 1}, by=rig.forwarder) == rig.listed(address, {}, by=rig.rival) == []
     bid = CARGO | {"refId": "FX000001", "price": 1840.5, "currencyIndex": 840}
     assert rig.call("GET", "quote/bid", by=rig.forwarder).json == {"bids": {"0": bid}}
@@ -139,7 +139,7 @@ def test_listings_have_types() -> None:
     for address, kinds in expected.items():
         by = rig.shipper if address == OFFERS else rig.forwarder
         assert {kind: rig.listed(address, {"type": kind}, by=by) for kind in kinds} == kinds
-        assert rig.call(*address.split(), {"type": "best"}, by=by).status == 400
+        assert rig.at(address, {"type": "best"}, by=by).status == 400
 
 
 def test_window_of_a_listing_is_an_hour_unless_asked() -> None:
@@ -151,7 +151,7 @@ def test_window_of_a_listing_is_an_hour_unless_asked() -> None:
         assert rig.listed(address, {"secondsSinceUpdate": "432000"}) == [1, 2, 3, 4]
         assert rig.listed(address, {"index": 5}) == [5]
         for seconds in (0, -1, 432001, "soon", 1.5, True):
-            assert rig.call(*address.split(), {"secondsSinceUpdate": seconds}, by=rig.forwarder).status == 400
+            assert rig.at(address, {"secondsSinceUpdate": seconds}, by=rig.forwarder).status == 400
     rig.exchange.touch(4, NOW - 10)
     assert rig.listed(SEARCH) == [1, 2, 4]
     rig.exchange.update(4, NOW, Cargo(origin="Busan"))
@@ -165,7 +165,7 @@ def test_route_is_created_read_and_replaced() -> None:
     rig = ExchangeRig()
     assert rig.call("POST", "route", ROUTE, by=rig.forwarder).json == {"routes": {"0": ROUTE_RECORD}}
     changed = {"routes": {"0": ROUTE_RECORD | {"vesselName": "Anchor Patience", "carrier": 3}}}
-    image = ROUTE | {"index": 304, "vessel": "Anchor Patience", "carrier": None, "carrierId": "3"}
+    image = dict(ROUTE) | {"index": 304, "vessel": "Anchor Patience", "carrier": None, "carrierId": "3"}
     assert rig.call("PUT", "route", image, by=rig.forwarder).json == changed
     assert rig.call("GET", "route", {"index": 304}, by=rig.shipper).json == changed
     for index in (9, None):
@@ -321,7 +321,7 @@ def test_offset_counts_pages_of_documented_sizes() -> None:
     for body in ({"offset": 0}, {"rowsperpage": 5}, {"offset": -1, "rowsperpage": 5}, {"offset": 0, "rowsperpage": 0}):
         for address in (SEARCH, OPEN, OFFERS, BIDS, "GET quote/offer", "GET route"):
             by = rig.shipper if "offer" in address else rig.forwarder
-            assert rig.call(*address.split(), body, by=by).status == 400
+            assert rig.at(address, body, by=by).status == 400
 
 
 # Logins and the audit log

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.unit.sandbox.board.rig import HERE, BoardClient
-from tests.unit.sandbox.rig import NOW, PUBLISH
+from tests.board.rig import HERE, BoardClient
+from tests.sandbox.rig import NOW, PUBLISH
 
 from freight_sandbox import Call, Profile
 from freight_sandbox.samples import samples

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.sandbox.rig import NOW, PUBLISH
+from tests.sandbox.rig import NOW, PUBLISH
 
 from freight_sandbox import Call, Exchange, Profile
 from freight_sandbox.board import Board, BoardController

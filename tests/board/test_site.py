@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import anyio
 import httpx
 import pytest
-from tests.unit.sandbox.board.rig import HERE, PAGE, BoardClient
-from tests.unit.sandbox.rig import NOW, PUBLISH
+from tests.board.rig import HERE, PAGE, BoardClient
+from tests.sandbox.rig import NOW, PUBLISH
 
 from freight_sandbox import Call, Exchange
 from freight_sandbox.board import Board, BoardController

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tests.unit.sandbox.rig import NOW
+from tests.sandbox.rig import NOW
 
 from freight_sandbox import Call, Exchange, Reply
 from freight_sandbox.board import Board, BoardController
