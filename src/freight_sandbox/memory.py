@@ -12,7 +12,7 @@ import ssl
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextvars import ContextVar
 from functools import cache
 from types import ModuleType
@@ -63,7 +63,7 @@ class Network(httpcore.AsyncNetworkBackend):
         socket_options: Any = None,
     ) -> Stream:
         await anyio.lowlevel.checkpoint()
-        match self._strike():
+        match self.strike(CONNECTING):
             case Cut.REFUSED:
                 self._fail(ConnectionRefusedError("All connection attempts failed"))
             case Cut.DNS:
@@ -78,11 +78,11 @@ class Network(httpcore.AsyncNetworkBackend):
                 pass
         return Stream(self)
 
-    def _strike(self) -> Cut | None:
-        """Record the call as struck if a fault strikes its connection."""
+    def strike(self, cuts: Collection[Cut]) -> Cut | None:
+        """Record the announced call as struck if one of these cuts is due for it."""
         call = _call.get()
         fault = None if call is None else self.exchange.faults.peek(call)
-        if call is None or fault is None or fault.wire is None or fault.wire.cut not in CONNECTING:
+        if call is None or fault is None or fault.wire is None or fault.wire.cut not in cuts:
             return None
         self.exchange.handle(call, self.clock())
         cut: Cut = fault.wire.cut
@@ -177,7 +177,7 @@ async def _pause(
     with anyio.move_on_after(timeout if is_late else seconds) as scope:
         await (anyio.sleep_forever() if wake is None else wake.wait())
     if is_late and scope.cancelled_caught:
-        raise error
+        raise error("")
 
 
 def transport(
@@ -206,10 +206,12 @@ def _transport_class(library: Any) -> Any:
         def __init__(self, network: Network, options: dict[str, Any]) -> None:
             # Without certificates, whose loading takes longer than most tests.
             super().__init__(**{"verify": False, "trust_env": False, **options})
-            self._pool._network_backend = network
+            self._network = self._pool._network_backend = network
 
         async def handle_async_request(self, request: Any) -> Any:
             announce(parse_call(request.method.encode(), request.url.raw_path, request.headers.raw))
+            if self._network.strike([Cut.POOL_EXHAUSTED]):
+                await _pause(math.inf, request.extensions.get("timeout", {}).get("pool"), library.PoolTimeout)
             return await super().handle_async_request(request)
 
     return Transport

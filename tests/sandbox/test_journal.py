@@ -44,9 +44,10 @@ def call(exchange: Exchange, path: str, body: dict[str, Any]) -> int:
     return exchange.handle(Call("POST", path, {}, headers, json.dumps(body, default=str).encode()), NOW + 2).status
 
 
-def struck(exchange: Exchange, fault: str) -> None:
-    exchange.faults.add(*FAULTS[fault](path="quote/getrequests"))
-    call(exchange, "quote/getrequests", {"type": "all"})
+def struck(exchange: Exchange, *faults: str) -> None:
+    for fault in faults:
+        exchange.faults.add(*FAULTS[fault](path="quote/getrequests"))
+        call(exchange, "quote/getrequests", {"type": "all"})
 
 
 CHANGES: dict[str, Callable[[Exchange], object]] = {
@@ -54,7 +55,7 @@ CHANGES: dict[str, Callable[[Exchange], object]] = {
     "a call of the board": lambda it: it.act(it.rival, "POST", "quote/bid", OFFER, NOW + 1),
     "a withdrawal": lambda it: it.withdraw(1, NOW + 1),
     "a publication": lambda it: it.publish(it.shipper, NOW + 1, Cargo(origin="Busan", width=Decimal("1.25"))),
-    "a fault that changes rows": lambda it: [struck(it, name) for name in ("rows_inserted", "rows_touched")],
+    "a fault that changes rows": lambda it: struck(it, "rows_inserted", "rows_touched", "rows_reordered"),
     "quirks": lambda it: setattr(it, "profile", Profile(order="oldest")),
 }
 

@@ -190,8 +190,8 @@ async def own_connections(sandbox: Sandbox, player: str, **options: Any) -> Asyn
         async with sandbox.client(**options) as exchange:
             yield exchange
     else:
-        login = {"email": sandbox.forwarder.email, "password": sandbox.forwarder.password}
-        async with serve(sandbox.exchange) as server, FreightExchange(server.url, **login, **options) as exchange:
+        options |= {"email": sandbox.forwarder.email, "password": sandbox.forwarder.password}
+        async with serve(sandbox.exchange) as server, FreightExchange(server.url, **options) as exchange:
             yield exchange
 
 
