@@ -30,9 +30,7 @@ _PROJECT = """
     import pytest
     import pytest_asyncio
 
-    from freight_exchange import FreightExchange
     from freight_exchange.testing import Sandbox
-    from freight_sandbox.server import serve
 
 
     @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -42,12 +40,9 @@ _PROJECT = """
 
     @pytest_asyncio.fixture(scope="module", loop_scope="module")
     async def exchange(sandbox):
-        entered = asyncio.current_task()
-        account = sandbox.forwarder
-        async with serve(sandbox.exchange, clock=sandbox.now) as server:
-            async with FreightExchange(server.url, email=account.email, password=account.password) as exchange:
-                exchange.entered_in = entered
-                yield exchange
+        async with sandbox.client() as exchange:
+            exchange.entered_in = asyncio.current_task()
+            yield exchange
 
 
     @pytest.mark.asyncio(loop_scope="module")
@@ -91,8 +86,7 @@ def test_cells_of_a_notebook() -> None:
     """Each cell is a separate task on one loop, and may be interrupted."""
     sandbox = stocked(Sandbox())
     with asyncio.Runner() as notebook:
-        server = serve(sandbox.exchange, clock=sandbox.now)
-        exchange = patient(sandbox, url=notebook.run(server.__aenter__()).url)
+        exchange = sandbox.client()
         notebook.run(exchange.__aenter__())
         assert notebook.run(exchange.login()).first_name == "Fergus"
         arm(sandbox, "slow", Kind.READ, seconds=30)
@@ -103,7 +97,6 @@ def test_cells_of_a_notebook() -> None:
         notebook.run(exchange.aclose())
         with pytest.raises(ConfigurationError, match="closed"):
             notebook.run(perform(exchange, Kind.READ))
-        notebook.run(server.__aexit__(None, None, None))
         assert len(asyncio.all_tasks(notebook.get_loop())) == 0
 
 
