@@ -402,7 +402,13 @@ _BUSY: Final = {"message": "Too many requests."}
 _DOWN: Final = {"message": "Service unavailable."}
 _ERROR: Final = json_reply(500, {"message": "Internal server error."})
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
-_OTHER: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "destination": "Boston"}
+_OTHER: Final = {
+    "commodityname": "Cement",
+    "cargoname": "Cement",
+    "origin": "Piraeus",
+    "destination": "Boston",
+    "voyageId": "999X",
+}
 
 Phases = tuple[bool, ...]
 BEFORE: Final[Phases] = (False,)
