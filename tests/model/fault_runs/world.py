@@ -74,13 +74,7 @@ class World:
         return self.sandbox.shipper if shipper else self.sandbox.forwarder
 
     def client(self) -> FreightExchange:
-        return FreightExchange(
-            self.sandbox.url,
-            email=self.account.email,
-            password=self.account.password,
-            http_client=self.sandbox.http_client(),
-            deadline=self.plan.deadline,
-        )
+        return self.sandbox.client(self.account, deadline=self.plan.deadline)
 
     # What the writes carry, in the words of the wire
 
