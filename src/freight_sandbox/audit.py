@@ -10,7 +10,7 @@ import attrs
 from freight_sandbox.records import Offer, Request
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class CallRecord:
     """One call. `processed` is true if the exchange carried it out. `status` is 0 if no reply was sent."""
 

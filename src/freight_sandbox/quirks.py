@@ -48,9 +48,7 @@ class Profile:
     empty_collection: Literal["object", "list", "null", "bare_object", "bare_list", "bare_null"] = _knob(
         "object", "a collection without records; bare: the reply has no collection key at all"
     )
-    empty_offer: Literal["object", "list", "null", "absent"] = _knob(
-        "object", "the `offer` of a listing record without offers"
-    )
+    empty_offer: Literal["object", "list", "null", "absent"] = _knob("object", "`offer` in listings without offers")
     empty_map: Literal["omitted", "object", "list", "null"] = _knob("omitted", "`rates` when there are none")
 
     # Offers
@@ -61,29 +59,21 @@ class Profile:
         "entry", "`offer` after selection: the selected entry alone, or still the collection of all"
     )
     offer_id_key: Literal["offerId", "offerIndex", "index"] = _knob("offerId", "an offer's id in listings")
-    approval_offer_id_key: Literal["offerIndex", "offerId", "index"] = _knob(
-        "offerIndex", "an offer's id in the result of an approval"
-    )
-    submit_offer_id_key: Literal["index", "offerIndex", "offerId"] = _knob(
-        "index", "an offer's id in the result of a submission"
-    )
+    approval_offer_id_key: Literal["offerIndex", "offerId", "index"] = _knob("offerIndex", "an offer's id in approvals")
+    submit_offer_id_key: Literal["index", "offerIndex", "offerId"] = _knob("index", "an offer's id in submissions")
     offer_id_type: Literal["str", "int"] = _knob("str", "the JSON type of an offer's id")
     offer_currency_key: Literal["currencyId", "currencyIndex"] = _knob("currencyId", "an offer's currency in listings")
-    submit_currency_key: Literal["currencyIndex", "currencyId"] = _knob(
-        "currencyIndex", "the currency in the result of a submission"
-    )
+    submit_currency_key: Literal["currencyIndex", "currencyId"] = _knob("currencyIndex", "the currency in submissions")
     bid_currency_key: Literal["currencyIndex", "currencyId"] = _knob("currencyIndex", "the currency in bid listings")
     bid_offer: Literal["absent", "empty"] = _knob("absent", "the `offer` key of a record in a bid listing")
 
-    # Contacts after selection
-    approval_contacts: Literal["offer", "record", "both"] = _knob(
-        "offer", "where an approval's result has loadingPOC and loadingCompany"
+    # Contacts after selection: loadingPOC and loadingCompany
+    approval_contacts: Literal["offer", "record", "both"] = _knob("offer", "where approvals have the contacts")
+    listing_contacts: Literal["record", "offer", "both"] = _knob(
+        "record", "where the shipper's listings have the contacts"
     )
-    listing_contacts: Literal["record", "offer", "both"] = _knob("record", "where the shipper's listings have them")
-    bid_contacts: Literal["record", "offer"] = _knob("record", "where bid listings have them")
-    pending_contacts: Literal["absent", "null", "list"] = _knob(
-        "absent", "loadingPOC and loadingCompany before selection"
-    )
+    bid_contacts: Literal["record", "offer"] = _knob("record", "where bid listings have the contacts")
+    pending_contacts: Literal["absent", "null", "list"] = _knob("absent", "the contacts before selection")
 
     # Routes
     carrier_key: Literal["carrier", "carrierId"] = _knob("carrier", "a route's carrier in replies")
@@ -105,16 +95,14 @@ class Profile:
     company_index: Literal["absent", "int", "string"] = _knob("absent", "a company's `index` in the login's reply")
     word_case: Literal["documented", "upper", "lower"] = _knob("documented", "status, type and packaging words")
     unknown_words: Literal["none", "status", "requesttype", "packaging"] = _knob(
-        "none", "an undocumented word in every other record"
+        "none", "a new word in every other record"
     )
     date_form: Literal["plain", "zero", "empty", "nonsense", "null"] = _knob(
         "plain", "date-times: 0000-00-00 00:00:00, empty, nonsense or null instead"
     )
     extra_keys: bool = _knob(False, "undocumented keys in every record")
     optional_fields: Literal["present", "absent", "null"] = _knob("present", "fields that may be missing")
-    poison: Literal["none", "string", "null", "hollow", "bad_index"] = _knob(
-        "none", "the second record of a collection is broken"
-    )
+    poison: Literal["none", "string", "null", "hollow", "bad_index"] = _knob("none", "the second record is broken")
     bom: bool = _knob(False, "a byte-order mark in front of every body")
     content_type: Literal["application/json", "application/json; charset=utf-8", "text/html; charset=UTF-8", ""] = (
         _knob("application/json", "the content type of every reply; empty: no such header")
@@ -129,13 +117,9 @@ class Profile:
     amount_rounding: Literal["none", "cents", "whole"] = _knob("none", "rounding of an offer's amount")
 
     # Listings
-    order: Literal["newest", "oldest", "index", "updated", "random"] = _knob(
-        "newest", "the order of records; random is stable and seeded"
-    )
+    order: Literal["newest", "oldest", "index", "updated", "random"] = _knob("newest", "the order; random is stable")
     rows_clamp: int | None = _knob(None, "the most rows in a page, even if the client requests more", 1, 10)
-    clamp_stride: Literal["clamped", "asked"] = _knob(
-        "clamped", "under a clamp, pages count by the rows given or asked"
-    )
+    clamp_stride: Literal["clamped", "asked"] = _knob("clamped", "a clamped page counts in rows given or asked")
     clamp_change: Literal["steady", "lowered", "raised", "hourly", "alternating"] = _knob(
         "steady",
         "a clamp of rows_clamp (or 2) and of ten times as many rows: lowered, or raised, after three pages; by the"
@@ -144,20 +128,16 @@ class Profile:
     rows_limit: int | None = _knob(None, "the most rows that may be requested: more is refused", 20)
     over_limit: Literal["400", "422", "500"] = _knob("400", "the status where more than rows_limit is requested")
     rights: Literal["before_paging", "after_paging"] = _knob(
-        "before_paging",
-        "when the rows that the caller may not see are left out: after_paging leaves short and empty pages",
+        "before_paging", "when hidden rows are left out; after_paging: pages are short or empty"
     )
     hidden: Literal["none", "rows", "runs"] = _knob(
-        "none",
-        "others' requests that the caller may not see; rows: each third index; runs: 10 to 19, 30 to 39, ...",
+        "none", "others' requests that the caller may not see: each third index; 10 to 19, 30 to 39, ..."
     )
     default_rows: int | None = _knob(None, "rows of a page where the document has no default", 2)
     offset_ignored: bool = _knob(False, "every page is the first one")
     lone_offset: Literal["400", "ignored"] = _knob("400", "offset without rowsperpage, or the reverse")
     reference_rows: int | None = _knob(None, "rows of a page of carriers and currencies; None: no pages", 5)
-    past_end: Literal["empty", "400", "404", "416", "422", "500", "last_page"] = _knob(
-        "empty", "a page beyond the last one"
-    )
+    past_end: Literal["empty", "400", "404", "416", "422", "500", "last_page"] = _knob("empty", "a page after the last")
     nothing_found: Literal["empty", "404", "404_bare"] = _knob("empty", "a listing without any record")
     lookup_missing: Literal["empty", "404", "400"] = _knob("empty", "a lookup by an index that is not there")
     late_visibility: float = _knob(0.0, "seconds until a write shows in replies to reads", 5.0)
@@ -178,9 +158,7 @@ class Profile:
     roles: Literal["free", "enforced"] = _knob("free", "enforced: 403 for the wrong side of the market")
 
     # States
-    selected_status: Literal["Selected", "Available", "Closed"] = _knob(
-        "Selected", "a request's status after selection"
-    )
+    selected_status: Literal["Selected", "Available", "Closed"] = _knob("Selected", "the status after selection")
     decline_outcome: Literal["declined", "rejected", "removed", "unchanged"] = _knob(
         "declined", "the status of a declined offer; removed: it leaves the listings"
     )
@@ -188,8 +166,7 @@ class Profile:
         _knob("listing", "the reply to a decline; empty_offers: an empty collection")
     )
     second_approval: Literal["400", "switched", "repeated"] = _knob(
-        "400",
-        "approving where an offer is selected; switched: the other is taken; repeated: the same reply again",
+        "400", "approving where one is selected; switched: the other is taken; repeated: the same reply"
     )
     second_offer: Literal["added", "400", "replaced"] = _knob("added", "another offer by the same forwarder")
     late_offer: Literal["400", "taken"] = _knob("400", "an offer on a request that has a selected one")
@@ -206,14 +183,12 @@ class Profile:
     )
     unknown_id_status: Literal[400, 404] = _knob(400, "a write that names a record which is not there")
     write_status: Literal[200, 201, 202] = _knob(200, "the status of a write that succeeded")
-    expires_key: Literal["expires_on", "expires_in", "absent"] = _knob(
-        "expires_on", "the token's lifetime in the reply"
-    )
+    expires_key: Literal["expires_on", "expires_in", "absent"] = _knob("expires_on", "the lifetime in the reply")
     expires_form: Literal["int", "string", "epoch"] = _knob("int", "the lifetime in seconds, or the time of expiry")
     token_lifetime: int = _knob(3600, "seconds that a token is valid", 5)
     token_form: Literal["opaque", "jwt"] = _knob("opaque", "the form of a token; the claims of a jwt are false")
     tokens: Literal["many", "latest", "same"] = _knob(
-        "many", "a login adds a token; revokes the earlier ones; gives the valid one again"
+        "many", "a login adds one; revokes the others; repeats the valid one"
     )
     latency: float = _knob(0.0, "seconds that each reply takes", 0.25)
 

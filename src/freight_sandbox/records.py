@@ -30,7 +30,7 @@ class Company:
     otilicense: str = "012345F"
 
 
-@attrs.define(kw_only=True)
+@attrs.define
 class Account:
     """Registered user. Only `lastlogin` ever changes."""
 
@@ -81,7 +81,7 @@ class Cargo:
     hazardous: int = 0
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Request:
     """One version of a rate request. Times are seconds since the epoch."""
 
@@ -95,7 +95,7 @@ class Request:
     selected: int | None = None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Offer:
     """One version of an offer. `status` is pending, selected, or the profile's status of a declined offer."""
 

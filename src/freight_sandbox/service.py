@@ -15,16 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import attrs
 
-from freight_sandbox import quirks
-from freight_sandbox.audit import (
-    AuditLog,
-    CallRecord,
-    LoginRecord,
-    OfferChange,
-    OfferRecord,
-    Publication,
-    RequestChange,
-)
+from freight_sandbox import audit, quirks
 from freight_sandbox.codec import decode
 from freight_sandbox.faults import Fault, FaultScript
 from freight_sandbox.fields import Fields, Refusal
@@ -109,7 +100,7 @@ class Exchange:
     def __init__(self, profile: Profile = Profile(), *, seed: int = 0) -> None:  # noqa: B008  # it is frozen
         self.profile = profile
         self.faults = FaultScript()
-        self.audit_log = AuditLog()
+        self.audit_log = audit.AuditLog()
         self.accounts: dict[int, Account] = {}
         self.tokens: dict[str, Token] = {}
         self.requests: Table[Request] = Table()
@@ -150,20 +141,11 @@ class Exchange:
         number = self.audit_log.next_call()
         fault = self.faults.take(call)
         answer = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
+        name = None if fault is None else fault.name
+        who = None if answer.account is None else answer.account.email
+        seen = (call.method, call.path, call.query, answer.parameters, call.body)
         self.audit_log.calls.append(
-            CallRecord(
-                number=number,
-                time=now,
-                method=call.method,
-                path=call.path,
-                query=call.query,
-                parameters=answer.parameters,
-                body=call.body,
-                account=answer.account.email if answer.account is not None else None,
-                status=answer.reply.status,
-                processed=answer.processed,
-                fault=fault.name if fault is not None else None,
-            )
+            audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
         )
         return answer.reply
 
@@ -237,7 +219,7 @@ class Exchange:
         email, password = fields.text("email"), fields.text("password")
         account = self._by_email.get(email.casefold())
         accepted = account is not None and account.password == password
-        self.audit_log.logins.append(LoginRecord(email, accepted, now, number))
+        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, number))
         if account is None or not accepted:
             quirk = self._profile
             sentence = "The user name or password is invalid."
@@ -261,19 +243,10 @@ class Exchange:
     ) -> Account:
         """Register a user. `role` matters only if the profile enforces roles."""
         index = len(self.accounts) + 11
-        account = Account(
-            index=index,
-            email=email,
-            password=password,
-            role=role,
-            firstname=firstname,
-            middlename="",
-            lastname=lastname,
-            title=title,
-            image_url=f"https://images.example/avatars/{index}.png",
-            company=company or Company(index=index + 60, name=f"{lastname} & Co. Ltd"),
-            lastlogin="2029-12-31 08:00:00",
-        )
+        image = f"https://images.example/avatars/{index}.png"
+        home = company or Company(index=index + 60, name=f"{lastname} & Co. Ltd")
+        names = (firstname, "", lastname, title)
+        account = Account(index, email, password, role, *names, image, home, lastlogin="2029-12-31 08:00:00")
         self.accounts[index] = self._by_email[email.casefold()] = account
         return account
 
@@ -288,10 +261,8 @@ class Exchange:
     def publish(self, account: Account, now: float, cargo: Cargo = Cargo(), *, call: int | None = None) -> int:  # noqa: B008  # it is frozen
         """Publish a rate request and return its index."""
         index = _FIRST_REQUEST + len(self.requests)
-        request = Request(
-            index=index, owner=account.index, refid=f"FX{index:06d}", cargo=cargo, created=now, updated=now
-        )
-        self.audit_log.publications.append(Publication(index, account.email, now, call))
+        request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
+        self.audit_log.publications.append(audit.Publication(index, account.email, now, call))
         self._put(request, now, "published", call)
         return index
 
@@ -321,20 +292,10 @@ class Exchange:
     ) -> int:
         """Make an offer and return its index."""
         index = _FIRST_OFFER + len(self.offers)
-        offer = Offer(
-            index=index,
-            request=request,
-            account=account.index,
-            amount=amount,
-            currency=currency,
-            rates=rates or {},
-            terms=terms,
-            status="pending",
-            created=now,
-        )
-        self.offers.put(index, now, offer)
+        made = Offer(index, request, account.index, amount, currency, rates or {}, terms, "pending", created=now)
+        self.offers.put(index, now, made)
         self._on_request[request].append(index)
-        self.audit_log.offers.append(OfferRecord(offer, account.email, now, call))
+        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, call))
         return index
 
     def select(self, offer: int, now: float, *, call: int | None = None) -> None:
@@ -348,7 +309,7 @@ class Exchange:
         """Change the status of an offer, and nothing else."""
         changed = attrs.evolve(self.offers[offer], status=status)
         self.offers.put(offer, now, changed)
-        self.audit_log.offer_changes.append(OfferChange(changed, now))
+        self.audit_log.offer_changes.append(audit.OfferChange(changed, now))
 
     def offers_on(self, request: int, at: float = _NOW) -> list[Offer]:
         """Return the offers on a request as they were at a time, in the order in which they were made."""
@@ -395,7 +356,7 @@ class Exchange:
 
     def _put(self, request: Request, now: float, what: str, call: int | None = None) -> None:
         self.requests.put(request.index, now, request)
-        self.audit_log.changes.append(RequestChange(request.index, now, what, request, call))
+        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, call))
 
     # For operations
 
