@@ -187,6 +187,7 @@ def test_late_visibility_shows_writes_later() -> None:
     rig.offer()
     rig.now += 4.9
     assert rig.listed("GET quote/request") == rig.listed("GET quote/bid") == []
+    assert rig.listed("GET quote/request", {"index": 1}) == []
     rig.now += 0.1
     assert rig.listed("GET quote/request") == rig.listed("GET quote/bid") == [1]
 
