@@ -121,7 +121,7 @@ class Stream(httpcore.AsyncNetworkStream):
         if self._is_closed or self._ended(End.RST):
             raise self._network.core.WriteError
         if self._ended(End.FIN):
-            return  # accepted by the system, and read by nobody
+            return  # accepted by the system, and never read
         if len(self._arriving) == 1 and self._arriving[0][1] is End.FIN:
             self._arriving.clear()
         due = self._conversation.feed(bytes(buffer))

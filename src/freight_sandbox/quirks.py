@@ -462,7 +462,7 @@ def _rename_times(quirk: Profile, record: Json, source: object) -> None:
     record["departure"], record["arrival"] = record.pop("estDeparture"), record.pop("estArrival")
 
 
-# Fields that lack, and fields that nobody knows
+# Fields that are missing, and fields that are unknown
 
 _OPTIONAL: Final = frozenset(
     (

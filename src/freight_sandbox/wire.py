@@ -122,7 +122,7 @@ class End(enum.Enum):
 
 
 Script = Sequence[bytes | float | End]
-"""What a connection does in answer to a request: sends bytes, waits some seconds (`inf` is a stall), and ends.
+"""Answer of a connection to a request: bytes to send, seconds to wait (`inf` is a stall), and the end.
 
 A pause with nothing but `FIN` behind it is the time that an idle connection is kept: the next request ends the pause.
 """

@@ -435,7 +435,7 @@ MUTATIONS: Final = (
     ),
     one(
         "trial: what comes after a crash lasts",
-        "testing/trial.py",
+        "testing.py",
         "        if self.has_crashed:\n            # Nothing",
         "        if False:\n            # Nothing",
         "tests/unit/testing/test_trial.py::test_nothing_is_durable_after_crash",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SOURCE = ROOT / "src" / "freight_exchange"
+SOURCE = ROOT / "src"
 
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
 FRAGMENT = re.compile(r"(and|as|nor|or|such)\b", re.IGNORECASE)
