@@ -388,11 +388,11 @@ def test_audit_log_has_calls_and_states() -> None:
 
 def test_audit_log_shows_offers_sent_twice_and_no_secrets() -> None:
     rig = rig_with(2)
-    offers = [rig.offer(), rig.offer(), rig.offer(rig.rival, requestIndex=2), rig.exchange.offer(rig.rival, 2, NOW)]
+    offers = [rig.offer(), rig.offer(), rig.offer(rig.rival), rig.exchange.offer(rig.rival, 2, NOW)]
     log = rig.exchange.audit_log
     assert [record.call for record in log.offers] == [3, 4, 5, None]
-    assert [record.offer.index for record in log.offers_on(1)] == offers[:2]
-    assert log.offers_on(1, "rival@demo.example") == []
+    assert [record.offer.index for record in log.offers_on(1)] == offers[:3]
+    assert [record.offer.index for record in log.offers_on(1, "rival@demo.example")] == offers[2:3]
     assert [[record.offer.index for record in group] for group in log.duplicate_offers()] == [offers[:2]]
     rig.login("shipper", "canary")
     token = rig.login().json["user"]["access_token"]
