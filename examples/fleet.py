@@ -20,9 +20,9 @@ from pathlib import Path
 import psycopg
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.model.state import Offer
+from freight_sandbox import FAULTS, Exchange
+from freight_sandbox.records import Offer
+from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next imports need, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -90,7 +90,7 @@ async def main() -> int:
         server = stack.enter_context(running_server())
         say("database", f"listens at {server.url()}")
         sandbox = Exchange()
-        url = (await stack.enter_async_context(serve_tcp(sandbox))).url
+        url = (await stack.enter_async_context(serve(sandbox))).url
         say("exchange", f"listens at {url}")
         shipper = await stack.enter_async_context(client(url, sandbox.shipper))
         command = ["-m", "examples.fleet_bot", server.url()]

@@ -18,8 +18,8 @@ import hypothesis
 import pytest
 
 from freight_exchange.platform import clock
-from freight_exchange.sandbox.faces.tcp_server import LOGGER
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import virtual_time_options
+from freight_sandbox.server import LOGGER
 
 # A browser's tests need what only `make test-browser` installs.
 collect_ignore = [] if find_spec("playwright") else ["browser"]

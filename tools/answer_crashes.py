@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import anyio
 from tests.crash.answers.trials import run_trial
 
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import virtual_time_options
 
 _FLAWS = ("approvals too many", "wrong offer approved", "declines too many", "not approved")
 

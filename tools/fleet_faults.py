@@ -33,8 +33,8 @@ from tools.fleet_trial.record import DELAYED, LOST, FleetRecord
 from tools.lib.fleet_replica import price_of
 from tools.lib.postgres import PostgresServer, running_server
 
-from freight_exchange.sandbox import FAULTS, Cargo, Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import FAULTS, Cargo, Exchange
+from freight_sandbox.server import serve
 
 SUBMIT: Final = "quote/submitoffer"
 REPLICAS: Final = 3
@@ -214,7 +214,7 @@ async def main() -> int:
         directory = options.keep or Path(name)
         directory.mkdir(parents=True, exist_ok=True)
         sandbox = Exchange()
-        async with serve_tcp(sandbox) as face:
+        async with serve(sandbox) as face:
             port = int(face.url.rpartition(":")[2].partition("/")[0])
             figures = await Trial(server, sandbox, port, directory, options).run()
         log = directory / "log"

@@ -25,8 +25,7 @@ from freight_exchange import Bot
 from freight_exchange.store import MemoryStore, PostgresStore, SQLiteStore
 from freight_exchange.store.protocol import Binding
 from freight_exchange.store.work import Effect, WorkStore
-from freight_exchange.testing import Sandbox
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import Sandbox, virtual_time_options
 
 _OFFERS: Final = 5_000
 _FIRST: Final = 100_000

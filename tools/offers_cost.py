@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import anyio
 
 from freight_exchange.store import SQLiteStore
-from freight_exchange.testing import Profile, Sandbox
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import Profile, Sandbox, virtual_time_options
 
 _INTERVAL, _SCANS = 30, 20
 _SEARCH = "quote/getoffers"

@@ -34,9 +34,9 @@ from tests.model.watcher.clocks import Clocks
 from tools.lib.naive_watchers import Tell, newest_of_the_last_hour, since_the_last_poll
 
 from freight_exchange import FreightExchange, RequestEvent, RetryPolicy
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.inprocess import transport
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
+from freight_sandbox import Exchange
+from freight_sandbox.memory import transport
 
 __all__ = ["ALGORITHMS", "COLUMNS", "ORDERS", "Measurement", "Setting", "markdown", "run"]
 

@@ -20,13 +20,13 @@ from packaging.version import Version
 ROOT = Path(__file__).resolve().parent.parent
 UV = Path(sys.executable).parent / "uv"
 SMOKE = ROOT / "tools" / "lib" / "wheel_smoke.py"
-EXTRAS = ("cli", "httpx2", "sandbox", "speedups")
+EXTRAS = ("cli", "httpx2", "speedups")
 
 # Name, uv's resolution, and the extras that are added one after the other. None at first: an extra can hide a missing
 # dependency.
 ENVIRONMENTS = (
     ("lowest", "lowest-direct", ((), EXTRAS)),
-    ("highest", "highest", ((), ("cli", "sandbox"), EXTRAS)),
+    ("highest", "highest", ((), ("cli",), EXTRAS)),
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -15,6 +14,7 @@ import respx
 from freight_exchange import FreightExchange, FreightExchangeError, Request, Response, RetryPolicy, Timeouts
 from freight_exchange.hooks import Attempt, Event
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_sandbox.server import serve
 
 if TYPE_CHECKING:
     import ssl
@@ -69,9 +69,7 @@ def stocked(sandbox: Sandbox | None = None) -> Sandbox:
 
 def client(sandbox: Sandbox, account: Any = None, **options: Any) -> FreightExchange:
     """Create a client of an account, default the forwarder, in this process."""
-    if any(it.kind is it.VAR_KEYWORD for it in inspect.signature(sandbox.client).parameters.values()):
-        return sandbox.client(account, **options)
-    return patient(sandbox, account, http_client=sandbox.http_client(), **options)
+    return sandbox.client(account, **options)
 
 
 def patient(sandbox: Sandbox, account: Any = None, *, url: str = Sandbox.url, **options: Any) -> FreightExchange:
@@ -83,9 +81,7 @@ def patient(sandbox: Sandbox, account: Any = None, *, url: str = Sandbox.url, **
 @contextlib.asynccontextmanager
 async def served(sandbox: Sandbox, tls: ssl.SSLContext | None = None) -> AsyncIterator[Face]:
     """Serve the sandbox on a free port of this machine."""
-    from freight_exchange.sandbox.faces.tcp import serve_tcp
-
-    async with serve_tcp(sandbox.exchange, tls=tls) as face:
+    async with serve(sandbox.exchange, tls=tls) as face:
         yield face
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.sandbox.core.audit_log import RequestChange
+from freight_sandbox.audit import RequestChange
 
 __all__ = ["CheckResult", "Line", "check", "lines"]
 

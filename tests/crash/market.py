@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from freight_exchange.sandbox import AuditLog
-from freight_exchange.sandbox.model.state import Request
+from freight_sandbox import AuditLog
+from freight_sandbox.records import Request
 
 __all__ = ["final_states"]
 

@@ -19,8 +19,8 @@ import anyio.abc
 import attrs
 from tests.crash.checker import CheckResult, check, lines
 
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+from freight_sandbox.server import serve
 
 __all__ = ["CrashTrial", "Outcome"]
 
@@ -105,7 +105,7 @@ class CrashTrial:
         self._kills: Counter[str] = Counter()
 
     async def run(self, kills: int) -> Outcome:
-        async with serve_tcp(self._exchange, clock=self._now) as face:
+        async with serve(self._exchange, clock=self._now) as face:
             async with anyio.create_task_group() as work:
                 if self._start == "backfill":
                     for _ in range(_INITIAL_REQUESTS):

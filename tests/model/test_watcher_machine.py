@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.model.watcher import Op, Plan, run, settling
 
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 _WHICH = st.integers(0, 40)
 _LATER = st.sampled_from((0.0, 0.1, 5.0, 14.0, 31.0))

@@ -11,7 +11,7 @@ import psycopg
 from tools.lib.fleet_replica import IN_OFFERS
 from tools.lib.postgres import PostgresServer
 
-from freight_exchange.sandbox import Exchange
+from freight_sandbox import Exchange
 
 __all__ = ["DELAYED", "LOST", "FleetRecord"]
 

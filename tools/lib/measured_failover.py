@@ -10,10 +10,10 @@ import psycopg
 from tools.lib.measured_processes import MeasuredProcesses, Program, run_bot
 from tools.lib.waiting_queue import empty_database
 
-from freight_exchange.sandbox import Cargo, Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.schema import prepare
+from freight_sandbox import Cargo, Exchange
+from freight_sandbox.server import serve
 
 __all__ = ["INTERVAL", "LEASE", "Failover", "fail_over"]
 
@@ -53,7 +53,7 @@ async def _fail_over_fleet(server: str, name: str, times: int, kill: bool) -> li
         prepare(connection)
         connection.close()
         sandbox = Exchange()
-        async with serve_tcp(sandbox) as face:
+        async with serve(sandbox) as face:
             processes = MeasuredProcesses(
                 Program(run=run_bot, database=database, url=face.url, lease=LEASE, interval=INTERVAL), _REPLICAS
             )

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import anyio
 
 import freight_exchange
-from freight_exchange.sandbox.core.exchange import Exchange
-from freight_exchange.sandbox.faces.inprocess import transport
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.wire import parse
+from freight_sandbox.memory import transport
+from freight_sandbox.server import serve
+from freight_sandbox.service import Exchange
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -86,7 +86,7 @@ async def list_and_offer() -> None:
     """Check that the program lists a request and offers on it, against a sandbox over HTTP."""
     exchange = Exchange()
     exchange.publish(exchange.shipper, 0.0)
-    async with serve_tcp(exchange, clock=lambda: 0.0) as face:
+    async with serve(exchange, clock=lambda: 0.0) as face:
         account = {
             "FREIGHT_EXCHANGE_URL": face.url,
             "FREIGHT_EXCHANGE_EMAIL": exchange.forwarder.email,
@@ -118,15 +118,13 @@ def main(extras: list[str]) -> None:
     version = importlib.metadata.version("freight-exchange")
     if not importlib.resources.files(freight_exchange).joinpath("py.typed").is_file():
         sys.exit("py.typed is missing from the wheel: the types would be invisible to users")
-    if not importlib.resources.files("freight_exchange.sandbox.board").joinpath("page", "board.html").is_file():
+    if not importlib.resources.files("freight_sandbox.board").joinpath("page", "board.html").is_file():
         sys.exit("the board's page is missing from the wheel")
     for name in freight_exchange.__all__:
         getattr(freight_exchange, name)
     for library in ["httpx", *(extra for extra in extras if extra == "httpx2")]:
         if anyio.run(log_in_and_list, importlib.import_module(library)) == 0:
             sys.exit(f"the sandbox listed no currency over {library}")
-    if "sandbox" in extras:
-        importlib.import_module("freight_exchange.sandbox.faces.asgi")
     if "speedups" in extras and decoded_by() != "msgspec":
         sys.exit("with its extra, msgspec does not decode long replies")
     tried = ""

@@ -34,7 +34,8 @@ def link_environment(folder: Path, requirements: Iterable[str]) -> Path:
         except metadata.PackageNotFoundError:
             continue  # a page may name packages that its blocks do not use
         if name == _PACKAGE:
-            (site / "freight_exchange").symlink_to(ROOT / "src" / "freight_exchange")
+            for package in ("freight_exchange", "freight_sandbox"):
+                (site / package).symlink_to(ROOT / "src" / package)
         for top in {file.parts[0] for file in distribution.files or ()} - {"..", "__pycache__"}:
             # A file of paths would add what an editable install and the other packages here have.
             if not top.endswith(".pth") and not (site / top).exists():

@@ -15,9 +15,9 @@ from tools.snippets.environments import Interpreter, Process
 from tools.snippets.pages import PAGES, Snippet, snippets_of
 from tools.snippets.proxy import serve_proxy
 
-from freight_exchange.sandbox import FAULTS, Account, Exchange, Fault
-from freight_exchange.sandbox.board import samples
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import FAULTS, Account, Exchange, Fault
+from freight_sandbox.samples import samples
+from freight_sandbox.server import serve
 
 __all__ = ["Outcome", "environment_of", "run_page"]
 
@@ -87,13 +87,13 @@ async def _run_recorded(snippet: Snippet, folder: Path, interpreter: Interpreter
     exchange = Exchange()
     _publish_samples(exchange)
     account = exchange.forwarder
-    async with serve_tcp(exchange) as face:
+    async with serve(exchange) as face:
         environment = environment_of(face.url, account)
         (outcome,) = await _run_tests([snippet], folder, interpreter, environment)
     if outcome.problem:
         return [outcome]
     (cassette,) = (path.read_text() for path in (folder / "cassettes").iterdir())
-    if any(secret in cassette for secret in ("password", *exchange.database.tokens)):
+    if any(secret in cassette for secret in ("password", *exchange.tokens)):
         return [Outcome(snippet, cassette, "a secret is recorded")]
     return await _run_tests([snippet], folder, interpreter)
 
@@ -136,7 +136,7 @@ async def _with_exchange(snippet: Snippet, folder: Path, interpreter: Interprete
     def start(environment: dict[str, str]) -> Process:
         return interpreter.start([snippet.name], folder, environment, output)
 
-    async with serve_tcp(exchange) as face, serve_proxy() as (proxy, targets):
+    async with serve(exchange) as face, serve_proxy() as (proxy, targets):
         environment = environment_of(face.url, account) | {"COMPANY_PROXY": proxy}
         if snippet.way == "bot":
             status = await _stop_when(start(environment), lambda: bool(exchange.audit_log.offers))

@@ -115,6 +115,8 @@ class Connection:
         self._state = _State.NEW
         self._engine: Engine | None = None
         self._pools: tuple[Any, ...] = ()
+        self.backend: Any = None
+        """Network backend of httpcore for the SDK's own connections, before `open`; for exchanges in memory."""
 
     @property
     def was_opened(self) -> bool:
@@ -145,7 +147,11 @@ class Connection:
                 for secret in own_pools.proxy_secrets(options.proxy):
                     settings.redactor.add(secret)
             pools = self._pools = own_pools.own_pools(
-                base_url=settings.base_url, proxy=options.proxy, verify=options.verify, keepalive=options.keepalive
+                base_url=settings.base_url,
+                proxy=options.proxy,
+                verify=options.verify,
+                keepalive=options.keepalive,
+                backend=self.backend,
             )
             network = own_pools.own_network(settings.base_url, pools, options.proxy)
         else:

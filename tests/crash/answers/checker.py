@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from freight_exchange.sandbox.core.audit_log import AuditLog
+from freight_sandbox.audit import AuditLog
 
 __all__ = ["APPROVE", "FLAWS", "PriceChange", "check", "not_approved"]
 

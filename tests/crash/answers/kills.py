@@ -25,9 +25,9 @@ from tests.crash.fork_server import ForkServer, fork_server
 from tests.crash.market import final_states
 
 from freight_exchange.bot.ops.admin import BotFile
-from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.testing import FAILPOINTS, FAULTS, Cargo, Fault, Profile, Sandbox
+from freight_sandbox.faults import json_reply
+from freight_sandbox.server import serve
 
 __all__ = ["COLUMNS", "KillTrial", "draw_kills"]
 
@@ -37,9 +37,7 @@ _POINTS: Final = [point for point in FAILPOINTS if point.split()[1] not in ("sel
 _UNREACHED: Final = {"unknown", "resolved", "withdrawn", "rejected"}
 """Failpoints that a bot without a ledger never reaches."""
 _FAULTS: Final = (*TRANSIENT_FAULTS, "approval_of_another_offer")
-_REFUSAL: Final = Fault(
-    name="refusal", path=APPROVE, processed=False, mutate=mutations.json_reply(400, {"message": "Not now."})
-)
+_REFUSAL: Final = Fault(name="refusal", path=APPROVE, processed=False, mutate=json_reply(400, {"message": "Not now."}))
 COLUMNS: Final = (
     "kills",
     "kills between sending and confirmed",
@@ -112,7 +110,7 @@ class KillTrial:
 
     async def run(self, plan: Sequence[Kill]) -> Counter[str]:
         """Run the bot until each kill of the plan has struck and all requests are awarded; return the counts."""
-        async with serve_tcp(self._exchange) as face, fork_server(_PROGRAM, self._errors, self._backend) as server:
+        async with serve(self._exchange) as face, fork_server(_PROGRAM, self._errors, self._backend) as server:
             async with anyio.create_task_group() as market:
                 market.start_soon(self._trade)
                 market.start_soon(self._strike)
@@ -184,7 +182,7 @@ class KillTrial:
         # Without the ledger, nothing tells which these are.
         for request in sorted(doubtful.intersection(open_requests)) if self._ledger else open_requests:
             now = time.time()
-            offers = self._exchange.database.offers_on(request, now)
+            offers = self._exchange.offers_on(request, now)
             pending = sorted(
                 (offer for offer in offers if offer.status == "pending"), key=lambda offer: Decimal(offer.amount)
             )
@@ -193,7 +191,7 @@ class KillTrial:
             match self._random.randrange(4):
                 case 0 if pending and not has_risen:
                     raised = attrs.evolve(pending[0], amount=Decimal(pending[0].amount) + 500)
-                    self._exchange.database.offers.put(raised.index, now, raised)
+                    self._exchange.offers.put(raised.index, now, raised)
                     self._changes.append(PriceChange(now, raised.index, Decimal(raised.amount)))
                 case 1 if pending:
                     self._exchange.select(self._random.choice(pending).index, now)

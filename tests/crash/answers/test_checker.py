@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tests.crash.answers.checker import APPROVE, FLAWS, PriceChange, check
 
-from freight_exchange.sandbox import Call
 from freight_exchange.testing import Profile, Sandbox
+from freight_sandbox import Call
 
 NOW = 1_900_000_000.0
 

@@ -13,7 +13,7 @@ import attrs
 from tests.crash.bot.tariff import price
 from tests.crash.bot.trigger_log import Step, StoreContents
 
-from freight_exchange.sandbox.core.audit_log import AuditLog, OfferRecord
+from freight_sandbox.audit import AuditLog, OfferRecord
 
 __all__ = ["RIVAL", "CheckResult", "Reported", "check", "reported"]
 

@@ -22,8 +22,8 @@ from tests.crash.faults import TRANSIENT_FAULTS
 from tests.crash.fork_server import ForkServer, fork_server
 from tests.crash.market import final_states
 
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+from freight_sandbox.server import serve
 
 __all__ = ["KillRun"]
 
@@ -92,7 +92,7 @@ class KillRun:
     async def run(self, plan: Sequence[Kill]) -> Outcome:
         began = time.monotonic()
         trigger_log.fresh(self._store)
-        async with serve_tcp(self._exchange) as face, fork_server(_PROGRAM, self._errors, self._backend) as server:
+        async with serve(self._exchange) as face, fork_server(_PROGRAM, self._errors, self._backend) as server:
             async with anyio.create_task_group() as work:
                 work.start_soon(self._trade)
                 work.start_soon(self._strike)

@@ -14,8 +14,8 @@ from tests.crash.bot.checker import Reported, check, reported
 from tests.crash.bot.tariff import PORTS, price
 from tests.crash.bot.trigger_log import Delivered, Entered, Step, StoreContents, fresh, read, read_after_death
 
-from freight_exchange.sandbox.core.audit_log import AuditLog
 from freight_exchange.testing import Cargo, Sandbox
+from freight_sandbox.audit import AuditLog
 
 RIGHT = price(10, "Oakland")
 CARGO = Cargo(quantity=10, destination="Oakland")

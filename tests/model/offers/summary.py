@@ -13,7 +13,7 @@ from tests.model.offers.naive import naive_loop
 from tests.model.offers.run import follow
 from tests.model.offers.schedule import draw
 
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import virtual_time_options
 
 __all__ = ["count_feed", "count_naive"]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 if TYPE_CHECKING:
-    from freight_exchange.sandbox import AuditLog
-    from freight_exchange.sandbox.model.state import Request
+    from freight_sandbox import AuditLog
+    from freight_sandbox.records import Request
 
 __all__ = ["UNREADABLE", "Delivery", "Gap", "History", "Note", "State", "of_wire", "plain", "state_of", "weight"]
 

@@ -18,7 +18,7 @@ from tests.model.watcher.program import Program
 from tests.model.watcher.schedule import Plan
 from tests.model.watcher.world import World
 
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import virtual_time_options
 
 __all__ = ["Ran", "naive_run", "run"]
 

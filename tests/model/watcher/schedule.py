@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from freight_exchange.sandbox import Profile
+from freight_sandbox import Profile
 
 __all__ = ["BETWEEN", "DAY", "FAULTY", "Op", "Plan", "draw", "settling"]
 

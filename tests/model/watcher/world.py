@@ -15,10 +15,10 @@ from tests.model.watcher.lateness import Lateness
 from tests.model.watcher.schedule import Op, Plan
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import Call, Exchange, Profile, Reply
-from freight_exchange.sandbox.faces.inprocess import transport
-from freight_exchange.sandbox.model.state import Request, Table
 from freight_exchange.testing import FAULTS, Cargo, Fault
+from freight_sandbox import Call, Exchange, Profile, Reply
+from freight_sandbox.memory import transport
+from freight_sandbox.records import Request, Table
 
 __all__ = ["LISTING", "World"]
 
@@ -36,7 +36,7 @@ class _Holed(Table[Request]):
         self.now = now
         self.holes: dict[int, float] = {}
 
-    def recent(self, at: float, since: float = float("-inf")) -> Iterator[Request]:
+    def recent(self, at: float = float("inf"), since: float = float("-inf")) -> Iterator[Request]:
         found = super().recent(at, since)
         if not self.holes:
             return found
@@ -73,8 +73,8 @@ class World:
         self.exchange = _Service(attrs.evolve(plan.profile, published_notes="as_sent"), seed=plan.seed)
         self.exchange.world = self
         self._requests = _Holed(clocks.now)
-        # Nothing is published yet, so another table can replace the empty one of the database.
-        self.exchange._database.requests = self._requests
+        # Nothing is published yet, so another table can replace the empty one.
+        self.exchange.requests = self._requests
         self.lateness = Lateness(plan.late)
         self.history = History(
             audit_log=self.exchange.audit_log,

@@ -31,8 +31,8 @@ import pytest
 from tools.snippets.environments import link_environment
 
 from freight_exchange.cli import program
-from freight_exchange.sandbox import Cargo, Exchange
-from freight_exchange.sandbox.model.state import Account
+from freight_sandbox import Cargo, Exchange
+from freight_sandbox.records import Account
 
 TIMEOUT = 30.0
 TILES = Cargo(

@@ -13,11 +13,8 @@ PACKAGE = ROOT / "src" / "freight_exchange"
 WALKS = (ROOT / "ARCHITECTURE.md").read_text()
 HOPS = re.findall(r"\[`([\w.]+)`\]\((src/[\w/]+\.py)\)", WALKS)
 TERMS = re.findall(r"`([\w/]+\.py)` `(\w+)`", (ROOT / "docs" / "glossary.md").read_text())
-UNIT_TESTS = ROOT / "tests" / "unit"
-WITHOUT_PACKAGE = {Path(name) for name in ("benchmarks", "docs", "examples", "feed/watcher", "tools")}
-"""Folders of tests whose subject is not a package; those of `feed/watcher` test whole feeds."""
 DEFINED = {(name, str(Path(path))) for name, path in HOPS} | {
-    (name, f"src/freight_exchange/{path}") for path, name in TERMS
+    (name, f"src/{path}" if path.startswith("freight_") else f"src/freight_exchange/{path}") for path, name in TERMS
 }
 
 
@@ -55,23 +52,6 @@ def test_folders_have_as_many_entries_as_the_page_permits() -> None:
     larger = {PACKAGE, *(PACKAGE / name for name in re.findall(r"`([a-z_/]+)`", paragraph))}
     folders = [path for path in PACKAGE.rglob("*") if path.is_dir() and path.name != "__pycache__"]
     assert {folder for folder in (PACKAGE, *folders) if entries(folder) > limit} == larger
-
-
-def test_tests_have_the_path_of_their_module() -> None:
-    modules = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")}
-    folders = {path.parent for path in modules} | WITHOUT_PACKAGE
-    tests = [path.relative_to(UNIT_TESTS) for path in UNIT_TESTS.rglob("test_*.py")]
-    assert [test for test in tests if test.parent not in folders] == []
-    # A name that is no module's is that of a behaviour.
-    homes = {
-        test: {
-            module.parent
-            for module in modules
-            if module.name == test.name.removeprefix("test_") and module.parts[0] == test.parts[0]
-        }
-        for test in tests
-    }
-    assert {test: home for test, home in homes.items() if home and test.parent not in home} == {}
 
 
 def test_page_describes_every_package() -> None:

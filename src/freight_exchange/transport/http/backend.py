@@ -9,10 +9,13 @@ import struct
 import sys
 from contextlib import suppress
 from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from freight_exchange.transport.http.trace import close
 from freight_exchange.transport.http.unread_bytes import is_tls_leftover
+
+if TYPE_CHECKING:
+    import httpcore
 
 __all__ = ["SEND_TIMEOUT", "Backend", "Stream"]
 
@@ -51,14 +54,12 @@ _FINISH = struct.pack(_LINGER, 0, 0)
 class Backend:
     """Network backend of httpcore that sets socket options and closes the connection of a failed TLS handshake."""
 
-    def __init__(self, *, writes: bool) -> None:
-        """Create the backend; `writes` discards unsent bytes when a connection is closed or the process ends."""
-        # Imported here, as a program that sends nothing need not load it.
-        import httpcore
+    def __init__(self, backend: httpcore.AsyncNetworkBackend | None = None, *, writes: bool) -> None:
+        """Create the backend over another one, by default that of the event loop.
 
-        trio = sys.modules.get("trio")
-        in_trio = trio is not None and trio.lowlevel.in_trio_run()
-        self._backend: Any = httpcore.TrioBackend() if in_trio else httpcore.AnyIOBackend()
+        `writes` discards unsent bytes when a connection is closed or the process ends.
+        """
+        self._backend: Any = _loop_backend() if backend is None else backend
         self.sleep = self._backend.sleep
         self._writes = writes
 
@@ -69,6 +70,15 @@ class Backend:
         if self._writes:
             stream.set_option(SOL_SOCKET, SO_LINGER, _ABORT)
         return stream
+
+
+def _loop_backend() -> httpcore.AsyncNetworkBackend:
+    # Imported here, as a program that sends nothing need not load it.
+    import httpcore
+
+    trio = sys.modules.get("trio")
+    in_trio = trio is not None and trio.lowlevel.in_trio_run()
+    return httpcore.TrioBackend() if in_trio else httpcore.AnyIOBackend()
 
 
 class Stream:
@@ -110,6 +120,7 @@ class Stream:
         self.set_option(SOL_SOCKET, SO_LINGER, _FINISH)
 
     def set_option(self, level: int, option: int, value: int | bytes) -> None:
-        # A system without the option refuses it, as does a closed socket.
-        with suppress(OSError):
-            self.get_extra_info("socket").setsockopt(level, option, value)
+        # A system without the option refuses it, as does a closed socket. A network may have no sockets.
+        if (sock := self.get_extra_info("socket")) is not None:
+            with suppress(OSError):
+                sock.setsockopt(level, option, value)

@@ -25,9 +25,9 @@ __all__ = ["own_network", "own_pools", "proxy_secrets"]
 
 
 def own_pools(
-    *, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float
+    *, base_url: str, proxy: Secret | None, verify: bool | ssl.SSLContext, keepalive: float, backend: Any = None
 ) -> tuple[Pool, Pool]:
-    """Make the SDK's own connections, for reads and for writes.
+    """Make the SDK's own connections, for reads and for writes, over a network backend of httpcore.
 
     If the server closes an idle connection just as a write is sent on it, the outcome of the write is unknown. So
     writes have a pool of their own, which keeps no idle connections. The connections are httpcore's. httpx's client
@@ -54,7 +54,7 @@ def own_pools(
             ssl_context=context,
             proxy=httpcore_proxy,
             keepalive_expiry=keepalive,
-            network_backend=Backend(writes=writes),  # type: ignore[arg-type]  # httpcore's base class adds Unix sockets
+            network_backend=Backend(backend, writes=writes),  # type: ignore[arg-type]  # httpcore's base class adds Unix sockets
         )
         return Pool(lambda: factory.create_connection(origin), keepalive=keepalive)
 

@@ -23,8 +23,7 @@ from freight_exchange import (
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.store import SQLiteStore
-from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
 
 
 @pytest.fixture
