@@ -28,7 +28,7 @@ from freight_exchange.sandbox.model.state import Offer
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import Program, client, say, sea, until
-from tools.lib.postgres import running_server
+from tests.support.postgres import running_server
 
 SUBMIT = "quote/submitoffer"
 POLLER = """

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from tools.lib.fence_costs import fence_costs
 from tools.lib.measured_failover import Failover, fail_over
 from tools.lib.measured_processes import MeasuredProcesses
-from tools.lib.postgres import running_server
+from tests.support.postgres import running_server
 from tools.lib.waiting_queue import BotQueue, PeerQueue, Queue, empty_database
 
 __all__ = ["Size", "percentile", "rate", "scaling", "throughput", "wait_for", "waiting", "wakeup"]

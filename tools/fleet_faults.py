@@ -31,7 +31,7 @@ from tools.fleet_trial.faulted_replica import FaultedReplica
 from tools.fleet_trial.forks import Forks, revisions
 from tools.fleet_trial.record import DELAYED, LOST, FleetRecord
 from tools.lib.fleet_replica import price_of
-from tools.lib.postgres import PostgresServer, running_server
+from tests.support.postgres import PostgresServer, running_server
 
 from freight_exchange.sandbox import FAULTS, Cargo, Exchange
 from freight_exchange.sandbox.faces.tcp import serve_tcp

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 import anyio
 import attrs
 import psycopg
-from tools.lib.postgres import running_server
+from tests.support.postgres import running_server
 
 from freight_exchange import Bot
 from freight_exchange.store import MemoryStore, PostgresStore, SQLiteStore

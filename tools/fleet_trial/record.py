@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 from tools.lib.fleet_replica import IN_OFFERS
-from tools.lib.postgres import PostgresServer
+from tests.support.postgres import PostgresServer
 
 from freight_exchange.sandbox import Exchange
 

@@ -1,4 +1,4 @@
-"""Program of the bot that is killed, for `fork_server`."""
+"""Program of the bot that `bot.py` kills."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from tests.crash.bot.short_pages import trust_short_pages
-from tests.crash.bot.tariff import price
-from tests.crash.fork_server import KillAt, serve_forks
+from tests.crash.bot import price
+from tests.crash.processes import KillAt, serve_forks
 
 from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
 
@@ -37,7 +36,7 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
         store=orders["store"],
         start="backfill",
         interval=timedelta(seconds=1),
-        settle=timedelta(seconds=orders["settle"]),
+        settle=timedelta(seconds=0.3),
         allowance=timedelta(seconds=1),
         selection_interval=timedelta(seconds=1),
         drain=timedelta(seconds=10),
@@ -85,11 +84,9 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
 
 def _live(orders: dict[str, Any]) -> None:
     logging.basicConfig(
-        filename=orders["log"], format=f"{orders['run']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
+        filename=orders["log"], format="%(asctime)s %(process)s %(levelname)s %(message)s", level=logging.INFO
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    if orders["short_pages"]:
-        trust_short_pages()
     place = KillAt(orders["point"], orders["visit"])
     bot = _bot(orders, place)
     if orders["point"] is None:

@@ -1,23 +1,19 @@
-"""Program of the watcher that is killed: it writes each event durably, and acknowledges it by pulling the next one.
-
-`python consumer.py OPTIONS` takes options in JSON. At their breakpoint it writes to standard output, and waits for its
-kill.
-"""
+"""Program of the watcher that `watcher.py` kills: before or after an event, or a statement of its store."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
-import sys
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
 import anyio
+from tests.crash.processes import serve_forks
 
 from freight_exchange import FreightExchange, RequestEvent, Timeouts
 from freight_exchange.platform.clock import Reading, SystemClock
@@ -25,41 +21,37 @@ from freight_exchange.platform.clock import Reading, SystemClock
 _INTERVAL: Final = timedelta(seconds=1)
 
 
-class _Breakpoint:
-    """The place before or after the n-th event, or the n-th statement of the store with a prefix."""
+class _KillAt:
+    """Kill before or after the n-th event, or the n-th statement of the store with a prefix."""
 
-    def __init__(self, prefix: str, nth: int, side: str) -> None:
-        self._prefix = prefix
-        self._remaining = nth
-        self._side = side
+    def __init__(self, place: dict[str, Any] | None) -> None:
+        self._prefix: str = place["prefix"] if place is not None else "none"
+        self._side: str = place["side"] if place is not None else ""
+        self._left: int = place["nth"] if place is not None else 0
 
-    def reach(self, name: str, side: str) -> None:
-        if side != self._side or not name.startswith(self._prefix):
-            return
-        self._remaining -= 1
-        if self._remaining == 0:
-            os.write(sys.stdout.fileno(), b"waiting\n")
-            # The parent kills the process here.
-            time.sleep(3600)
+    def __call__(self, name: str, side: str) -> None:
+        if side == self._side and name.startswith(self._prefix):
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _Connection(sqlite3.Connection):
-    """A connection with breakpoints at its statements."""
+    """Connection that reaches a place before and after each statement."""
 
-    breakpoint: _Breakpoint
+    reach: Callable[[str, str], None]
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        statement = f"sql {' '.join(sql.split())}"
-        self.breakpoint.reach(statement, "before")
-        cursor = super().execute(sql, parameters)
-        self.breakpoint.reach(statement, "after")
-        return cursor
+        return self._around(sql, lambda: super(_Connection, self).execute(sql, parameters))
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        return self._around(sql, lambda: super(_Connection, self).executemany(sql, parameters))
+
+    def _around(self, sql: str, execute: Callable[[], sqlite3.Cursor]) -> sqlite3.Cursor:
         statement = f"sql {' '.join(sql.split())}"
-        self.breakpoint.reach(statement, "before")
-        cursor = super().executemany(sql, parameters)
-        self.breakpoint.reach(statement, "after")
+        _Connection.reach(statement, "before")
+        cursor = execute()
+        _Connection.reach(statement, "after")
         return cursor
 
 
@@ -95,37 +87,34 @@ class _Journal:
         os.fsync(self._file)
 
 
-async def watch(options: dict[str, Any], breakpoint: _Breakpoint) -> None:
-    journal = _Journal(options["journal"], options["run"])
+async def _watch(order: dict[str, Any]) -> None:
+    journal = _Journal(order["journal"], order["run"])
     exchange = FreightExchange(
-        options["url"],
+        order["url"],
         email="forwarder@demo.example",
         password="forwarder",
         timeouts=Timeouts(connect=2, read=0.3, write=2),
         deadline=5,
     )
-    exchange._shared.clock = _FastClock(options["speed"], options["origin"])
-    async with exchange, exchange.watch(store=options["store"], start=options["start"], interval=_INTERVAL) as feed:
+    exchange._shared.clock = _FastClock(order["speed"], order["origin"])
+    async with exchange, exchange.watch(store=order["store"], start=order["start"], interval=_INTERVAL) as feed:
         journal.write("primed")
         async for event in feed:
-            breakpoint.reach("event", "before")
+            _Connection.reach("event", "before")
             if isinstance(event, RequestEvent):
                 journal.write(
                     event.kind, event.request.index, (str(event.request.quantity), str(event.request.destination))
                 )
             else:
                 journal.write(event.kind)
-            breakpoint.reach("event", "after")
+            _Connection.reach("event", "after")
 
 
-def main() -> None:
-    options = json.loads(sys.argv[1])
-    stop = options["stop"]
-    breakpoint = _Breakpoint(stop["prefix"], stop["nth"], stop["side"]) if stop else _Breakpoint("none", 0, "")
-    _Connection.breakpoint = breakpoint
+def _live(order: dict[str, Any]) -> None:
+    _Connection.reach = _KillAt(order["place"])
     with patch.object(sqlite3, "connect", partial(sqlite3.connect, factory=_Connection)):
-        anyio.run(watch, options, breakpoint, backend=options["backend"])
+        anyio.run(_watch, order, backend=order["backend"])
 
 
 if __name__ == "__main__":
-    main()
+    serve_forks(_live)

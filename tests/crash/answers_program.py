@@ -1,4 +1,4 @@
-"""Program of the shipper's bot that is killed, for `fork_server`.
+"""Program of the bot that `answers.py` kills.
 
 It declines the dearest offer of each request with three offers, and approves the cheapest.
 """
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 import anyio
-from tests.crash.fork_server import KillAt, serve_forks
+from tests.crash.processes import KillAt, serve_forks
 
 from freight_exchange import Bot, FreightExchange, Timeouts
 from freight_exchange.models.enums import OfferStatus
@@ -36,7 +36,7 @@ def _bot(orders: dict[str, Any], reach: Callable[[str], None]) -> Bot:
         exchange,
         store=orders["store"],
         interval=timedelta(seconds=1),
-        settle=timedelta(seconds=orders["settle"]),
+        settle=timedelta(seconds=0.3),
         drain=timedelta(seconds=10),
         concurrency=4,
     )
@@ -74,7 +74,7 @@ def _bot(orders: dict[str, Any], reach: Callable[[str], None]) -> Bot:
 
 def _live(orders: dict[str, Any]) -> None:
     logging.basicConfig(
-        filename=orders["log"], format=f"{orders['run']} %(asctime)s %(levelname)s %(message)s", level=logging.INFO
+        filename=orders["log"], format="%(asctime)s %(process)s %(levelname)s %(message)s", level=logging.INFO
     )
     logging.getLogger("httpx").setLevel(logging.WARNING)
     failpoints = KillAt(orders["point"], orders["visit"])
