@@ -27,6 +27,7 @@ class TcpProxy:
 
     Attributes:
         port: Its own port.
+        asked: Number of calls whose origin it removed.
     """
 
     def __init__(self, target: int, origin: bytes = b"") -> None:
@@ -35,6 +36,7 @@ class TcpProxy:
         self._flows = threading.Event()
         self._flows.set()
         self._drips = False
+        self.asked = 0
         self._delay: tuple[bytes, float, Callable[[], object]] | None = None
         self._sockets: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -98,8 +100,9 @@ class TcpProxy:
                     self._flows.wait()
                     if from_client and _has_left(source):
                         break
-                if from_client and self._origin:
+                if from_client and self._origin and b" " + self._origin in data:
                     data = data.replace(b" " + self._origin, b" ", 1)
+                    self.asked += 1
                 delay = self._delay
                 if from_client and delay is not None and delay[0] in data:
                     self._delay = None
