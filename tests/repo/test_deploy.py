@@ -7,13 +7,13 @@ import inspect
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from tools.deploy_check import context_files, instructions, verify_unit
 
 from freight_exchange import Bot, settings
 from freight_exchange.bot.runtime.process.process import STATUSES
@@ -23,6 +23,33 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 DRAIN = inspect.signature(Bot).parameters["drain"].default.total_seconds()
 YAML = [*ROOT.glob(".*.yaml"), *ROOT.glob(".github/**/*.yml"), *DEPLOY.glob("*.yaml")]
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """Return the instructions of a Containerfile, with continued lines joined and without comments."""
+    lines = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    return [(parts[0], parts[2].strip()) for line in lines if (parts := line.partition(" "))[0]]
+
+
+def context_files() -> list[Path]:
+    """Return the files that `.dockerignore` lets into the image, relative to the root."""
+    rules = (ROOT / ".dockerignore").read_text().split()
+    assert rules[0] == "*", "everything is left out but what is named"
+    allowed = [ROOT / rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    found = (path for named in allowed for path in ([named] if named.is_file() else sorted(named.rglob("*"))))
+    return [path.relative_to(ROOT) for path in found if path.is_file() and "__pycache__" not in path.parts]
+
+
+def verify_unit(folder: Path, program: str) -> str:
+    """Return the problems that `systemd-analyze verify` finds in the unit, with a program that this machine has."""
+    unit = folder / "bot.service"
+    text = (DEPLOY / "bot.service").read_text()
+    unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={program}", text, flags=re.MULTILINE))
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Problems of other units do not count.
+    problems = [line for line in done.stderr.splitlines() if "bot.service" in line]
+    return "\n".join(problems) or ("" if done.returncode == 0 else done.stderr)
 
 
 def loaded(path: Path) -> Any:
