@@ -4,7 +4,7 @@ The replica that scans is killed, another one is killed while its offer is in fl
 for longer than its lease and woken. At the end everything is counted, from the log of the exchange and from the
 database. The exit status is 1 if a promise was broken.
 
-Run it with `make demo-fleet` or `python examples/fleet.py`. The server comes from a wheel, for development only.
+Run it with `make demo DEMO=fleet` or `python examples/fleet.py`. The server comes from a wheel, for development only.
 """
 
 from __future__ import annotations

@@ -105,7 +105,15 @@ def list_and_offer(libraries: list[str]) -> None:
 
     from freight_exchange import FreightExchange
 
-    command = [Path(sys.executable).parent / "freight-exchange", "sandbox", "--port", "0", "--requests", "1", "--json"]
+    command = [
+        str(Path(sys.executable).parent / "freight-exchange"),
+        "sandbox",
+        "--port",
+        "0",
+        "--requests",
+        "1",
+        "--json",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as sandbox:
         try:
             assert sandbox.stdout is not None

@@ -259,7 +259,7 @@ def sessions() -> Iterator[Session]:
     yield Session("--timeout 8 bids submit 8 --amount 71 --currency USD --yes", f, "lost")
     yield Session("--timeout 4 bids submit 8 --amount 72 --currency USD --yes", f, "doubtful")
     yield Session("bids submit 8 --amount 73 --currency USD --yes", f, "refusing")
-    yield Session("requests list", "password:forwarder:nobody@demo.example")
+    yield Session("requests list", "password:forwarder:stranger@demo.example")
     yield Session("--url http://127.0.0.1:9/api --timeout 2 requests list", f)
     yield Session("--url ftp://somewhere requests list", f)
     yield Session("--proxy nonsense requests list", f)

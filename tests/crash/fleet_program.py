@@ -21,7 +21,7 @@ __all__ = ["LEASE", "ORIGIN", "price_of"]
 
 LEASE: Final = timedelta(seconds=2)
 ORIGIN: Final = "http://127.0.0.1:9"
-"""Address of the exchange for all replicas, each of which reaches it through a proxy of its own."""
+"""Address of the exchange for all replicas; each reaches it through its own proxy."""
 
 
 def price_of(quantity: int) -> Decimal:

@@ -1,6 +1,6 @@
 """Fuzz tests of the decoder and the Retry-After reader: they raise only errors of this package.
 
-`make test` runs each for a second, `make test-long` for FUZZ_SECONDS (default ten minutes).
+`make test` runs each for a second, `make long` for FUZZ_SECONDS (default ten minutes).
 """
 
 from __future__ import annotations
