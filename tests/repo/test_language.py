@@ -23,7 +23,7 @@ PHRASES = re.compile(
     r"|cannot be told(?! from)|for ever|(the|its) begin|begin of|(an|the) own)(?![a-z])",
     re.IGNORECASE,
 )
-HOSTS = re.compile(r"pypi\.org/simple|files\.pythonhosted\.org|(?<![\w.])/(?:work/\w|home/\w+/|Users/\w+/|root/\.?\w)")
+HOSTS = re.compile(r"pypi\.org/simple|files\.pythonhosted\.org|(?<![\w.])/(?:work/\w|home/\w+/|Users/\w+/|root/\.)")
 """Package indexes, and places of one machine."""
 
 
