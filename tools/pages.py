@@ -15,6 +15,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -36,17 +37,7 @@ from freight_exchange.sandbox import FAULTS, Exchange, Fault
 from freight_exchange.sandbox.board import samples
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 
-__all__ = [
-    "PAGES",
-    "ROOT",
-    "WAYS",
-    "Snippet",
-    "environment_of",
-    "extract",
-    "follow_tutorial",
-    "run_page",
-    "snippets_of",
-]
+__all__ = ["PAGES", "ROOT", "WAYS", "Snippet", "environment_of", "follow_tutorial", "run_page", "snippets_of"]
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -103,14 +94,10 @@ def snippets_of(page: Path) -> list[Snippet]:
 
 def extract(folder: Path) -> None:
     """Save the Python blocks of all pages in one folder, where a type checker reads them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    codes = {one.name: one.code for page in PAGES for one in snippets_of(page) if one.name.endswith(".py")}
-    for path in folder.glob("*.py"):
-        if path.name not in codes:
-            path.unlink()
-    for name, code in codes.items():
-        if not (folder / name).exists() or (folder / name).read_text() != code:
-            (folder / name).write_text(code)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for snippet in (one for page in PAGES for one in snippets_of(page) if one.name.endswith(".py")):
+        (folder / snippet.name).write_text(snippet.code)
 
 
 def environment_of(url: str, account: Any) -> dict[str, str]:
@@ -128,8 +115,8 @@ def run_page(page: Path, folder: Path, python: str = sys.executable) -> dict[str
     problems: dict[str, str] = {}
     for snippet in snippets:
         if snippet.way in ("program", "bot", "watcher"):
-            program = _Program(snippet, _saved(snippets, folder / snippet.name.removesuffix(".py"), snippet), python)
-            problems[snippet.name] = anyio.run(program.run)
+            own = _saved(snippets, folder / snippet.name.removesuffix(".py"), snippet)
+            problems[snippet.name] = _run_program(snippet, own, python)
         elif snippet.way == "recorded":
             problems[snippet.name] = anyio.run(_record, snippet, _saved(snippets, folder / "recorded", snippet), python)
     if tests := [snippet for snippet in snippets if snippet.way == "test"]:
@@ -159,57 +146,43 @@ def _start(folder: Path, python: str, *arguments: str, **environment: str) -> su
         )  # fmt: skip
 
 
-class _Program:
-    """Block that runs as a program, perhaps against an exchange."""
+def _run_program(snippet: Snippet, folder: Path, python: str) -> str:
+    """Run a program, perhaps against an exchange, and return its problem."""
+    if {"forwarder", "shipper"} & {*snippet.marks}:
+        problem = anyio.run(_run_with_exchange, snippet, folder, python)
+    else:
+        status = _start(folder, python, snippet.name).wait(_TIMEOUT)
+        problem = f"exit status {status}" if status else ""
+    printed = (folder / "output.txt").read_text()
+    if not printed or "Traceback" in printed or "Warning" in printed:
+        problem = problem or "nothing is printed, or a traceback or a warning"
+    return f"{problem}\n{printed}" if problem else ""
 
-    def __init__(self, snippet: Snippet, folder: Path, python: str) -> None:
-        self._snippet = snippet
-        self._folder = folder
-        self._python = python
 
-    async def run(self) -> str:
-        """Run it, and return its problem."""
-        if {"forwarder", "shipper"} & {*self._snippet.marks}:
-            problem = await self._run_with_exchange()
-        else:
-            process = _start(self._folder, self._python, self._snippet.name)
-            status = await anyio.to_thread.run_sync(process.wait, _TIMEOUT)
-            problem = f"exit status {status}" if status else ""
-        printed = self._output()
-        if not printed:
-            problem = problem or "nothing is printed"
-        if "Traceback" in printed or "Warning" in printed:
-            problem = problem or "a traceback or a warning is printed"
-        return f"{problem}\n{printed}" if problem else ""
-
-    def _output(self) -> str:
-        return (self._folder / "output.txt").read_text()
-
-    async def _run_with_exchange(self) -> str:
-        marks, exchange = self._snippet.marks, Exchange()
-        _prepare(exchange, marks)
-        account = exchange.shipper if "shipper" in marks else exchange.forwarder
-        async with serve_tcp(exchange) as face:
-            origin = face.url.removesuffix("/api")
-            proxy = TcpProxy(int(origin.rpartition(":")[2]), origin.encode())
-            environment = environment_of(face.url, account) | {"COMPANY_PROXY": f"http://127.0.0.1:{proxy.port}"}
-            process = _start(self._folder, self._python, self._snippet.name, **environment)
-            if self._snippet.way in ("bot", "watcher"):
-                is_bot = self._snippet.way == "bot"
-                with anyio.move_on_after(_TIMEOUT):
-                    while process.poll() is None and not (exchange.audit_log.offers if is_bot else self._output()):  # noqa: ASYNC110  # a process
-                        await anyio.sleep(0.02)
-                process.send_signal(signal.SIGTERM)
-            status = await anyio.to_thread.run_sync(process.wait, _TIMEOUT)
-            proxy.close()
-        offers = exchange.audit_log.offers
-        if status and not (self._snippet.way == "watcher" and status == -signal.SIGTERM):
-            return f"exit status {status}"
-        if (self._snippet.way == "bot" or {"lost answer", "slow answer"} & {*marks}) and not offers:
-            return "no offer was made"
-        if "proxy" in marks and not proxy.asked:
-            return "the proxy was not used"
-        return "an offer was made twice" if exchange.audit_log.duplicate_offers() else ""
+async def _run_with_exchange(snippet: Snippet, folder: Path, python: str) -> str:
+    marks, exchange, output = snippet.marks, Exchange(), folder / "output.txt"
+    _prepare(exchange, marks)
+    account = exchange.shipper if "shipper" in marks else exchange.forwarder
+    async with serve_tcp(exchange) as face:
+        origin = face.url.removesuffix("/api")
+        proxy = TcpProxy(int(origin.rpartition(":")[2]), origin.encode())
+        environment = environment_of(face.url, account) | {"COMPANY_PROXY": f"http://127.0.0.1:{proxy.port}"}
+        process = _start(folder, python, snippet.name, **environment)
+        if snippet.way in ("bot", "watcher"):
+            with anyio.move_on_after(_TIMEOUT):
+                is_ready = (lambda: exchange.audit_log.offers) if snippet.way == "bot" else output.read_text
+                while process.poll() is None and not is_ready():  # noqa: ASYNC110  # another process gets ready
+                    await anyio.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
+        status = await anyio.to_thread.run_sync(process.wait, _TIMEOUT)
+        proxy.close()
+    if status and not (snippet.way == "watcher" and status == -signal.SIGTERM):
+        return f"exit status {status}"
+    if (snippet.way == "bot" or {"lost answer", "slow answer"} & {*marks}) and not exchange.audit_log.offers:
+        return "no offer was made"
+    if "proxy" in marks and not proxy.asked:
+        return "the proxy was not used"
+    return "an offer was made twice" if exchange.audit_log.duplicate_offers() else ""
 
 
 def _prepare(exchange: Exchange, marks: tuple[str, ...]) -> None:
@@ -269,11 +242,13 @@ class _Terminal:
             [sys.executable, "-c", _SHELL], cwd=folder, env=environment, text=True, bufsize=1, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def close(self) -> None:
         os.killpg(self._shell.pid, signal.SIGKILL)
-        self._shell.wait()
+        self._reader.join()
+        self._shell.communicate()
 
     def type(self, command: str, *, wait: bool, may_fail: bool = False) -> None:
         assert self._shell.stdin is not None
@@ -325,16 +300,14 @@ _SHELL: Final = (
 )
 
 
-def follow_tutorial(
-    folder: Path, environment: Mapping[str, str], replaced: Mapping[str, str], *, install: bool
-) -> None:
-    """Type the commands of the tutorial, save its files, press its keys, and wait for what it shows."""
+def follow_tutorial(folder: Path, environment: Mapping[str, str], replaced: Mapping[str, str]) -> None:
+    """Type the commands of the tutorial but its installation, save its files, press its keys, and see what it shows."""
     page = TUTORIAL.read_text()
     for old, new in replaced.items():
         page = page.replace(old, new)
-    steps = [match for match in _STEP.finditer(page) if install or "install" not in match["words"]]
+    steps = [match for match in _STEP.finditer(page) if "install" not in match["words"]]
     terminals: dict[str, _Terminal] = {}
-    (folder / "first-bot").mkdir(exist_ok=not install)
+    (folder / "first-bot").mkdir()
     again = ""
     with ExitStack() as stack:
         for step in steps:
@@ -346,7 +319,7 @@ def follow_tutorial(
             if name not in terminals:
                 terminals[name] = _Terminal(folder, environment)
                 stack.callback(terminals[name].close)
-                if len(terminals) == 1 and not install:
+                if len(terminals) == 1:
                     terminals[name].type("cd first-bot", wait=True)
             if step["what"] == "shows":
                 terminals[name].shows(lines, again)
@@ -393,10 +366,6 @@ def main() -> int:
             for snippet, problem in run_page(page, folder / "run", python).items():
                 failed += bool(problem)
                 print(f"{page.name}: {snippet}: {problem or 'ok'}", flush=True)
-        if options.install and TUTORIAL in options.pages:
-            (clone := Path(name, "tutorial")).mkdir()
-            (clone / "freight-exchange").symlink_to(ROOT)  # the reader's clone
-            follow_tutorial(clone, {**os.environ, "PYTHONPATH": ""}, {}, install=True)
     return int(failed > 0)
 
 
