@@ -21,6 +21,7 @@ import anyio
 import httpx
 
 from benchmarks.crowd import CrowdedExchange, Traffic
+from benchmarks.naive import everything_open, newest_of_the_last_hour, since_the_last_poll
 from benchmarks.rounds import Figures, Metric, Scale, Table, alone, interleaved
 
 __all__ = ["ALGORITHMS", "OPEN", "WATCH", "tables"]
@@ -150,8 +151,6 @@ async def _trade(service: CrowdedExchange, hours: float) -> None:
 
 
 async def _poll(name: str, exchange: Any, tell: Callable[[Mapping[str, Any]], None]) -> None:
-    from tools.lib.naive_watchers import everything_open, newest_of_the_last_hour, since_the_last_poll
-
     async def ask(page: int, rows: int, window: int) -> Sequence[Mapping[str, Any]]:
         body = {"type": "all", "offset": page, "rowsperpage": rows, "secondsSinceUpdate": window}
         reply = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)

@@ -6,7 +6,7 @@ compares the offers in one currency and approves one on each request: the rival 
 exit status is 1 unless each request has exactly one approval, of the right offer, and each winner was notified exactly
 once.
 
-Run it with `make demo-tender` or `python examples/demo_tender.py`.
+Run it with `make demo DEMO=demo_tender` or `python examples/demo_tender.py`.
 """
 
 from __future__ import annotations

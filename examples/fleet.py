@@ -4,7 +4,7 @@ The replica that scans is killed, another one is killed while its offer is in fl
 for longer than its lease and woken. At the end everything is counted, from the log of the exchange and from the
 database. The exit status is 1 if a promise was broken.
 
-Run it with `make demo-fleet` or `python examples/fleet.py`. The server comes from a wheel, for development only.
+Run it with `make demo DEMO=fleet` or `python examples/fleet.py`. The server comes from a wheel, for development only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from freight_sandbox.server import serve
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import Program, client, say, sea, until
-from tools.lib.postgres import running_server
+from tests.support.postgres import running_server
 
 SUBMIT = "quote/submitoffer"
 POLLER = """
