@@ -223,7 +223,7 @@ async def _record(snippet: Snippet, folder: Path, python: str) -> str:
     if problem:
         return problem
     (cassette,) = (path.read_text() for path in (folder / "cassettes").iterdir())
-    if any(secret in cassette for secret in ("password", *exchange.database.tokens)):
+    if any(secret in cassette for secret in ("password", *exchange.tokens)):
         return "a secret is recorded"
     return _run_tests([snippet], folder, python)
 

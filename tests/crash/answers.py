@@ -213,7 +213,7 @@ class AnswersTrial:
             return
         for request in self._open():
             now = time.time()
-            offers = self._exchange.database.offers_on(request, now)
+            offers = self._exchange.offers_on(request, now)
             pending = [offer for offer in offers if offer.status == "pending"]
             pending.sort(key=lambda offer: Decimal(offer.amount))
             # One rise a request: after two, the handlers may have declined each offer as the dearest of an event.
@@ -221,7 +221,7 @@ class AnswersTrial:
             draw = self._random.randrange(8)
             if draw == 0 and pending and not has_risen:
                 raised = attrs.evolve(pending[0], amount=Decimal(pending[0].amount) + 500)
-                self._exchange.database.offers.put(raised.index, now, raised)
+                self._exchange.offers.put(raised.index, now, raised)
                 self._changes.append(PriceChange(now, raised.index, Decimal(raised.amount)))
             elif draw == 1 and pending:
                 self._exchange.select(self._random.choice(pending).index, now)
