@@ -19,7 +19,7 @@ from __future__ import annotations
 from freight_exchange.sandbox import FAULTS, AuditLog, Cargo, Cut, Fault, Profile, WireFault
 from freight_exchange.testing.trial import FAILPOINTS, Trial
 from freight_exchange.testing.virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
-from freight_exchange.testing.world import Sandbox
+from freight_exchange.testing.world import Machine, Sandbox, inline_store
 
 __all__ = [
     "FAILPOINTS",
@@ -28,12 +28,14 @@ __all__ = [
     "Cargo",
     "Cut",
     "Fault",
+    "Machine",
     "Profile",
     "Sandbox",
     "Trial",
     "VirtualDeadlockError",
     "VirtualTimeLoop",
     "WireFault",
+    "inline_store",
     "virtual_time_options",
 ]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 from types import ModuleType
+from typing import Final
 
 import anyio
 import httpx
@@ -14,9 +16,55 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.platform.clock import Reading
 from freight_exchange.sandbox import Account, AuditLog, Cargo, Exchange, Fault, Profile
 from freight_exchange.sandbox.faces.inprocess import transport
+from freight_exchange.store import SQLiteStore, Store
 from freight_exchange.testing.trial import Trial
 
-__all__ = ["Sandbox"]
+__all__ = ["Machine", "Sandbox", "inline_store"]
+
+_UP: Final = 5_000.0
+"""Seconds for which the machine has run at the start."""
+
+
+class Machine:
+    """Machine that runs the clients of a sandbox. Feeds and bots measure time by its clocks.
+
+        sandbox.machine.suspend(8 * 3600)      # a laptop is closed for the night
+        sandbox.machine.set_wall_clock(by=-60)
+
+    Args:
+        began: Time of the exchange at the start, in seconds since the epoch.
+    """
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._loop: float | None = None
+        self._slept = 0.0
+        self._stepped = 0.0
+        self._boots = 1
+        self._booted = began - _UP
+
+    def now(self) -> float:
+        """Return the true time, which is the exchange's. It follows the event loop's clock."""
+        try:
+            loop = anyio.current_time()
+        except RuntimeError:
+            return self._began + self._slept
+        if self._loop is None:
+            self._loop = loop
+        return self._began + loop - self._loop + self._slept
+
+    def suspend(self, seconds: float) -> None:
+        """Suspend the machine: the true time advances at once, but no timer of the event loop."""
+        self._slept += seconds
+
+    def set_wall_clock(self, *, by: float) -> None:
+        """Set the wall clock forward by so many seconds, or back if the number is negative."""
+        self._stepped += by
+
+    def reboot(self) -> None:
+        """Begin the boot clock anew. Programs that ran before have ended."""
+        self._boots += 1
+        self._booted = self.now()
 
 
 class Sandbox:
@@ -25,18 +73,19 @@ class Sandbox:
     Args:
         profile: Quirks of the service, default those of its document.
         seed: Seed of its tokens and random orders.
+        began: Time at its start in seconds since the epoch, default now.
 
     Attributes:
         exchange: The exchange itself, for actions that clients cannot do.
+        machine: The machine that runs its clients, whose clocks can be set.
         url: Its API root.
     """
 
     url = "http://127.0.0.1/api"
 
-    def __init__(self, profile: Profile | None = None, *, seed: int = 0) -> None:
+    def __init__(self, profile: Profile | None = None, *, seed: int = 0, began: float | None = None) -> None:
         self.exchange = Exchange(profile if profile is not None else Profile(), seed=seed)
-        self._began_wall = time.time()
-        self._began_loop: float | None = None
+        self.machine = Machine(time.time() if began is None else began)
 
     @property
     def audit_log(self) -> AuditLog:
@@ -57,13 +106,7 @@ class Sandbox:
 
     def now(self) -> float:
         """Return the exchange's time in seconds since the epoch. It follows the event loop's clock."""
-        try:
-            loop = anyio.current_time()
-        except RuntimeError:
-            return self._began_wall
-        if self._began_loop is None:
-            self._began_loop = loop
-        return self._began_wall + loop - self._began_loop
+        return self.machine.now()
 
     def publish(self, cargo: Cargo | None = None) -> int:
         """Publish a rate request as the shipper, and return its index."""
@@ -105,17 +148,32 @@ class Sandbox:
         """Make a client of an account, default the forwarder."""
         holder = account if account is not None else self.forwarder
         client = FreightExchange(self.url, email=holder.email, password=holder.password, http_client=self.http_client())
-        client._shared.clock = _SandboxClock(self)
+        client._shared.clock = _Clock(self.machine)
         return client
 
 
-class _SandboxClock:
-    """Clock of the sandbox for feeds, so that virtual time counts also after a restart."""
+class _Clock:
+    """Clock of one client, on which virtual time counts also after a restart."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self._run = secrets.token_hex(8)
 
     def read(self) -> Reading:
-        wall = self._sandbox.now()
-        return Reading(run=self._run, loop=anyio.current_time(), boot_id="sandbox", boot=wall, wall=wall)
+        machine = self._machine
+        now = machine.now()
+        return Reading(
+            run=self._run,
+            loop=anyio.current_time(),
+            boot_id=f"sandbox {machine._boots}",
+            boot=now - machine._booted,
+            wall=now + machine._stepped,
+        )
+
+
+def inline_store(path: str | os.PathLike[str]) -> Store:
+    """Return a store in a file that works in the event loop, for feeds and bots in virtual time.
+
+    The store that `store=path` makes works in a thread, for which virtual time does not wait.
+    """
+    return SQLiteStore(path, inline=True)
