@@ -1,4 +1,4 @@
-"""Service of the models: the sandbox with faults between calls, and virtual time. Only this file imports the sandbox."""
+"""Service of the models: the sandbox with faults between calls. No other file of the models imports it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ import attrs
 from freight_exchange.testing import FAULTS, Cargo, Fault, Profile, Sandbox, inline_store, virtual_time_options
 
 __all__ = [
-    "FAULTS", "LISTING_FAULTS", "LOGIN_FAULTS", "Backend", "Cargo", "Disk", "Fault", "Profile", "Sandbox", "Service", "disk",
-    "in_virtual_time", "is_hidden",
+    "FAULTS", "LISTING_FAULTS", "LOGIN_FAULTS", "Backend", "Cargo", "Disk", "Fault", "Profile", "Sandbox", "Service",
+    "disk", "in_virtual_time", "is_hidden",
 ]  # fmt: skip
 
 Backend = Literal["asyncio", "trio"]
@@ -67,7 +67,7 @@ class Service:
         path: str,
         *,
         before: Callable[[int | None], None] = lambda page: None,
-        after: Callable[[int | None, dict[str, Any]], bool] = lambda page, rows: False,
+        after: Callable[[int | None, dict[Any, Any]], bool] = lambda page, rows: False,
     ) -> None:
         self.sandbox = Sandbox(profile, seed=seed, began=BEGAN)
         self.counts: Counter[str] = Counter()
@@ -125,7 +125,7 @@ class Service:
             ((name, records),) = payload.items()
         except (ValueError, AttributeError):
             return reply
-        rows: dict[str, Any] = dict(records) if isinstance(records, dict) else dict(enumerate(records or ()))
+        rows = dict(records) if isinstance(records, dict) else dict(enumerate(records or ()))
         if not self._after(self.page_of(self._call), rows):
             return reply
         payload[name] = rows if isinstance(records, dict) else list(rows.values())
@@ -200,8 +200,9 @@ def in_virtual_time(seed: int, backend: Backend, work: Callable[[], Awaitable[T]
     random.seed(seed)
     if backend == "trio":
         # Trio draws the order of tasks anew for each run. Hypothesis makes it repeatable in the same way.
-        from trio._core import _run
+        from trio._core import _run as _typed
 
+        _run: Any = _typed
         allowed, _run._ALLOW_DETERMINISTIC_SCHEDULING = _run._ALLOW_DETERMINISTIC_SCHEDULING, True
         _run._r.seed(seed)
         try:

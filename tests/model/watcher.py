@@ -26,7 +26,7 @@ from tests.model.support import (
     in_virtual_time,
     is_hidden,
 )
-from tests.model.watcher_checker import Claim, History, Span, State, Told, check, seconds
+from tests.model.watcher_checker import Claim, History, Span, State, Told, check
 
 from freight_exchange import FreightExchange, FreightExchangeError
 
@@ -35,7 +35,9 @@ __all__ = ["draw", "naive", "run"]
 _LISTING: Final = "quote/getrequests"
 _DAY: Final = 86_400.0
 _BETWEEN_FALSE_ENDS: Final = 400.0
-_SLOW_POLLS: Final = timedelta(minutes=30)
+HIDDEN_BETWEEN: Final = 1_000_000
+"""Seed from which on the service hides rows after it has cut the pages, which leaves short and empty ones."""
+_SLOW_POLLS: Final = timedelta(hours=1)
 """Interval of the program in the quiet hours at the end of a long schedule."""
 
 
@@ -95,20 +97,23 @@ def draw(seed: int) -> Plan:
     interval = random.choice((15.0, 30.0, 30.0, 60.0))
     allowance = random.choice((60.0, 60.0, 120.0))
     late = random.choice((0.0, 0.0, 5.0, 30.0, 55.0))
-    latency = random.choice((0.0, 0.0, 0.0, 0.2, 2.0))
+    latency = random.choice((0.0, 0.0, 0.0, 0.0, 0.2, 1.0))
     start: Literal["now", "backfill"] | float = random.choice(
         ("now", "now", "backfill", random.choice((120.0, 3600.0, 2 * _DAY)))
     )
     drawing = _Drawing(random, interval)
     ops = tuple(drawing.ops(random.randint(4, 12)))
     calm = max((drawing.now, *(op.at for op in ops))) + 1.0
-    silence = 3700.0 if any(op.name == "throttled_huge" for op in ops) else 0.0
+    # A client obeys a Retry-After for an hour at most, whatever it says.
+    silence = 3700.0 if any(op.name in ("throttled_huge", "throttled_date") for op in ops) else 0.0
     # After a long storm a client may pause for some minutes more.
     storm = 300.0 if any(op.what == "storm" for op in ops) else 0.0
+    # What follows many hidden rows is only found by the deeper scans, which come every five minutes.
+    behind = 600.0 if seed >= HIDDEN_BETWEEN else 0.0
     return Plan(
         seed=seed,
-        backend=random.choice(("asyncio", "trio")),
-        profile=_profile(random, latency),
+        backend="trio" if random.random() < 0.2 else "asyncio",
+        profile=_profile(random, latency, hides_between=seed >= HIDDEN_BETWEEN),
         late=late,
         start=start,
         interval=interval,
@@ -117,12 +122,12 @@ def draw(seed: int) -> Plan:
         ages=tuple(sorted((_age(random) for _ in range(random.choice((0, 3, 12, 40)))), reverse=True)),
         ops=ops,
         calm=calm,
-        settled=calm + 7 * interval + late + 60.0 + 200 * latency + silence + storm,
-        is_long=random.random() < 0.3,
+        settled=calm + 7 * interval + late + 60.0 + 100 * latency + silence + storm + behind,
+        is_long=random.random() < 0.25,
     )
 
 
-def _profile(random: Random, latency: float) -> Profile:
+def _profile(random: Random, latency: float, *, hides_between: bool) -> Profile:
     """Draw the points that the document leaves open, as one service would decide them."""
     return Profile(
         published_notes="as_sent",
@@ -135,8 +140,8 @@ def _profile(random: Random, latency: float) -> Profile:
         lookup_missing=random.choice(("empty", "404", "400")),
         since_lookup=random.choice(("ignored", "applied", "applied_if_sent")),
         index_type=random.choice(("any", "any", "str", "int")),
-        hidden=random.choice(("none", "none", "none", "rows", "runs")),
-        rights=random.choice(("before_paging", "after_paging")),
+        hidden=random.choice(("rows", "runs") if hides_between else ("none", "none", "none", "rows")),
+        rights="after_paging" if hides_between else "before_paging",
         collection_shape=random.choice(("object", "list", "gaps", "shuffled")),
         empty_collection=random.choice(("object", "list", "null", "bare_object", "bare_list", "bare_null")),
         number_form=random.choice(("plain", "string", "padded", "exponent")),
@@ -315,7 +320,7 @@ class World:
             case "reorder":
                 self.exchange.reorder()
             case "respell":
-                forms = ("plain", "string", "padded", "exponent")
+                forms: tuple[Any, ...] = ("plain", "string", "padded", "exponent")
                 self.exchange.profile = attrs.evolve(self.exchange.profile, number_form=forms[op.which % 4])
             case "no_longer_late":
                 self._late_until = min(self._late_until, now)
@@ -347,7 +352,9 @@ class World:
         number = self._number
         if before is None:
             notes = None if number % 3 == 0 else "fragile"
-            return Cargo(commodityname=f"Tea {number}", quantity=1 + number % 7, weight=Decimal(number) / 4, notes=notes)
+            return Cargo(
+                commodityname=f"Tea {number}", quantity=1 + number % 7, weight=Decimal(number) / 4, notes=notes
+            )
         changes: tuple[dict[str, Any], ...] = (
             {"destination": f"Port {number}"},
             {"weight": Decimal(number) / 8},
@@ -389,7 +396,9 @@ class World:
         def answer(good: Any, now: float, drawn: Random) -> Any:
             headers = (("content-type", "application/json"),)
             status = 404 if op.which % 2 else 400
-            return attrs.evolve(good, status=status, headers=headers, body=b'{"message":"No records found."}', wire=None)
+            return attrs.evolve(
+                good, status=status, headers=headers, body=b'{"message":"No records found."}', wire=None
+            )
 
         self.service.arm(Fault(name="false_end", when=is_due, change=note, mutate=answer))
 
@@ -402,7 +411,7 @@ class World:
             self._between.remove(op)
             self._do(op)
 
-    def _lie(self, page: int | None, rows: dict[str, Any]) -> bool:
+    def _lie(self, page: int | None, rows: dict[Any, Any]) -> bool:
         """Garble one row of a page, so that not even its identifier can be read."""
         if page is None or not rows or not self._lies:
             return False
@@ -430,9 +439,7 @@ class World:
 
 
 def _truth(cargo: Any) -> State:
-    return _state(
-        cargo.commodityname, cargo.destination, cargo.quantity, cargo.weight, cargo.hazardous, cargo.notes
-    )
+    return _state(cargo.commodityname, cargo.destination, cargo.quantity, cargo.weight, cargo.hazardous, cargo.notes)
 
 
 def _state(*values: object) -> State:
@@ -487,9 +494,7 @@ async def _watched(plan: Plan, folder: Disk) -> tuple[History, Counter[str]]:
     def watch(exchange: FreightExchange, store: Any) -> Any:
         start = plan.start if isinstance(plan.start, str) else timedelta(seconds=plan.start)
         allowance = timedelta(seconds=plan.allowance)
-        return exchange.watch(
-            store=store, start=start, interval=timedelta(seconds=plan.interval), allowance=allowance
-        )
+        return exchange.watch(store=store, start=start, interval=timedelta(seconds=plan.interval), allowance=allowance)
 
     def watch_slowly(exchange: FreightExchange, store: Any) -> Any:
         return exchange.watch(store=store, interval=_SLOW_POLLS, allowance=timedelta(seconds=plan.allowance))
@@ -501,7 +506,8 @@ async def _watched(plan: Plan, folder: Disk) -> tuple[History, Counter[str]]:
         outages.note()
         if reader.feed is not None and reader.entered is not None:
             status = reader.feed.status()
-            if status.cover_age is not None and status.unacknowledged == 0 and status.cover_age < timedelta(days=5):
+            is_claim = status.cover_age is not None and status.state != "priming" and status.unacknowledged == 0
+            if is_claim and status.cover_age < timedelta(days=5):
                 claims.append(Claim(world.service.now, world.service.now - status.cover_age.total_seconds()))
 
     world.on_poll = claim
@@ -544,11 +550,13 @@ def _history(
         began=world.began or 0.0,
         entered=reader.entered,
         told=[_told(delivery) for delivery in reader.deliveries],
-        claims=[] if _are_clocks_doubtful(plan) else claims,
+        claims=[] if _are_clocks_doubtful(plan) or plan.profile.rights == "after_paging" else claims,
         garbled=world.garbled,
         outages=outages.times,
         steady=not any(op.what == "wall" for op in plan.ops),
         settled=settled,
+        # A 400 may mean that the service wants the index in another form.
+        finds=plan.profile.lookup_missing != "400" and plan.profile.index_type != "str",
         quiet=world.service.now if plan.is_long else None,
     )
 
@@ -560,18 +568,19 @@ def _are_clocks_doubtful(plan: Plan) -> bool:
 
 def _told(delivery: Delivery) -> Told:
     event = delivery.event
-    index, content, previous = None, (), None
-    returned, between = False, (None, float("inf"))
-    if event.kind in ("new", "updated", "withdrawn"):
-        index, content, returned = event.request.index, _content(event.request), event.returned
-        previous = None if event.previous is None else _content(event.previous)
-        earliest, latest = event.observed_between
-        between = seconds(earliest), latest.timestamp()
-    elif event.kind == "gap":
-        content, between = (str(event.since), str(event.until)), (seconds(event.since), event.until.timestamp())
-    else:
-        content = (str(getattr(event, "raw", event)),)
-    return Told(delivery.time, event.kind, index, content, previous, returned, between, delivery.turn, delivery.acked)
+    told = Told(time=delivery.time, kind=event.kind, turn=delivery.turn, acked=delivery.acked)
+    match event.kind:
+        case "new" | "updated" | "withdrawn":
+            told.index, told.content, told.returned = event.request.index, _content(event.request), event.returned
+            told.previous = None if event.previous is None else _content(event.previous)
+            earliest, latest = event.observed_between
+            told.between = None if earliest is None else earliest.timestamp(), latest.timestamp()
+        case "gap":
+            told.content = str(event.since), str(event.until)
+            told.between = event.since.timestamp(), event.until.timestamp()
+        case _:
+            told.content = (str(getattr(event, "raw", event)),)
+    return told
 
 
 async def _play(plan: Plan, world: World, reader: Reader | Naive) -> None:

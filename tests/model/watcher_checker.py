@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from typing import Literal
 
 import attrs
@@ -35,7 +34,7 @@ class Span:
     updates: list[float]
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, kw_only=True)
 class Told:
     """Event as the reader received it.
 
@@ -45,18 +44,18 @@ class Told:
         previous: State that the event gives as the one before.
         between: `observed_between`, or the bounds of a gap, as seconds since the epoch by the machine's clock.
         turn, acked: As in `Delivery`.
-        again: Whether an event without an acknowledgement was delivered again.
+        again: Whether it was delivered again, as it was not acknowledged.
     """
 
     time: float
     kind: str
-    index: int | None
-    content: State
-    previous: State | None
-    returned: bool
-    between: tuple[float | None, float]
     turn: int
     acked: Literal["no", "maybe", "yes"]
+    index: int | None = None
+    content: State = ()
+    previous: State | None = None
+    returned: bool = False
+    between: tuple[float | None, float] = (None, float("inf"))
     again: bool = False
 
 
@@ -84,6 +83,7 @@ class History:
         outages: Times at which no scan can have succeeded.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
         settled: Time at which all but withdrawals must have been told.
+        finds: Whether look-ups say clearly that a request is not there.
         quiet: Time at which withdrawals must have been told too; `None` if the run is too short for that.
     """
 
@@ -98,6 +98,7 @@ class History:
     outages: list[tuple[float, float]]
     steady: bool
     settled: float
+    finds: bool
     quiet: float | None
 
 
@@ -210,7 +211,7 @@ class _Checker:
     def _is_in_time(self, told: Told, spans: Sequence[Span]) -> bool:
         earliest, latest = told.between
         content = None if told.kind == "withdrawn" else told.content
-        updates = [update for span in spans if span.content == content for update in span.updates]
+        updates = [time for span in spans if span.content == content for time in (span.since, *span.updates)]
         return any(
             (earliest is None or earliest - _ROUNDING <= update) and update <= latest + _ROUNDING for update in updates
         )
@@ -234,16 +235,20 @@ class _Checker:
     def _last_withdrawal(self, index: int) -> Iterator[str]:
         """Check that the withdrawal of a request that the feed knew is told after some quiet hours."""
         history, spans, events = self._history, self._history.spans[index], self._events[index]
-        if spans[-1].content is not None or history.quiet is None or not events or events[-1].kind == "withdrawn":
+        if (
+            spans[-1].content is not None
+            or history.quiet is None
+            or not history.finds
+            or not events
+            or events[-1].kind == "withdrawn"
+        ):
             return
-        # A scan has to reach back to its last update for a proof, and the deepest one comes once a day.
-        last = max(update for span in spans[:-1] for update in span.updates)
-        if last > history.quiet - FIVE_DAYS + _HOUR:
+        # A scan that reaches back to the last update proves it, and the deepest one comes once a day.
+        earliest = events[-1].between[0]
+        if history.steady and earliest is not None and earliest > history.quiet - FIVE_DAYS + _HOUR:
             yield f"untold: the withdrawal of {index} at {spans[-1].updates[0]:.3f}"
 
-    def _may_be_untold(
-        self, span: Span, *, any_told: bool, spans: Sequence[Span], by: float = float("inf")
-    ) -> bool:
+    def _may_be_untold(self, span: Span, *, any_told: bool, spans: Sequence[Span], by: float = float("inf")) -> bool:
         """Return whether a state is known from before the feed, or was never listed while the program could look."""
         updates = [update for update in span.updates if update <= by]
         if not any_told and self._is_from_before(span, spans):
@@ -263,7 +268,9 @@ class _Checker:
                 continue
             if history.start == "now":
                 return True
-            if max(other.updates) < self._entered - float(history.start):
+            if max(update for update in other.updates if update <= self._entered) < self._entered - float(
+                history.start
+            ):
                 return True
         return False
 
@@ -303,12 +310,6 @@ class _Checker:
 
     def _false_gaps(self) -> Iterator[str]:
         for gap in self._gaps if self._history.steady else ():
-            since, until = gap.between
             longest = max((end - start for start, end in self._history.outages), default=0.0)
             if longest < FIVE_DAYS - _HOUR:
                 yield f"false gap: at {gap.time:.3f}, and no outage was longer than {longest:.0f} s"
-
-
-def seconds(moment: datetime | None) -> float | None:
-    """Return the seconds since the epoch."""
-    return None if moment is None else moment.timestamp()
