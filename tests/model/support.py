@@ -8,7 +8,7 @@ import resource
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
@@ -20,7 +20,7 @@ from freight_exchange.testing import FAULTS, Cargo, Fault, Profile, Sandbox, inl
 
 __all__ = [
     "FAULTS", "LISTING_FAULTS", "LOGIN_FAULTS", "Backend", "Cargo", "Disk", "Fault", "Profile", "Sandbox", "Service",
-    "disk", "in_virtual_time", "is_hidden",
+    "disk", "in_virtual_time",
 ]  # fmt: skip
 
 Backend = Literal["asyncio", "trio"]
@@ -51,7 +51,7 @@ class Service:
     """Sandbox that lets a schedule act before and after each reply to a listing.
 
     Args:
-        path: Address of the listing.
+        paths: Addresses of the listing and its look-ups; the first one is struck by faults.
         before: Called before a page is made, with its number; `None` for a look-up.
         after: Called with the rows of a good reply and the page's number. It may change the rows, and returns whether
             it has.
@@ -64,7 +64,7 @@ class Service:
         self,
         profile: Profile,
         seed: int,
-        path: str,
+        paths: Collection[str],
         *,
         before: Callable[[int | None], None] = lambda page: None,
         after: Callable[[int | None, dict[Any, Any]], bool] = lambda page, rows: False,
@@ -73,7 +73,7 @@ class Service:
         self.counts: Counter[str] = Counter()
         self._before = before
         self._after = after
-        self._path = path
+        self._paths = tuple(paths)
         self._call: Any = None
         # The first fault that matches a call strikes alone, so this one stays the last.
         self._hook = Fault(name="hook", when=self._is_listing, times=None, change=self._enter, mutate=self._leave)
@@ -85,7 +85,7 @@ class Service:
 
     def strike(self, name: str, *, path: str | None = None, times: int | None = 1, skip: int = 0) -> None:
         """Arm a fault of the catalogue, by default for the listing."""
-        where = "login" if name in LOGIN_FAULTS else path or self._path
+        where = "login" if name in LOGIN_FAULTS else path or self._paths[0]
         self.arm(*FAULTS[name](path=where, times=times, skip=skip))
 
     def arm(self, *faults: Fault) -> None:
@@ -98,12 +98,29 @@ class Service:
         self.sandbox.exchange.faults.clear()
         self.arm()
 
+    @property
+    def calls(self) -> int:
+        """Number of calls so far."""
+        return len(self.sandbox.audit_log.calls)
+
+    def hides(self, index: int) -> bool:
+        """Return whether the profile hides a request from forwarders."""
+        match self.sandbox.exchange.profile.hidden:
+            case "rows":
+                return index % 3 == 0
+            case "runs":
+                return index // 10 % 2 == 1
+            case _:
+                return False
+
     def strikes(self) -> Counter[str]:
         """Count the faults that struck, by name."""
         return Counter(f"fault {name}" for name, *_ in self.sandbox.exchange.faults.fired if name != "hook")
 
     def page_of(self, call: Any) -> int | None:
-        """Return the number of the page that a call requests; `None` for a look-up."""
+        """Return the number of the page of the listing that a call requests; `None` for another call."""
+        if call.path not in self._paths:
+            return None
         try:
             body = json.loads(call.body or b"{}")
         except ValueError:
@@ -112,7 +129,7 @@ class Service:
 
     def _is_listing(self, call: Any) -> bool:
         self._call = call
-        return bool(call.path == self._path)
+        return call.path in self._paths
 
     def _enter(self, exchange: Any, now: float) -> None:
         self._before(self.page_of(self._call))
@@ -133,17 +150,6 @@ class Service:
 
     changes_replies = False
     """Whether `after` has something to change; reading all replies would take most of the time of a schedule."""
-
-
-def is_hidden(profile: Profile, index: int) -> bool:
-    """Return whether the profile hides a request from forwarders."""
-    match profile.hidden:
-        case "rows":
-            return index % 3 == 0
-        case "runs":
-            return index // 10 % 2 == 1
-        case _:
-            return False
 
 
 class Disk:

@@ -1,4 +1,4 @@
-"""Checker of the watcher: compares what a reader was told with what the service showed.
+"""Checker of both feeds: compares what a reader was told with what the service showed.
 
 It knows the service's truth and the public promises, and nothing of how a feed works.
 """
@@ -11,7 +11,7 @@ from typing import Literal
 
 import attrs
 
-__all__ = ["FIVE_DAYS", "Claim", "History", "Span", "State", "Told", "check"]
+__all__ = ["Claim", "History", "Span", "State", "Told", "check"]
 
 State = tuple[str, ...]
 """Content of a request."""
@@ -47,10 +47,10 @@ class Told:
         again: Whether it was delivered again, as it was not acknowledged.
     """
 
-    time: float
     kind: str
-    turn: int
-    acked: Literal["no", "maybe", "yes"]
+    time: float = 0.0
+    turn: int = 0
+    acked: Literal["no", "maybe", "yes"] = "no"
     index: int | None = None
     content: State = ()
     previous: State | None = None
@@ -73,6 +73,7 @@ class History:
 
     Attributes:
         spans: States of each request in order.
+        exempt: Requests about which nothing more need be told.
         hidden: Requests that the account may not see.
         start: The feed's `start`; a number is seconds.
         began: Time of the first request to the service.
@@ -80,7 +81,7 @@ class History:
         told: Events in order.
         claims: Claims in order.
         garbled: Requests that were shown as a row without an identifier for a moment.
-        outages: Times at which no scan can have succeeded.
+        longest_outage: Longest time between two polls.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
         settled: Time at which all but withdrawals must have been told.
         finds: Whether look-ups say clearly that a request is not there.
@@ -88,6 +89,7 @@ class History:
     """
 
     spans: dict[int, list[Span]]
+    exempt: set[int]
     hidden: set[int]
     start: Literal["now", "backfill"] | float
     began: float
@@ -95,7 +97,7 @@ class History:
     told: list[Told]
     claims: list[Claim]
     garbled: set[int]
-    outages: list[tuple[float, float]]
+    longest_outage: float
     steady: bool
     settled: float
     finds: bool
@@ -127,7 +129,7 @@ class _Checker:
                 continue
             yield from self._sequence(index, events)
             yield from self._words(index, events)
-        for index in self._history.spans.keys() - self._history.hidden:
+        for index in self._history.spans.keys() - self._history.hidden - self._history.exempt:
             yield from self._last_word(index)
             yield from self._last_withdrawal(index)
         for index in self._history.hidden & self._events.keys():
@@ -284,7 +286,7 @@ class _Checker:
         """Check each claim against what was told by then."""
         for claim in self._history.claims:
             for index, spans in self._history.spans.items():
-                if index in self._history.hidden or index in self._history.garbled:
+                if index in self._history.hidden | self._history.garbled | self._history.exempt:
                     continue
                 shown = [place for place, span in enumerate(spans) if span.since < claim.until]
                 if not shown or self._is_told(index, shown[-1], claim):
@@ -310,6 +312,6 @@ class _Checker:
 
     def _false_gaps(self) -> Iterator[str]:
         for gap in self._gaps if self._history.steady else ():
-            longest = max((end - start for start, end in self._history.outages), default=0.0)
+            longest = self._history.longest_outage
             if longest < FIVE_DAYS - _HOUR:
                 yield f"false gap: at {gap.time:.3f}, and no outage was longer than {longest:.0f} s"
