@@ -19,7 +19,7 @@ State = tuple[str, ...]
 FIVE_DAYS = 432_000.0
 """Seconds for which the service lists an update (service document, 8)."""
 
-_KINDS = frozenset({"new", "updated", "withdrawn", "gap", "unreadable"})
+_KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadable"})
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
 _HOUR = 3600.0
@@ -83,6 +83,7 @@ class History:
         garbled: Requests that were shown as a row without an identifier for a moment.
         longest_outage: Longest time between two polls.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
+        dates_absence: Whether the times of a withdrawal are judged too.
         settled: Time at which all but withdrawals must have been told.
         finds: Whether look-ups say clearly that a request is not there.
         quiet: Time at which withdrawals must have been told too; `None` if the run is too short for that.
@@ -102,6 +103,7 @@ class History:
     settled: float
     finds: bool
     quiet: float | None
+    dates_absence: bool = True
 
 
 def check(history: History) -> list[str]:
@@ -197,7 +199,8 @@ class _Checker:
                 yield f"no change: update of {index} at {told.time:.3f}"
             if before is not None and told.previous is not None and told.previous != before.content:
                 yield f"wrong previous: request {index} at {told.time:.3f}"
-            if self._history.steady and place >= 0 and not self._is_in_time(told, spans[place:]):
+            is_dated = self._history.steady and (told.kind != "withdrawn" or self._history.dates_absence)
+            if is_dated and place >= 0 and not self._is_in_time(told, spans[place:]):
                 yield f"wrong time: {told.kind} of {index} at {told.time:.3f}, observed between {told.between}"
             before = told
 

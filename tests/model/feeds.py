@@ -103,11 +103,13 @@ class Drawing:
         weights: Frequencies of the kinds.
         market: Operations that can happen between pages, or while the program is down.
         faults: Names of faults that strike the listing.
+        bursts: Numbers of records that appear at once; the last but one needs a second page.
     """
 
     weights: ClassVar[Mapping[str, float]]
     market: ClassVar[tuple[str, ...]]
     faults: ClassVar[tuple[str, ...]]
+    bursts: ClassVar[tuple[int, ...]]
 
     failures: ClassVar[Mapping[str, float]] = {
         "fault": 7.0, "storm": 1.0, "false_end": 1.5, "stop": 6.0, "cancel": 2.0, "disk": 1.0, "pause": 1.0,
@@ -139,11 +141,11 @@ class Drawing:
             yield self._op(self._pick(*self.market), self._random.randint(2, 6), page=self._pick(0, 1, 1, 2, 3))
 
     def _burst(self) -> Iterator[Op]:
-        yield self._op("burst", self._pick(2, 4, 8, 25, 60))
+        yield self._op("burst", self._pick(*self.bursts))
 
     def _false_end(self) -> Iterator[Op]:
         # Only a listing of several pages can seem to end too early.
-        yield self._op("burst", 40)
+        yield self._op("burst", self.bursts[-2])
         yield self._op("false_end")
 
     def _fault(self) -> Iterator[Op]:

@@ -91,6 +91,7 @@ class _Drawing(Drawing):
     }  # fmt: skip
     market = ("publish", "publish", "update", "touch", "withdraw", "reorder", "burst")
     faults = LISTING_FAULTS
+    bursts = (2, 4, 8, 25, 60)
 
     def _flip(self) -> Iterator[Op]:
         which = self._random.getrandbits(16)
