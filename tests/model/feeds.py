@@ -15,9 +15,9 @@ from tests.model.feed_checker import Claim, History, Span, Told
 from tests.model.reader import Reader
 from tests.model.support import LOGIN_FAULTS, Backend, Disk, Fault, Profile, Service
 
-from freight_exchange import FreightExchange
+from freight_exchange import FreightExchange, FreightExchangeError
 
-__all__ = ["DAY", "HIDDEN_BETWEEN", "Drawing", "Op", "Plan", "World", "follow", "plain", "play"]
+__all__ = ["DAY", "HIDDEN_BETWEEN", "Drawing", "Op", "Plan", "World", "follow", "follow_naively", "plain"]
 
 DAY: Final = 86_400.0
 HIDDEN_BETWEEN: Final = 1_000_000
@@ -26,6 +26,8 @@ HIDDEN_BETWEEN: Final = 1_000_000
 _BETWEEN_FALSE_ENDS: Final = 400.0
 _SLOW_POLLS: Final = timedelta(hours=1)
 """Interval of the program in the quiet hours at the end of a long schedule."""
+
+_NAIVE_PAGE: Final = 100
 
 
 @attrs.frozen(kw_only=True)
@@ -426,10 +428,47 @@ async def play(plan: Plan, world: World, reader: Reader | None = None) -> None:
     await anyio.sleep(plan.settled - anyio.current_time())
 
 
+async def follow_naively(
+    world: World, client: FreightExchange, path: str, row: Callable[[dict[str, Any]], None], *, windowed: bool
+) -> None:
+    """Run the loop that comes to mind first: list what was updated since the last poll, until a page is short.
+
+    It advances on time, whether the poll succeeded or not. It is never stopped.
+    """
+
+    async def poll(exchange: FreightExchange) -> None:
+        last = world.service.now
+        while True:
+            now, page = world.service.now, 0
+            body: dict[str, Any] = {"type": "all", "rowsperpage": _NAIVE_PAGE}
+            if windowed:
+                body["secondsSinceUpdate"] = min(max(1, int(now - last) + 1), 432_000)
+            last = now
+            try:
+                while True:
+                    reply = await exchange.request("POST", path, body={**body, "offset": page}, repeatable=True)
+                    (rows,) = reply.values() if isinstance(reply, dict) and reply else ((),)
+                    rows = [*rows.values()] if isinstance(rows, dict) else [*(rows or ())]
+                    for one in rows:
+                        row(one)
+                    page += 1
+                    if len(rows) < _NAIVE_PAGE:
+                        break
+            except (FreightExchangeError, ValueError, TypeError, KeyError, AttributeError):
+                world.counts["a poll failed"] += 1
+            await anyio.sleep(world.plan.interval)
+
+    async with client as exchange, anyio.create_task_group() as tasks:
+        tasks.start_soon(poll, exchange)
+        await play(world.plan, world)
+        tasks.cancel_scope.cancel()
+
+
 def plain(value: object) -> str:
     """Return a value in one spelling, whether it is a number, a text or missing."""
     if value is None:
         return ""
-    if isinstance(value, bool | int | Decimal):
-        return f"{Decimal(int(value) if isinstance(value, bool) else value).normalize():f}"
-    return str(value)
+    try:
+        return f"{Decimal(int(value) if isinstance(value, bool) else str(value)).normalize():f}"
+    except ArithmeticError:
+        return str(value)

@@ -9,14 +9,13 @@ from functools import partial
 from random import Random
 from typing import Any, Final, Literal
 
-import anyio
 import attrs
 from tests.model.feed_checker import Span, State, Told, check
-from tests.model.feeds import DAY, HIDDEN_BETWEEN, Drawing, Op, Plan, World, follow, plain, play
+from tests.model.feeds import DAY, HIDDEN_BETWEEN, Drawing, Op, Plan, World, follow, follow_naively, plain
 from tests.model.runner import Result
 from tests.model.support import LISTING_FAULTS, Cargo, Profile, disk, in_virtual_time
 
-from freight_exchange import FreightExchange, FreightExchangeError
+from freight_exchange import FreightExchange
 
 __all__ = ["draw", "naive", "run"]
 
@@ -238,24 +237,11 @@ async def _naively(plan: _Plan) -> bool:
     began = world.service.now
     told: dict[int, State] = {}
 
-    async def poll(exchange: FreightExchange) -> None:
-        last = world.service.now
-        while True:
-            now = world.service.now
-            since = timedelta(seconds=min(max(1.0, now - last), 5 * DAY))
-            last = now
-            try:
-                async for request in exchange.requests.search(since=since):
-                    if request.index is not None:
-                        told[request.index] = _content(request)
-            except FreightExchangeError:
-                world.counts["a poll failed"] += 1
-            await anyio.sleep(plan.interval)
+    def row(record: dict[str, Any]) -> None:
+        names = ("commodityname", "destination", "qty", "weight", "hazardous", "notes")
+        told[int(record["index"])] = _state(*(record.get(name) for name in names))
 
-    async with world.service.sandbox.client() as exchange, anyio.create_task_group() as tasks:
-        tasks.start_soon(poll, exchange)
-        await play(plan, world)
-        tasks.cancel_scope.cancel()
+    await follow_naively(world, world.service.sandbox.client(), _LISTING, row, windowed=True)
     return any(
         spans[-1].content is not None
         and spans[-1].updates[-1] > began
