@@ -23,6 +23,10 @@ _KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadabl
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
 _HOUR = 3600.0
+_OBEYED = 3500.0
+"""Seconds for which a program obeys a service that asks it to wait for more than a day."""
+_IN_A_STORM = 3.0
+"""Most calls an interval while every call fails."""
 
 
 @attrs.define
@@ -81,9 +85,15 @@ class History:
         told: Events in order.
         claims: Claims in order.
         garbled: Requests that were shown as a row without an identifier for a moment.
+        garbage: Rows without an identifier that the program has read for certain, and when.
         longest_outage: Longest time between two polls.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
         dates_absence: Whether the times of a withdrawal are judged too.
+        lives: Times at which the program started.
+        refused: Times of calls that were refused with a Retry-After of more than a day.
+        polls: Times of all calls.
+        storms: Beginning and end of the times in which every call failed, without those of a suspended machine.
+        interval: Seconds between two scans.
         settled: Time at which all but withdrawals must have been told.
         finds: Whether look-ups say clearly that a request is not there.
         quiet: Time at which withdrawals must have been told too; `None` if the run is too short for that.
@@ -98,8 +108,14 @@ class History:
     told: list[Told]
     claims: list[Claim]
     garbled: set[int]
+    garbage: list[tuple[float, str]]
     longest_outage: float
     steady: bool
+    lives: list[float]
+    refused: list[float]
+    polls: list[float]
+    storms: list[tuple[float, float]]
+    interval: float
     settled: float
     finds: bool
     quiet: float | None
@@ -136,8 +152,13 @@ class _Checker:
             yield from self._last_withdrawal(index)
         for index in self._history.hidden & self._events.keys():
             yield f"invented: request {index} is hidden from the account"
+        unreadable = {told.content for told in self._history.told if told.kind == "unreadable"}
+        for time, text in self._history.garbage:
+            if time > self._entered and (text,) not in unreadable:
+                yield f"silent: the row {text!r} at {time:.3f} could not be read, and no event says so"
         yield from self._claimed()
         yield from self._false_gaps()
+        yield from self._restless()
 
     # At least once, and no more after an acknowledgement
 
@@ -318,3 +339,19 @@ class _Checker:
             longest = self._history.longest_outage
             if longest < FIVE_DAYS - _HOUR:
                 yield f"false gap: at {gap.time:.3f}, and no outage was longer than {longest:.0f} s"
+
+    # Calm
+
+    def _restless(self) -> Iterator[str]:
+        """Check that a program obeys the service that asks for a pause, and calls a failing one no more often."""
+        history = self._history
+        for refused in history.refused:
+            following = next((poll for poll in history.polls if poll > refused), float("inf"))
+            same_life = not any(refused < life <= following for life in history.lives)
+            if same_life and following < refused + _OBEYED:
+                yield f"restless: a call at {following:.3f}, though the one at {refused:.3f} was refused for a day"
+        for began, ended in history.storms:
+            calls = sum(began < poll <= ended for poll in history.polls)
+            lives = sum(began - history.interval < life <= ended for life in history.lives)
+            if calls > _IN_A_STORM * (1 + lives + (ended - began) / history.interval):
+                yield f"restless: {calls} calls in the {ended - began:.0f} seconds of a storm from {began:.3f}"

@@ -28,6 +28,7 @@ _SLOW_POLLS: Final = timedelta(hours=1)
 """Interval of the program in the quiet hours at the end of a long schedule."""
 
 _NAIVE_PAGE: Final = 100
+_LOSES_PAGES: Final = {"leave", "kill", "kill_waits", "kill_pages", "cancel", "disk_full"}
 
 
 @attrs.frozen(kw_only=True)
@@ -162,6 +163,8 @@ class Drawing:
         yield self._op("storm", lasts, self._pick("unavailable", "refused", "throttled_seconds"))
         at = round(self.now + self._random.random() * min(lasts, 120.0), 3)
         yield self._op(self._pick(*self.market), 3, at=at)
+        if self._random.random() < 0.3:
+            yield self._set_wall()
         self.now += lasts if lasts < 3600.0 else 120.0
         if lasts >= 3600.0:
             # The machine sleeps for the rest: hours of refused polls would show nothing new.
@@ -202,7 +205,10 @@ class Drawing:
         yield self._op("suspend", self._once(lasts, 300.0))
 
     def _wall(self) -> Iterator[Op]:
-        yield self._op("wall", self._pick(5.0, 600.0, 7200.0, DAY, 3 * DAY) * self._pick(1, -1))
+        yield self._set_wall()
+
+    def _set_wall(self) -> Op:
+        return self._op("wall", self._pick(5.0, 600.0, 7200.0, DAY, 3 * DAY) * self._pick(1, -1))
 
     def _once(self, lasts: float, otherwise: float) -> float:
         """Return the time, or another if the schedule has a long time already."""
@@ -217,7 +223,9 @@ class World:
 
     Attributes:
         on_poll: Called before each first page.
+        storms: Times in which every call failed, without those in which the machine was suspended.
         garbled: Subjects that were shown as a row without an identifier for a moment.
+        garbage: What stood in those rows, with times.
         began: Time of the first request; `None` before.
     """
 
@@ -229,8 +237,11 @@ class World:
         self.counts = self.service.counts
         self.on_poll: Callable[[], None] = lambda: None
         self.garbled: set[int] = set()
+        self.garbage: list[tuple[float, str]] = []
         self.began: float | None = None
         self.late_until = float("inf")
+        self.storms: list[tuple[float, float]] = []
+        self._storm_began: float | None = None
         self.lies: list[Op] = []
         self._between: list[Op] = []
         self._last_end = float("-inf")
@@ -283,17 +294,22 @@ class World:
                 self.late_until = min(self.late_until, self.service.now)
                 self.exchange.profile = attrs.evolve(self.exchange.profile, late_visibility=0.0)
             case "fault":
-                self.service.strike(op.name, times=int(op.amount), skip=op.which)
+                seconds = 20.0 if op.name == "slow" else None
+                self.service.strike(op.name, times=int(op.amount), skip=op.which, seconds=seconds)
             case "storm":
                 self.service.strike(op.name, times=None)
+                self._storm_began = self.service.now
             case "end_storm":
                 self.service.calm()
+                if self._storm_began is not None:
+                    self.storms.append((self._storm_began, self.service.now))
             case "lie":
                 self.lies += [op] * int(op.amount)
                 self.service.changes_replies = True
             case "false_end":
                 self._end_too_early(op)
             case "suspend":
+                self._storm_began = None
                 self.service.sandbox.machine.suspend(op.amount)
             case "wall":
                 self.service.sandbox.machine.set_wall_clock(by=op.amount)
@@ -336,6 +352,7 @@ class World:
         self.garbled |= subjects(rows[key])
         self.counts["row garbled"] += 1
         rows[key] = f"Undefined index, {self.counts['row garbled']}"
+        self.garbage.append((self.service.now, rows[key]))
         return True
 
 
@@ -389,8 +406,15 @@ async def follow(
         # No clock tells a program how long it was down if the only one that goes on was set.
         claims=[] if (plan.boots and was_set) or plan.profile.rights == "after_paging" else claims,
         garbled=world.garbled,
+        # A page that the program did not live to write down is requested again, and is in order then.
+        garbage=[] if any(op.what in _LOSES_PAGES for op in plan.ops) else world.garbage,
         longest_outage=max((later - earlier for earlier, later in itertools.pairwise(polls)), default=0.0),
         steady=not was_set,
+        lives=reader.lives,
+        refused=[call.time for call in service.listed if call.fault == "throttled_huge"],
+        polls=[call.time for call in service.listed],
+        storms=world.storms,
+        interval=plan.interval,
         settled=settled,
         # A 400 may mean that the service wants the index in another form.
         finds=plan.profile.lookup_missing != "400" and plan.profile.index_type != "str",

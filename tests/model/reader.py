@@ -47,7 +47,7 @@ class Reader:
         feed: The feed, while it is open.
         down_until: When the program starts again, by the loop's clock.
         reboots: Whether the machine restarts with the program.
-        times_down: Times at which the program ended and was back, by the service's clock.
+        lives: Times at which the program started.
     """
 
     def __init__(
@@ -65,6 +65,7 @@ class Reader:
         self.watch = watch
         self.reboots = reboots
         self.deliveries: list[Delivery] = []
+        self.lives: list[float] = []
         self.entered: float | None = None
         self.feed: Any = None
         self.down_until = 0.0
@@ -161,6 +162,7 @@ class Reader:
 
     async def _live(self) -> None:
         self._is_killed = False
+        self.lives.append(self._service.now)
         store = self._disk.open()
         try:
             async with self._client() as exchange, self.watch(exchange, store) as self.feed:

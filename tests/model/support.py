@@ -83,10 +83,12 @@ class Service:
     def now(self) -> float:
         return self.sandbox.now()
 
-    def strike(self, name: str, *, path: str | None = None, times: int | None = 1, skip: int = 0) -> None:
+    def strike(
+        self, name: str, *, path: str | None = None, times: int | None = 1, skip: int = 0, seconds: float | None = None
+    ) -> None:
         """Arm a fault of the catalogue, by default for the listing."""
         where = "login" if name in LOGIN_FAULTS else path or self._paths[0]
-        self.arm(*FAULTS[name](path=where, times=times, skip=skip))
+        self.arm(*FAULTS[name](path=where, times=times, skip=skip, seconds=seconds))
 
     def arm(self, *faults: Fault) -> None:
         script = self.sandbox.exchange.faults
@@ -102,6 +104,11 @@ class Service:
     def calls(self) -> int:
         """Number of calls so far."""
         return len(self.sandbox.audit_log.calls)
+
+    @property
+    def listed(self) -> list[Any]:
+        """Calls to the listing so far, without look-ups."""
+        return [call for call in self.sandbox.audit_log.calls if self.page_of(call) is not None]
 
     def hides(self, index: int) -> bool:
         """Return whether the profile hides a request from forwarders."""
