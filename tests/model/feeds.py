@@ -115,8 +115,8 @@ class Drawing:
     bursts: ClassVar[tuple[int, ...]]
 
     failures: ClassVar[Mapping[str, float]] = {
-        "fault": 7.0, "storm": 1.0, "false_end": 1.5, "stop": 6.0, "cancel": 2.0, "disk": 1.0, "pause": 1.0,
-        "break": 1.0, "batches": 0.7, "suspend": 1.0, "wall": 1.0,
+        "fault": 7.0, "storm": 1.0, "false_end": 1.5, "slow_page": 1.0, "stop": 6.0, "cancel": 2.0, "disk": 1.0,
+        "pause": 1.0, "break": 1.0, "batches": 0.7, "suspend": 1.0, "wall": 1.0,
     }  # fmt: skip
 
     def __init__(self, random: Random, interval: float) -> None:
@@ -150,6 +150,12 @@ class Drawing:
         # Only a listing of several pages can seem to end too early.
         yield self._op("burst", self.bursts[-2])
         yield self._op("false_end")
+
+    def _slow_page(self) -> Iterator[Op]:
+        # The window slides while pages are read, and what is shown late is the first to fall out of it.
+        yield self._op("burst", self.bursts[-2])
+        self.now += self._random.uniform(0.0, 60.0)
+        yield self._op("slow_page")
 
     def _fault(self) -> Iterator[Op]:
         name = self._pick(*self.faults) if self._random.random() < 0.85 else self._pick(*LOGIN_FAULTS)
@@ -308,6 +314,8 @@ class World:
                 self.service.changes_replies = True
             case "false_end":
                 self._end_too_early(op)
+            case "slow_page":
+                self.service.arm(Fault(name="slow_page", when=self._is_further_page, delay=25.0))
             case "suspend":
                 self._storm_began = None
                 self.service.sandbox.machine.suspend(op.amount)
@@ -316,12 +324,16 @@ class World:
             case _:
                 self.act(op, self.service.now)
 
+    def _is_further_page(self, call: Any) -> bool:
+        return (self.service.page_of(call) or 0) > 0
+
     def _end_too_early(self, op: Op) -> None:
-        """Refuse one page that exists. A second refusal of it would be the end of the listing by all signs."""
+        """Refuse one page of a scan that exists. A second refusal of it would be the end by all signs."""
+        # Without latency, a scan takes no time.
+        pause = _BETWEEN_FALSE_ENDS if self.plan.profile.latency else 5.0
 
         def is_due(call: Any) -> bool:
-            page = self.service.page_of(call)
-            return page is not None and page > 0 and anyio.current_time() - self._last_end > _BETWEEN_FALSE_ENDS
+            return self._is_further_page(call) and anyio.current_time() - self._last_end > pause
 
         def note(exchange: Any, now: float) -> None:
             self._last_end = anyio.current_time()

@@ -5,6 +5,7 @@ A naive loop stands beside it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -79,8 +80,14 @@ class _Drawing(Drawing):
         **Drawing.failures,
         "publish": 2.0, "burst": 1.0, "offer": 10.0, "amend": 5.0, "reword": 3.0, "decline": 4.0, "approve": 3.0,
         "withdraw": 2.0, "touch": 1.0, "between": 6.0, "reorder": 1.0, "respell": 0.5, "no_longer_late": 0.5,
-        "lie": 1.0,
+        "lie": 1.0, "award": 2.0,
     }  # fmt: skip
+
+    def _award(self) -> Iterator[Op]:
+        yield self._op("rivals")
+        self.now += 1.2 * self.interval
+        yield self._op("approve", name="newest")
+
     market = ("offer", "offer", "offer", "amend", "reword", "decline", "approve", "withdraw", "publish", "touch")
     bursts = (2, 4, 12, 25)
     faults = tuple(name for name in LISTING_FAULTS if name not in _GOOD_REPLIES)
@@ -114,8 +121,13 @@ class _World(World):
                 for number in range(int(op.amount)):
                     self._publish(now)
                     self._offer(self._requests[-1], op.which + number, now)
+            case "rivals":
+                self._publish(now)
+                for number in range(2):
+                    self._offer(self._requests[-1], op.which + number, now)
             case _ if self._requests:
-                self._to_request(op, self._requests[op.which % len(self._requests)], now)
+                place = -1 if op.name == "newest" else op.which % len(self._requests)
+                self._to_request(op, self._requests[place], now)
             case _:
                 pass
 
