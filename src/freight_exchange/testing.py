@@ -20,6 +20,7 @@ it may jump past the timers that guard them. Code under virtual time does its wo
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import selectors
 import threading
@@ -37,6 +38,7 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.client import FreightExchange
 from freight_exchange.platform.clock import Reading
+from freight_exchange.store import SQLiteStore, Store
 from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault, memory
 from freight_sandbox.wire import Call
@@ -58,15 +60,19 @@ __all__ = [
     "Cargo",
     "Cut",
     "Fault",
+    "Machine",
     "Profile",
     "Sandbox",
     "Trial",
     "VirtualDeadlockError",
     "VirtualTimeLoop",
     "WireFault",
+    "inline_store",
     "virtual_time_options",
 ]
 
+_UP: Final = 5_000.0
+"""Seconds for which the machine has run at the start."""
 _POLL_INTERVAL, _MAX_POLL_INTERVAL = 0.05, 5.0
 _TIMEOUT = timedelta(hours=1)
 _CLOCK_STEP = 0.001
@@ -75,24 +81,67 @@ _THREAD_TIMEOUT: Final = 30.0
 _MAX_TASKS_NAMED: Final = 10
 
 
+class Machine:
+    """Machine that runs the clients of a sandbox. Feeds and bots measure time by its clocks.
+
+        sandbox.machine.suspend(8 * 3600)      # a laptop is closed for the night
+        sandbox.machine.set_wall_clock(by=-60)
+
+    Args:
+        began: Time of the exchange at the start, in seconds since the epoch.
+    """
+
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self._loop: float | None = None
+        self._slept = 0.0
+        self._stepped = 0.0
+        self._boots = 1
+        self._booted = began - _UP
+
+    def now(self) -> float:
+        """Return the true time, which is the exchange's. It follows the event loop's clock."""
+        try:
+            loop = anyio.current_time()
+        except RuntimeError:
+            return self._began + self._slept
+        if self._loop is None:
+            self._loop = loop
+        return self._began + loop - self._loop + self._slept
+
+    def suspend(self, seconds: float) -> None:
+        """Suspend the machine: the true time advances at once, but no timer of the event loop."""
+        self._slept += seconds
+
+    def set_wall_clock(self, *, by: float) -> None:
+        """Set the wall clock forward by so many seconds, or back if the number is negative."""
+        self._stepped += by
+
+    def reboot(self) -> None:
+        """Begin the boot clock anew. Programs that ran before have ended."""
+        self._boots += 1
+        self._booted = self.now()
+
+
 class Sandbox:
     """Freight exchange in this process, with three accounts: a shipper, a forwarder and the forwarder's rival.
 
     Args:
         profile: Quirks of the service, default those of its document.
         seed: Seed of its tokens and random orders.
+        began: Time at its start in seconds since the epoch, default now.
 
     Attributes:
         exchange: The exchange itself, for actions that clients cannot do.
+        machine: The machine that runs its clients, whose clocks can be set.
         url: Its API root.
     """
 
     url = "http://127.0.0.1/api"
 
-    def __init__(self, profile: Profile | None = None, *, seed: int = 0) -> None:
+    def __init__(self, profile: Profile | None = None, *, seed: int = 0, began: float | None = None) -> None:
         self.exchange = Exchange(profile if profile is not None else Profile(), seed=seed)
-        self._began_wall = time.time()
-        self._began_loop: float | None = None
+        self.machine = Machine(time.time() if began is None else began)
 
     @property
     def audit_log(self) -> AuditLog:
@@ -113,13 +162,7 @@ class Sandbox:
 
     def now(self) -> float:
         """Return the exchange's time in seconds since the epoch. It follows the event loop's clock."""
-        try:
-            loop = anyio.current_time()
-        except RuntimeError:
-            return self._began_wall
-        if self._began_loop is None:
-            self._began_loop = loop
-        return self._began_wall + loop - self._began_loop
+        return self.machine.now()
 
     def publish(self, cargo: Cargo | None = None) -> int:
         """Publish a rate request as the shipper, and return its index."""
@@ -168,7 +211,7 @@ class Sandbox:
         login = {"email": holder.email, "password": holder.password}
         middleware = (*options.pop("middleware", ()), _announce)
         client = FreightExchange(self.url, middleware=middleware, **{**login, **options})
-        client._shared.clock = _SandboxClock(self)
+        client._shared.clock = _Clock(self.machine)
         client._shared.connection.backend = memory.Network(self.exchange, self.now)
         return client
 
@@ -178,16 +221,31 @@ async def _announce(request: Request, call_next: Callable[[Request], Awaitable[R
     return await call_next(request)
 
 
-class _SandboxClock:
-    """Clock of the sandbox for feeds, so that virtual time counts also after a restart."""
+class _Clock:
+    """Clock of one client, on which virtual time counts also after a restart."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self._run = secrets.token_hex(8)
 
     def read(self) -> Reading:
-        wall = self._sandbox.now()
-        return Reading(run=self._run, loop=anyio.current_time(), boot_id="sandbox", boot=wall, wall=wall)
+        machine = self._machine
+        now = machine.now()
+        return Reading(
+            run=self._run,
+            loop=anyio.current_time(),
+            boot_id=f"sandbox {machine._boots}",
+            boot=now - machine._booted,
+            wall=now + machine._stepped,
+        )
+
+
+def inline_store(path: str | os.PathLike[str]) -> Store:
+    """Return a store in a file that works in the event loop, for feeds and bots in virtual time.
+
+    The store that `store=path` makes works in a thread, for which virtual time does not wait.
+    """
+    return SQLiteStore(path, inline=True)
 
 
 class _Crash(BaseException):

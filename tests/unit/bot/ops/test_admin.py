@@ -140,7 +140,7 @@ async def allowing(request: Any, ctx: Any) -> None:
 def test_gap_is_acknowledged(path: Path) -> None:
     sandbox = Sandbox()
     run(sandbox, made(path, offer))
-    sandbox._began_wall += timedelta(days=7).total_seconds()
+    sandbox.machine.suspend(timedelta(days=7).total_seconds())
     run(sandbox, made(path, offer))
     file = BotFile(path)
     (gap,) = file.gaps()
