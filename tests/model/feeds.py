@@ -27,6 +27,8 @@ _BETWEEN_FALSE_ENDS: Final = 400.0
 _SLOW_POLLS: Final = timedelta(hours=1)
 """Interval of the program in the quiet hours at the end of a long schedule."""
 
+_NAIVE_PAGES: Final = 200
+_NAIVE_POLLS: Final = 3_000
 _NAIVE_PAGE: Final = 100
 _LOSES_PAGES: Final = {"leave", "kill", "kill_waits", "kill_pages", "cancel", "disk_full"}
 
@@ -492,11 +494,13 @@ async def follow_naively(
                     for one in rows:
                         row(one)
                     page += 1
-                    if len(rows) < _NAIVE_PAGE:
+                    # A service that repeats its last page would keep the loop for ever.
+                    if len(rows) < _NAIVE_PAGE or page > _NAIVE_PAGES:
                         break
             except (FreightExchangeError, ValueError, TypeError, KeyError, AttributeError):
                 world.counts["a poll failed"] += 1
-            await anyio.sleep(world.plan.interval)
+            # In the schedules of days it polls less often, to end in time.
+            await anyio.sleep(max(world.plan.interval, world.plan.settled / _NAIVE_POLLS))
 
     async with client as exchange, anyio.create_task_group() as tasks:
         tasks.start_soon(poll, exchange)
