@@ -17,8 +17,8 @@ from freight_exchange.paging import Paginator
 __all__ = ["SEARCH", "Requests"]
 
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
-_OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS)
-SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
+_OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS, documented_size=10)
+SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS, documented_size=20)
 _index = attrgetter("index")
 
 

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
-from freight_exchange.paging.core.end_signs import REFUSALS
-from freight_exchange.paging.core.offset_probe import OffsetProbe
-from freight_exchange.paging.core.page_sizes import PageSizes
-from freight_exchange.paging.core.seen_rows import keys_of
-from freight_exchange.paging.page import RawPage
+from freight_exchange.feed.paging_legacy.end_signs import REFUSALS
+from freight_exchange.feed.paging_legacy.offset_probe import OffsetProbe
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
+from freight_exchange.paging import RawPage, keys_of
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
