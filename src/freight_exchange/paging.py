@@ -12,7 +12,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
 from freight_exchange.models._base import Serializable
-from freight_exchange.walk import Pass, Sweep
+from freight_exchange.walk import SAFE, Pass, Sweep
 
 __all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "RawPage", "keys_of"]
 
@@ -154,10 +154,10 @@ class Paginator(Generic[T]):
         return None
 
     def _walk(self, start: int, *, sweep: bool) -> Pass | Sweep:
-        safe = self.documented_size or 10
         if sweep and self.page_size:
-            return Sweep(self.page_size, safe=safe, start=start, documented=self.documented_size is not None)
-        return Pass(self.page_size, safe=safe, start=start)
+            # A sweep that claims completeness begins with the smallest documented size everywhere.
+            return Sweep(self.page_size, start=start, documented=self.documented_size is not None)
+        return Pass(self.page_size, safe=self.documented_size or SAFE, start=start)
 
 
 class PageIterator(AsyncIterator[Page[T]]):

@@ -36,7 +36,7 @@ class Pass:
         pages: Number of the last page with rows, plus one.
         short: Number of rows of each page with fewer rows than requested.
         moved: Some row came again.
-        broken: Rows follow a refused page, so the refusal is not the end of the listing.
+        broken: A page follows one that failed, or rows follow a refused one, so that one was not past the end.
         ignores_offset: The service ignores page numbers.
     """
 
@@ -54,7 +54,8 @@ class Pass:
         self._before: Counter[Hashable] = Counter()
         self._first: list[Hashable] = []
         self._without = self._repeats = self._smaller = self._last_rows = 0
-        self._refused = self._failed = False
+        self._failed_at = -1
+        self._refused = self._fails_past_end = False
         self._asking: Literal["", "size", "offset", "alive"] = ""
 
     @property
@@ -71,6 +72,10 @@ class Pass:
 
     def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
         """Process the requested page; return the rows that it adds."""
+        self.broken = self.broken or (self._fails_past_end and not self._asking)
+        return self._take(keys)
+
+    def _take(self, keys: Sequence[Hashable]) -> list[Hashable]:
         page, asking = Counter(keys), self._asking
         self._asking = ""
         match asking:
@@ -88,7 +93,7 @@ class Pass:
                     self._go_on(self._without + self.size)
                 return []
             case "alive":
-                self.ended = True
+                self.number = self._failed_at
                 return []
         self.fitting = self.size
         if not page or page == self._before:
@@ -101,8 +106,12 @@ class Pass:
         if status not in REFUSALS or is_first or self._asking == "alive":
             return None
         if not self._asking:
-            self._refused, self._failed = True, self._failed or status == 500
-        return self.take(())
+            if status == 500 and not self._fails_past_end and self._failed_at != self.number:
+                # An outage looks like the end: the first page has to come before this one fails again.
+                self._failed_at, self.number, self._asking = self.number, self._start, "alive"
+                return []
+            self._refused, self._fails_past_end = True, status == 500
+        return self._take(())
 
     def _pass_without_rows(self, page: Counter[Hashable]) -> list[Hashable]:
         if page and self.number == 1 and self._start == 0 and self._first[0] != self._first[-1]:
@@ -138,12 +147,7 @@ class Pass:
     def _go_on(self, without: int) -> None:
         self._without = without
         self.number += 1
-        if without >= self._past_end or not self.size:
-            if self._failed:
-                # An outage looks like the end: the service has to answer once more.
-                self.number, self._asking = self._start, "alive"
-            else:
-                self.ended = True
+        self.ended = without >= self._past_end or not self.size
 
     def _count_repeats(self) -> list[Hashable]:
         for _ in range(self._repeats):
