@@ -570,8 +570,9 @@ async def test_hidden_rows_make_no_verdict_wrong(hidden: Callable[[int], bool], 
 @pytest.mark.parametrize("quirk", ["offset ignored", "bodies dropped", "cut below ten", "order"])
 async def test_a_listing_that_proves_nothing_leaves_an_offer_in_doubt(commits: bool, quirk: str) -> None:
     service = Service([*range(1, 40)], commits=commits)
-    service.offset_ignored = quirk == "offset ignored"
     match quirk:
+        case "offset ignored":
+            service.offset_ignored, service.rows = True, [*range(1, 250)]
         case "bodies dropped":
             service.drops_bodies, service.cut = True, 10
         case "cut below ten":

@@ -185,10 +185,6 @@ class TestDuringDoubt:
 
 
 class TestRepeatedTimeouts:
-    @pytest.fixture(autouse=True)
-    def short_sweeps(self) -> None:
-        """Use sweeps of full length, whose requests fill the retry budget."""
-
     async def test_offer_is_parked_after_four_sends(self, sandbox: Sandbox, store: Store) -> None:
         bot, calls = new_bot(store, interval=SELDOM), list[int]()
 
