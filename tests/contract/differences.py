@@ -171,9 +171,9 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
             lambda o: {name: _without_third(found) for name, found in o.items()},
         ),
     ),
-    "rights=after_paging": Difference(
-        "a page whose rows are all hidden ends a listing that does not sweep",
-        rows(("GET quote/bid",), lambda o: {"paged": listed(o, "paged")[:2]}),
+    "reference_rows=5": Difference(
+        "the document shows no pages of carriers and currencies",
+        rows(("GET carrier", "GET currency"), lambda o: {"all": listed(o, "all")[:5]}),
     ),
     "nothing_found=404_bare": Difference(
         "a bare 404 is how a wrong address looks", lists(lambda name, found: found or Failed(NotFoundError))
@@ -217,7 +217,8 @@ DIFFERENCES: Final[Mapping[str, Difference]] = {
 }
 
 BESIDE: Final[Mapping[str, Profile]] = {
-    "clamp_stride": Profile(rows_clamp=3),
+    "clamp_stride": Profile(rows_clamp=20),
+    "clamp_change": Profile(rows_clamp=20),
     "over_limit": Profile(rows_limit=20),
 }
 """Profile that a knob needs to have an effect."""

@@ -251,7 +251,8 @@ async def test_list_parameters_reach_service() -> None:
         window = {"secondsSinceUpdate": 86400, "offset": 0, "rowsperpage": 3}
         assert sent("POST", "quote/getrequests") == {"type": "accept", **window}
         assert [page.number async for page in fx.requests.search(page_size=2).pages(start=1)] == [1, 2]
-        assert sent("POST", "quote/getrequests")["offset"] == 3
+        # Twenty rows past the end.
+        assert sent("POST", "quote/getrequests")["offset"] == 12
         assert len(await shipper.offers.list(page_size=2)) == 2
         assert sent("GET", "quote/offer") == {"offset": 0, "rowsperpage": 2}
         assert len(await shipper.offers.search(type="nsel", page_size=4)) == 3
