@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -595,11 +594,3 @@ async def test_the_sandbox_lists_each_request_once(rows_clamp: int | None, right
             assert sorted(indexes(await listing().collect())) == published
             assert sorted(indexes(await listing(sweep=True).collect())) == published
             assert sorted(indexes(await listing(window=3).collect())) == published
-
-
-async def test_a_plain_listing_that_moved_says_so_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "freight_exchange")
-    service = Service([*range(1, 40)])
-    service.meanwhile = lambda rows: rows.insert(0, 1000 + len(rows))
-    await collect(service)
-    assert "rows came again" in caplog.text
