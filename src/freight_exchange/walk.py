@@ -171,7 +171,8 @@ class Down:
     """Pass downwards over the pages of a pass, which proves that it missed nothing if it finds the same rows."""
 
     def __init__(self, up: Pass, start: int) -> None:
-        self.number, self.size = up.pages + 1, up.size  # the last rows may have moved to the next page
+        # The last rows may have moved a few places towards the end.
+        self.number, self.size = up.pages + -(-SAFE // up.size), up.size
         self.rows: Counter[Hashable] = Counter()
         self.ended = up.pages == start
         self._start, self._end = start, up.pages
