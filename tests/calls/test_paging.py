@@ -472,12 +472,8 @@ async def test_a_documented_size_is_not_doubted() -> None:
 
 @EITHER_WAY
 async def test_unreadable_rows_are_rows(sweep: bool) -> None:
-    unreadable = frozenset(range(11, 41))
-    service = Service([*range(1, 60)], hidden=lambda _: False)
-    service.unreadable = unreadable
-    async with service.client() as exchange:
-        listed = await exchange.requests.open(sweep=sweep).collect()
-    assert {*range(1, 60)} - unreadable <= {*indexes(listed)}
+    service = Service([*range(1, 60)], unreadable=frozenset(range(11, 41)))
+    assert {*range(1, 60)} - service.unreadable <= {*await collect(service, sweep=sweep)}
 
 
 @EITHER_WAY
