@@ -42,8 +42,10 @@ _TIMES = (
     ("2030-01-09 15:00:00", "2030-01-08 15:00:00", "2030-01-11 10:00:00", "2030-01-21 07:00:00"),
 )
 ROUTES = tuple(
-    Route(index, origin, destination, *times, *vessel)
-    for index, (origin, destination, *vessel), times in zip(range(301, 304), _ROUTES, _TIMES, strict=True)
+    Route(index, origin, destination, *times, carrier, vessel, voyage, zone)
+    for index, (origin, destination, carrier, vessel, voyage, zone), times in zip(
+        range(301, 304), _ROUTES, _TIMES, strict=True
+    )
 )
 
 _FIELDS = ("commodityname", "requesttype", "origin", "destination", "packaging", "quantity")

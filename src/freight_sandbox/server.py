@@ -113,10 +113,10 @@ class Server:
     """Connections that are open now."""
     requests: int = 0
     """Requests whose head was read, including those that were cut short."""
-    _exchange: Answering = attrs.field(kw_only=True, repr=False)
-    _clock: Callable[[], float] = attrs.field(kw_only=True, repr=False)
-    _tls: ssl.SSLContext | None = attrs.field(kw_only=True, repr=False)
-    _site: Site | None = attrs.field(kw_only=True, repr=False)
+    _exchange: Answering = attrs.field(alias="exchange", kw_only=True, repr=False)
+    _clock: Callable[[], float] = attrs.field(alias="clock", kw_only=True, repr=False)
+    _tls: ssl.SSLContext | None = attrs.field(alias="tls", kw_only=True, repr=False)
+    _site: Site | None = attrs.field(alias="site", kw_only=True, repr=False)
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
         while True:

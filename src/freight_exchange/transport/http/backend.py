@@ -72,7 +72,7 @@ class Backend:
         return stream
 
 
-def _loop_backend() -> httpcore.AsyncNetworkBackend:
+def _loop_backend() -> Any:
     # Imported here, as a program that sends nothing need not load it.
     import httpcore
 

@@ -20,9 +20,8 @@ from freight_exchange.errors import (
 )
 from freight_exchange.errors.transient import is_transient
 from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE, Scanner
+from freight_exchange.feed.paging_legacy.page_sizes import MODEST_PAGE, PageSizes
 from freight_exchange.models import RateRequest
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.page_sizes import MODEST_PAGE
 from freight_exchange.wire import Rows
 
 GONE = NotFoundError("no such page", status=404)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.unit.paging.listing_server import ListingServer, same
+from tests.unit.feed.paging_legacy.listing_server import ListingServer, same
 
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.window_walk import WindowWalk
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
+from freight_exchange.feed.paging_legacy.window_walk import WindowWalk
 
 CLAMP = 10
 MOST_PAGES = 1500

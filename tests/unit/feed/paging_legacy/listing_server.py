@@ -1,19 +1,13 @@
-"""Listing on a server with quirks, and a reader of its pages without I/O."""
+"""Listing on a server with quirks."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Generic, Literal, TypeVar
 
 import attrs
 
 from freight_exchange.errors import APIStatusError, BadRequestError, DecodeError, NotFoundError, ServerError
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.page_sizes import WantedSize
-from freight_exchange.paging.core.seen_rows import SeenRows
-from freight_exchange.paging.core.single_pass import SinglePass
-from freight_exchange.paging.core.sweep import Sweep
 
 T = TypeVar("T")
 
@@ -99,67 +93,3 @@ class ListingServer(Generic[T]):
 
 def same(record: Hashable) -> Hashable:
     return record
-
-
-def read(
-    server: ListingServer[T],
-    *,
-    page_size: int = 10,
-    sizes: PageSizes | None = None,
-    identity: Callable[[T], Hashable] | None = same,
-    start: int = 0,
-    sweep: bool = False,
-    meanwhile: Sequence[Callable[[list[T]], None]] = (),
-    most_pages: int = 2000,
-) -> list[T]:
-    """Read the whole listing; apply the next change of `meanwhile` between two pages."""
-    walk = reader(page_size, sizes, identity, start=start, sweep=sweep)
-    happenings = deque(meanwhile)
-    found: list[T] = []
-    for _ in range(most_pages):
-        try:
-            page = server.page(walk.number, walk.size)
-        except APIStatusError as error:
-            if not walk.fail(error):
-                raise
-        else:
-            found += walk.take(page)
-        if walk.ended:
-            if isinstance(walk, Sweep):
-                found += walk.rest()
-                if not walk.complete:
-                    raise IncompleteError(found)
-            return found
-        assert not (isinstance(walk, Sweep) and walk.is_unstable), "the walk gave up"
-        if happenings:
-            happenings.popleft()(server.rows)
-    raise AssertionError(f"the walk did not end within {most_pages} pages")
-
-
-class IncompleteError(Exception):
-    """Error of a sweep that ended without proof; the argument is the rows it found."""
-
-
-def reader(
-    page_size: int,
-    sizes: PageSizes | None = None,
-    identity: Callable[[T], Hashable] | None = same,
-    *,
-    start: int = 0,
-    sweep: bool = False,
-    probes_offset: bool = False,
-) -> SinglePass[T] | Sweep[T]:
-    """Return a reader of the listing."""
-    sizes = sizes or PageSizes()
-    if sweep:
-        return Sweep("operation", sizes, page_size, identity, start=start)
-    return SinglePass(
-        WantedSize("operation", sizes, page_size, start), SeenRows(identity), start=start, probes_offset=probes_offset
-    )
-
-
-def learned(rows: int) -> PageSizes:
-    """Return the sizes of a client that once received a page of this many rows."""
-    sizes = PageSizes()
-    sizes.record_rows("operation", rows)
-    return sizes

@@ -1,4 +1,4 @@
-"""Page sizes: known limits of the service, and the wanted size of a pass."""
+"""Page sizes: known limits of the service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ __all__ = [
     "MODEST_PAGE",
     "SIZE_REFUSALS",
     "PageSizes",
-    "WantedSize",
     "size_after",
     "size_below",
 ]
@@ -60,7 +59,6 @@ class PageSizes:
 
     def __init__(self) -> None:
         self._longest: dict[str, int] = {}
-        self._repeating: set[str] = set()
         self._clamp: dict[str, int] = {}
         self._refused: dict[str, int] = {}
 
@@ -111,45 +109,3 @@ class PageSizes:
         for operation, wanted in self._refused.items():
             fresh.record_refusal(operation, wanted)
         return fresh
-
-    def first_repeat(self, operation: str) -> bool:
-        """Record that the second page of an operation equals the first; return `True` the first time."""
-        known = operation in self._repeating
-        self._repeating.add(operation)
-        return not known
-
-
-class WantedSize:
-    """Wanted page size of a pass, reduced while the service refuses it."""
-
-    def __init__(self, operation: str, sizes: PageSizes, page_size: int, start: int) -> None:
-        self._operation = operation
-        self._sizes = sizes
-        self._refused = False
-        self.rows = sizes.size_to_request(operation, page_size, start=start)
-
-    @property
-    def clamp(self) -> int | None:
-        """The maximum number of rows that the service puts in a page, or `None` if unknown."""
-        return self._sizes.clamp(self._operation)
-
-    def reduce(self, error: FreightExchangeError, size: int) -> bool:
-        """Reduce the size after an error of a page of `size`; return `False` if a smaller one does not help."""
-        smaller = size_after(error, size)
-        if smaller is None:
-            return False
-        # Only a refusal is remembered, as a failure may be an outage.
-        self._refused = error.status in SIZE_REFUSALS
-        self.rows = smaller
-        return True
-
-    def record_page(self, size: int, rows: int, *, first: bool) -> None:
-        """Record a page of `size` with `rows` rows. Only a `first` page proves that the size is accepted."""
-        self._sizes.record_rows(self._operation, rows)
-        if self._refused and first:
-            self._refused = False
-            self._sizes.record_refusal(self._operation, size)
-
-    def record_clamp(self, rows: int) -> None:
-        """Record that the service cuts pages to `rows`."""
-        self._sizes.record_clamp(self._operation, rows)

@@ -7,10 +7,10 @@ from functools import partial
 from random import Random
 
 import pytest
-from tests.unit.paging.listing_server import Rows
+from tests.unit.feed.paging_legacy.listing_server import Rows
 
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.window_walk import WindowWalk
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
+from freight_exchange.feed.paging_legacy.window_walk import WindowWalk
 
 CLAMP = 3
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.unit.paging.listing_server import ListingServer, same
+from tests.unit.feed.paging_legacy.listing_server import ListingServer, same
 
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.window_walk import MAX_ROUNDS, ROUNDS_THAT_LACK, ROUNDS_WITHOUT_NEWS, WindowWalk
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
+from freight_exchange.feed.paging_legacy.window_walk import (
+    MAX_ROUNDS,
+    ROUNDS_THAT_LACK,
+    ROUNDS_WITHOUT_NEWS,
+    WindowWalk,
+)
 
 Happening = Callable[[list[int]], None]
 

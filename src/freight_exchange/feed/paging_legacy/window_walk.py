@@ -3,7 +3,7 @@
 A walk climbs from the first page to the end of the listing. Then it descends page by page. It repeats both until one
 descent proves that nothing was missed. It trusts learned page sizes: a shorter page is the last one. The feed can do so
 because its deep scans learn the sizes anew, and read again what its narrow scans have read. Other listings prove their
-end instead (`single_pass`, `sweep`).
+end instead (`freight_exchange.walk`).
 
 Proof by a descent: the last page of the climb shows the length of the listing at that moment. A row of the descent that
 was read before was listed at that moment. Suppose that each page is full, no row is new and none comes twice. Then the
@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import attrs
 
-from freight_exchange.paging.core.end_signs import REFUSALS
-from freight_exchange.paging.core.offset_probe import OffsetProbe
-from freight_exchange.paging.core.page_sizes import PageSizes
-from freight_exchange.paging.core.seen_rows import keys_of
-from freight_exchange.paging.page import RawPage
+from freight_exchange.feed.paging_legacy.end_signs import REFUSALS
+from freight_exchange.feed.paging_legacy.offset_probe import OffsetProbe
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
+from freight_exchange.paging import RawPage, keys_of
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
