@@ -83,6 +83,12 @@ def keys_of(page: RawPage[T], identity: Callable[[T], Hashable] | None) -> list[
     return keys
 
 
+def _check_sweep(_: object, attribute: object, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ValidationError(f"sweep must be True or False, not {value!r}", field="sweep")
+
+
+
 @attrs.frozen(kw_only=True)
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).
@@ -112,14 +118,9 @@ class Paginator(Generic[T]):
     documented_size: int | None
     path: str
     window: int = 1
-    sweep: bool = attrs.field(default=False)
+    sweep: bool = attrs.field(default=False, validator=_check_sweep)
     strict: bool = False
     where: Callable[[T], bool] | None = None
-
-    @sweep.validator
-    def _check_sweep(self, _: object, value: object) -> None:
-        if not isinstance(value, bool):
-            raise ValidationError(f"sweep must be True or False, not {value!r}", field="sweep")
 
     def __repr__(self) -> str:
         return f"<Paginator {self.name}>"
