@@ -58,22 +58,21 @@ check: $(READY)
 	done; exit $$failed
 
 # A third of a worker's time is waits for processes and sockets: three workers keep two cores busy. Workers must collect
-# the same tests: some are named by the order of a set. The contract fills a table: its tests run in one process.
+# the same tests: some are named by the order of a set.
 PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest
-QUICK := $(addprefix tests/unit/,endpoints errors models paging platform transport wire $(addprefix test_,$(addsuffix .py,\
-	cargo hooks options package settings)))
+QUICK := tests/contract/test_document.py tests/calls/test_requests.py tests/calls/test_errors.py tests/calls/test_paging.py \
+	tests/sandbox/test_service.py $(wildcard tests/unit/test_*.py)
 
 # What reads or builds the code runs beside the tests; its output follows.
 test: $(READY)
 	@mkdir -p build; $(MAKE) --no-print-directory beside >build/beside.log 2>&1 & \
-	$(PYTEST) -n 3 --dist worksteal $(if $(FAST),-q $(QUICK),--ignore=tests/contract); tests=$$?; \
+	$(PYTEST) -n 3 --dist worksteal $(if $(FAST),-q $(QUICK)); tests=$$?; \
 	wait $$!; beside=$$?; cat build/beside.log; \
 	echo "tests $$tests, checks $$beside (exit statuses)"; test $$tests = 0 -a $$beside = 0
 
 beside: $(READY)
 	@failed=0; $(MAKE) --no-print-directory check || failed=1; \
-	$(if $(FAST),,echo "--- the wheel"; $(BIN)/python tools/wheel.py || failed=1; \
-	echo "--- the contract"; $(PYTEST) -q tests/contract || failed=1;) exit $$failed
+	$(if $(FAST),,echo "--- the wheel"; $(BIN)/python tools/wheel.py || failed=1;) exit $$failed
 
 long: $(READY)
 	@$(BIN)/python -m pytest -m "long or hypothesis" -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
