@@ -118,7 +118,7 @@ def main(extras: list[str]) -> None:
     version = importlib.metadata.version("freight-exchange")
     if not importlib.resources.files(freight_exchange).joinpath("py.typed").is_file():
         sys.exit("py.typed is missing from the wheel: the types would be invisible to users")
-    if not importlib.resources.files("freight_sandbox.board").joinpath("page", "board.html").is_file():
+    if not importlib.resources.files("freight_sandbox").joinpath("page", "board.html").is_file():
         sys.exit("the board's page is missing from the wheel")
     for name in freight_exchange.__all__:
         getattr(freight_exchange, name)
