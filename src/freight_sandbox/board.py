@@ -226,7 +226,7 @@ class Board:
         for strike in self._strikes.values():
             about = {strike["request"], line["request"]} - {None}
             then: list[str] = strike["then"]
-            if line["caller"] == strike["caller"] and len(about) < 2 and then[-1:] != [line["operation"]]:
+            if line["caller"] == strike["caller"] and len(about) < 2 and line["operation"] not in then:
                 then += [line["operation"]] if len(then) < _MAX_REACTIONS else []
 
     def _finish_change(self) -> None:

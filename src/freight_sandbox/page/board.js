@@ -1,17 +1,13 @@
 // Board of the sandbox. Text is only ever inserted as text nodes, so it cannot become markup.
 
 const $ = (id) => document.getElementById(id);
-let state = null;
-let catalogue = null;
-let sample = 0;
+let [state, catalogue, sample] = [null, null, 0];
 
 // Words
-
 const OPERATIONS = {
-  login: ["Logging in", "logs in"], search: ["Listing requests", "lists requests"],
-  publish: ["Publishing a request", "publishes a request"], submit: ["Submitting an offer", "submits an offer"],
-  bids: ["Listing own offers", "lists its own offers"], offers: ["Reading offers", "reads the offers on its requests"],
-  approve: ["Approving or declining", "approves or declines an offer"], routes: ["Routes", "works with routes"],
+  login: ["Logging in", "logs in"], search: ["Listing requests", "lists requests"], publish: ["Publishing a request", "publishes a request"],
+  submit: ["Submitting an offer", "submits an offer"], bids: ["Listing own offers", "lists its own offers"], routes: ["Routes", "works with routes"],
+  offers: ["Reading offers", "reads the offers on its requests"], approve: ["Approving or declining", "approves or declines an offer"],
   lists: ["Carriers and currencies", "reads carriers or currencies"],
 };
 // Suggested faults: label, explanation, operation, number of calls.
@@ -30,17 +26,17 @@ const FAULTS = {
   html_200: ["A web page instead of data", "What a proxy or a login wall sends, with status 200.", "", 1],
 };
 const QUIRKS = {
-  latency: "Seconds that each answer takes", late_visibility: "Seconds until a change shows in lists",
-  rows_clamp: "Maximum records in a page", order: "Order of the lists", token_lifetime: "Seconds that a login lasts",
-  poison: "One broken record in every list", number_form: "How numbers are written", date_form: "How dates are written",
-  collection_shape: "How lists are written", offset_ignored: "Every page is the first one",
+  latency: "Seconds that each answer takes", late_visibility: "Seconds until a change shows in lists", rows_clamp: "Maximum records in a page",
+  order: "Order of the lists", token_lifetime: "Seconds that a login lasts", poison: "One broken record in every list", number_form: "How numbers are written",
+  date_form: "How dates are written", collection_shape: "How lists are written", offset_ignored: "Every page is the first one",
   second_offer: "A second offer by the same forwarder", decline_outcome: "What becomes of a declined offer",
 };
+const COUNTS = { open: "Open requests", waiting: "Offers waiting", selected: "Approved", struck: "Calls struck", duplicates: "Offers sent twice" };
 const SILENT = "The exchange does not answer. This page keeps trying.";
 const UNKNOWN = "The exchange did not answer within 10 seconds. Check whether the action took effect before you repeat it.";
 
 const plural = (count, one) => `${count.toLocaleString("en")} ${one}${count === 1 ? "" : "s"}`;
-const capitalized = (words) => words.charAt(0).toUpperCase() + words.slice(1);
+const capitalized = (words) => (words.charAt(0).toUpperCase() + words.slice(1)).replaceAll("_", " ");
 const figure = (amount, digits) => amount.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 const person = (who) => (who ? who.split("@")[0] : "somebody");
 const does = (operation) => OPERATIONS[operation]?.[1] ?? `calls ${operation}`;
@@ -48,7 +44,7 @@ const faultLabel = (name) => catalogue.faults.find((fault) => fault.name === nam
 const about = (index) => (index === null ? "" : ` on ${state.requests.find((request) => request.index === index)?.refid ?? `request ${index}`}`);
 const value = (words) => (words === null ? "none" : words === true ? "yes" : words === false ? "no" : words === "" ? "no header" : String(words).replaceAll("_", " "));
 
-// A time that never changes: an age would have to be renewed.
+// A time of day, since ages would change all the time.
 function moment(seconds, options = { hour: "2-digit", minute: "2-digit" }) {
   const when = new Date(seconds * 1000);
   const day = when.toDateString() === new Date().toDateString() ? "" : `${when.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `;
@@ -56,7 +52,6 @@ function moment(seconds, options = { hour: "2-digit", minute: "2-digit" }) {
 }
 
 // Elements
-
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, content] of Object.entries(attributes)) {
@@ -75,69 +70,61 @@ function button(focus, words, name, onclick, kind = null) {
 
 const chip = (kind, sign, words) => element("span", { class: `chip ${kind}` }, element("span", { "aria-hidden": "true" }, sign), words);
 const put = (id, text) => { if ($(id).textContent !== text) $(id).textContent = text; };
-// Changes by others must not scroll the page.
-const refocus = (heir) => heir?.focus({ preventScroll: true });
 
-// Updates a list. Unchanged entries keep their elements, and so their focus.
+// Updates a list. Unchanged entries keep their elements; the focus stays, or moves to what remains of its entry.
 function fill(list, entries, key, build) {
-  const wanted = new Set(entries.map((entry) => String(key(entry))));
-  // Removes first: moving the elements below would lose their focus.
-  for (const child of [...list.children].filter((each) => !wanted.has(each.dataset.key))) {
-    const inside = child.contains(document.activeElement);
-    child.remove();
-    if (inside) refocus(list.closest("section").querySelector("h2"));
-  }
   const before = new Map([...list.children].map((child) => [child.dataset.key, child]));
-  let place = list.firstElementChild;
-  for (const entry of entries) {
-    const name = String(key(entry));
-    const signature = JSON.stringify(entry);
-    let child = before.get(name);
-    if (child === undefined || child.signature !== signature) {
-      const made = build(entry);
-      made.dataset.key = name;
-      made.signature = signature;
-      if (child !== undefined) {
-        const inside = child.contains(document.activeElement);
-        const held = document.activeElement.dataset.focus;
-        if (place === child) place = made;
-        child.replaceWith(made);
-        if (inside) refocus((held && made.querySelector(`[data-focus="${CSS.escape(held)}"]`)) || made.querySelector("h3") || list.closest("section").querySelector("h2"));
-      }
-      child = made;
-    }
-    if (child === place) place = place.nextElementSibling;
-    else list.insertBefore(child, place);
-  }
+  const children = entries.map((entry) => {
+    const [name, signature] = [String(key(entry)), JSON.stringify(entry)];
+    if (before.get(name)?.signature === signature) return before.get(name);
+    const made = build(entry);
+    made.dataset.key = name;
+    return Object.assign(made, { signature });
+  });
+  if (children.length === before.size && children.every((child, at) => child === list.children[at])) return;
+  const focused = document.activeElement;
+  const name = [...list.children].find((child) => child.contains(focused))?.dataset.key;
+  list.replaceChildren(...children);
+  if (name === undefined) return;
+  const entry = children.find((child) => child.dataset.key === name);
+  const same = focused.isConnected ? focused : entry?.querySelector(`[data-focus="${CSS.escape(focused.dataset.focus ?? "")}"]`);
+  // Changes by others must not scroll the page.
+  (same ?? entry?.querySelector("h3") ?? list.closest("section").querySelector("h2")).focus({ preventScroll: true });
 }
 
-// Announces to screen readers. Sentences are joined, because a text that is replaced at once is not read.
+// Announces own actions and a summary of what else changed to screen readers, at most once a second.
+const SUMS = { requests: "new request", offers: "new offer", selected: "approved request", withdrawn: "withdrawn request", struck: "struck call" };
 const sentences = [];
+let [told, timer] = [null, null];
 function say(sentence) {
-  sentences.push(sentence);
-  if (sentences.length === 1) setTimeout(() => { $("news").textContent = sentences.splice(0).join(" "); }, 150);
+  if (sentence) sentences.push(sentence);
+  timer ??= setTimeout(() => {
+    timer = null;
+    const grown = Object.keys(SUMS).filter((what) => state.counts[what] > (told ?? state.counts)[what]);
+    if (grown.length) sentences.push(`${grown.map((what) => plural(state.counts[what] - told[what], SUMS[what])).join(", ")}.`);
+    told = state.counts;
+    if (sentences.length) $("news").textContent = sentences.splice(0).join(" ");
+  }, 1000);
 }
 
 // Requests to the exchange
-
 // Ignores presses until the answer comes. The attribute `disabled` would lose the focus.
 function once(doing) {
+  let isBusy = false;
   return async (event) => {
     event.preventDefault();
-    const pressed = event.submitter ?? event.currentTarget;
-    if (pressed.getAttribute("aria-disabled") === "true") return;
-    pressed.setAttribute("aria-disabled", "true");
-    await doing(event);
-    pressed.removeAttribute("aria-disabled");
+    if (isBusy) return;
+    isBusy = true;
+    await doing().finally(() => { isBusy = false; });
   };
 }
 
 // Runs an action; returns whether it succeeded, and shows the reason if not.
 async function act(what, values, complaint = "problem", words = "") {
   put(complaint, "");
-  const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(values), signal: AbortSignal.timeout(10_000) };
+  const options = { method: "POST", headers: { "Content-Type": "application/json" }, signal: AbortSignal.timeout(10_000) };
   try {
-    const answer = await fetch(`/board/${what}`, options);
+    const answer = await fetch(`/board/${what}`, { ...options, body: JSON.stringify(values) });
     const body = await answer.json();
     if (answer.ok && words) say(words);
     if (!answer.ok) put(complaint, body.message);
@@ -150,56 +137,38 @@ async function act(what, values, complaint = "problem", words = "") {
 
 const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milliseconds));
 
-function setConnection(connection, words) {
-  const before = $("link").dataset.state;
-  $("link").dataset.state = connection;
-  put("link-words", words);
-  if (connection === "lost" && before !== "lost") put("problem", SILENT);
-  if (connection === "live" && before === "lost") {
-    for (const id of ["problem", "form-error"]) if ($(id).textContent === SILENT) put(id, "");
-    say("The exchange is back.");
+// Reads from the exchange until it answers. It waits up to 20 seconds for a change.
+async function read(path) {
+  for (;;) {
+    try {
+      const answer = await fetch(path(), { signal: AbortSignal.timeout(30_000) });
+      if (answer.ok) return await answer.json();
+    } catch {
+      // Not connected, or too slow.
+    }
+    $("link").dataset.state = "lost";
+    put("link-words", "Not connected");
+    put("problem", SILENT);
+    await pause(1000);
   }
 }
 
 async function follow() {
   for (;;) {
-    try {
-      // After a lost connection the revision may have started anew, so the current state is requested.
-      const after = $("link").dataset.state === "lost" || state === null ? 0 : state.revision;
-      // Longer than the server waits for a change (20 s).
-      const answer = await fetch(`/board/state?after=${after}`, { signal: AbortSignal.timeout(30_000) });
-      if (!answer.ok) throw new Error(`status ${answer.status}`);
-      state = await answer.json();
-      setConnection("live", "Live");
-      show();
-      // Collects changes that come in quick succession. A hidden page asks rarely: a browser has few connections.
-      await pause(document.hidden ? 2000 : 150);
-    } catch (error) {
-      if (!(error instanceof TypeError || error instanceof DOMException || error.message.startsWith("status"))) throw error;
-      setConnection("lost", "Not connected");
-      await pause(1000);
-    }
+    // After a lost connection the revision may have started anew, so the current state is requested.
+    const next = await read(() => `/board/state?after=${$("link").dataset.state === "live" ? state.revision : 0}`);
+    if ($("link").dataset.state === "lost") say("The exchange is back.");
+    for (const id of ["problem", "form-error"]) if ($(id).textContent === SILENT) put(id, "");
+    $("link").dataset.state = "live";
+    put("link-words", "Live");
+    state = next;
+    show();
+    // Collects changes that come in quick succession. A hidden page asks rarely: a browser has few connections.
+    await pause(document.hidden ? 2000 : 150);
   }
 }
 
-// Sums up what changed since the last announcement, at most every three seconds.
-const SUMS = { requests: (n) => plural(n, "new request"), offers: (n) => plural(n, "new offer"), selected: (n) => `${plural(n, "offer")} approved`, withdrawn: (n) => `${plural(n, "request")} withdrawn`, struck: (n) => `${plural(n, "call")} struck by a fault` };
-let told = null;
-let isTelling = false;
-function announce() {
-  told ??= state.counts;
-  if (isTelling) return;
-  isTelling = true;
-  setTimeout(() => {
-    isTelling = false;
-    const sums = Object.entries(SUMS).filter(([what]) => state.counts[what] > told[what]).map(([what, words]) => words(state.counts[what] - told[what]));
-    told = state.counts;
-    if (sums.length) say(`${sums.join(", ")}.`);
-  }, 3000);
-}
-
 // Requests and offers
-
 const FILTERS = { all: () => true, open: (request) => request.state === "open", offers: (request) => request.offers.length > 0, selected: (request) => request.state === "selected" };
 const sums = (cargo) => [figure(cargo.length * cargo.width * cargo.height * cargo.quantity, 2), figure(cargo.weight * cargo.quantity, 0)];
 
@@ -228,7 +197,7 @@ function requestItem(request) {
   const title = `request-${index}`;
   const buttons = element("span", { class: "buttons" },
     button(`rival-${index}`, "Let the rival offer", `Let the rival make an offer on ${refid}`, () => act("offer_as_rival", { request: index })),
-    button(`change-${index}`, "Change", `Change ${refid}`, () => openForm(request)),
+    button(`change-${index}`, "Change", `Change ${refid}`, async () => openForm(request)),
     button(`withdraw-${index}`, "Withdraw", `Withdraw ${refid}`, () => act("withdraw", { request: index })));
   return element("li", {}, element("article", { class: waiting ? "offered" : request.state, "aria-labelledby": title },
     element("div", {}, element("h3", { id: title, tabindex: "-1" }, `${cargo.origin} → ${cargo.destination}`), element("small", {}, refid), cargo.hazardous ? chip("bad", "▲", "Dangerous goods") : null, statusChip(request, waiting), moment(request.created)),
@@ -247,17 +216,16 @@ const STATUS = { pending: ["warn", "●", "Waiting"], selected: ["good", "✓", 
 function offerRow(request, offer) {
   const sum = `${offer.currency} ${figure(offer.amount, 2)}`;
   const detail = [...Object.entries(offer.rates).map(([fee, amount]) => `${fee} ${figure(amount, 2)}`), offer.terms].filter(Boolean).join(" · ");
-  const isPending = offer.status === "pending";
+  const [isPending, isOpen] = [offer.status === "pending", request.state === "open"];
   const answer = (name, approved, kind) => button(`${name}-${offer.index}`, name, `${name} the offer of ${sum} on ${request.refid}`, () => act("respond", { offer: offer.index, approved }), kind);
-  const [kind, sign, word] = isPending && request.state !== "open" ? ["plain", "–", "Not taken"] : STATUS[offer.status] ?? ["plain", "?", offer.status];
+  const [kind, sign, word] = isPending && !isOpen ? ["plain", "–", "Not taken"] : STATUS[offer.status] ?? ["plain", "?", offer.status];
   return element("tr", {},
     element("td", {}, sum),
     element("td", {}, detail || "No details", offer.is_own ? chip("", "★", "Your bot") : null, offer.is_lowest ? chip("good", "↓", "Lowest") : null),
-    element("td", {}, isPending && request.state === "open" ? [answer("Approve", 1, "primary"), answer("Decline", 0)] : chip(kind, sign, word)));
+    element("td", {}, isPending && isOpen ? [answer("Approve", 1, "primary"), answer("Decline", 0)] : chip(kind, sign, word)));
 }
 
 // Faults and quirks
-
 function showActive() {
   const often = (times) => (times === null ? "until switched off" : times === 1 ? "the next call" : `the next ${times} calls`);
   const rows = [
@@ -291,7 +259,7 @@ function faultItem(fault) {
 
 function quirkItem(quirk) {
   const id = `quirk-${quirk.name}`;
-  const item = element("li", {}, element("div", {}, element("label", { for: id }, element("b", {}, quirk.label)), quirk.isSuggested ? element("small", {}, quirk.meaning) : null));
+  const item = element("li", {}, element("div", {}, element("label", { for: id }, element("b", {}, quirk.label)), element("small", {}, quirk.meaning)));
   const set = async (now) => {
     if (now === undefined) put("problem", `${quirk.label}: give a number.`);
     else if (await act("set_quirk", { name: quirk.name, value: now }, "problem", `${quirk.label}: ${value(now)}.`)) return;
@@ -326,7 +294,7 @@ function callItem(call) {
 }
 
 function show() {
-  for (const name of ["open", "waiting", "selected", "struck", "duplicates"]) put(`count-${name}`, state.counts[name].toLocaleString("en"));
+  for (const name of Object.keys(COUNTS)) put(`count-${name}`, state.counts[name].toLocaleString("en"));
   $("count-duplicates").parentElement.classList.toggle("broken", state.counts.duplicates > 0);
   document.title = `${state.counts.waiting ? `(${state.counts.waiting}) ` : ""}Freight exchange sandbox`;
   showRequests();
@@ -335,11 +303,10 @@ function show() {
   fill($("strikes"), state.strikes, (strike) => `${strike.fault} ${strike.caller} ${strike.request}`, strikeItem);
   fill($("calls"), state.calls, (call) => call.number, callItem);
   for (const name of ["strikes", "calls"]) $(`${name}-empty`).hidden = state[name].length > 0;
-  announce();
+  say("");
 }
 
 // The form: it publishes a request, or changes one
-
 const form = $("form");
 const field = (name) => form.elements.namedItem(name);
 const NUMBERS = ["quantity", "weight", "length", "width", "height"];
@@ -381,38 +348,31 @@ async function send() {
 }
 
 async function start() {
+  $("counts").append(...Object.entries(COUNTS).map(([name, words]) => element("div", {}, element("dt", {}, words), element("dd", { id: `count-${name}` }, "0"))));
   $("publish").addEventListener("click", () => openForm(null));
-  $("cancel").addEventListener("click", () => $("cargo").close());
+  for (const each of document.querySelectorAll("dialog .close")) each.addEventListener("click", () => each.closest("dialog").close());
+  // The button that opened it may be gone.
+  $("cargo").addEventListener("close", () => document.activeElement === document.body && $("requests-title").focus());
   form.addEventListener("submit", once(send));
   form.addEventListener("input", showSum);
   $("example").addEventListener("click", () => setFields(catalogue.samples[sample++ % catalogue.samples.length]));
   $("connect-button").addEventListener("click", () => $("connect").showModal());
-  $("close").addEventListener("click", () => $("connect").close());
-  $("copy").addEventListener("click", async () => {
+  $("copy").addEventListener("click", () => {
     getSelection().selectAllChildren($("paste"));
-    await navigator.clipboard.writeText($("paste").textContent).then(() => put("copy", "Copied"), () => put("copy", "Press Ctrl+C"));
-    setTimeout(() => put("copy", "Copy"), 2000);
+    navigator.clipboard.writeText($("paste").textContent).then(() => put("copy", "Copied"), () => put("copy", "Press Ctrl+C"));
   });
-  for (const id of ["find", "filter"]) $(id).addEventListener("input", () => state && showRequests());
-  $("search").addEventListener("input", () => state && showCatalogue());
-  while (catalogue === null) {
-    try {
-      catalogue = await (await fetch("/board/catalogue", { signal: AbortSignal.timeout(10_000) })).json();
-    } catch {
-      setConnection("lost", "Not connected");
-      await pause(1000);
-    }
-  }
+  for (const id of ["find", "filter", "search"]) $(id).addEventListener("input", () => state && show());
+  catalogue = await read(() => "/board/catalogue");
   for (const fault of catalogue.faults) {
-    const [label, more, operation, times] = FAULTS[fault.name] ?? [capitalized(fault.meaning), fault.name, fault.operation, fault.times];
+    const [label, more, operation, times] = FAULTS[fault.name] ?? [capitalized(fault.name), capitalized(fault.meaning), fault.operation, fault.times];
     Object.assign(fault, { label, more, operation, times, isSuggested: fault.name in FAULTS });
   }
-  for (const quirk of catalogue.quirks) Object.assign(quirk, { label: QUIRKS[quirk.name] ?? capitalized(quirk.meaning), isSuggested: quirk.name in QUIRKS });
+  for (const quirk of catalogue.quirks) Object.assign(quirk, { label: QUIRKS[quirk.name] ?? capitalized(quirk.name), isSuggested: quirk.name in QUIRKS });
   // The suggested ones come first, in their order.
-  for (const [all, suggested] of [[catalogue.faults, Object.keys(FAULTS)], [catalogue.quirks, Object.keys(QUIRKS)]]) {
-    const rank = (each) => [...suggested, each.name].indexOf(each.name);
-    all.sort((one, other) => rank(one) - rank(other));
-  }
+  const rank = (suggested) => ({ name }) => [...Object.keys(suggested), name].indexOf(name);
+  const sorted = (all, by) => all.sort((one, other) => by(one) - by(other));
+  sorted(catalogue.faults, rank(FAULTS));
+  sorted(catalogue.quirks, rank(QUIRKS));
   const forwarder = catalogue.accounts.find((account) => account.role === "forwarder");
   put("paste", `export FREIGHT_EXCHANGE_URL=${catalogue.url} FREIGHT_EXCHANGE_EMAIL=${forwarder.email} FREIGHT_EXCHANGE_PASSWORD=${forwarder.password}`);
   $("accounts").replaceChildren(...catalogue.accounts.map((account) => element("tr", {}, [account.name, account.email, account.password, account.role].map((text) => element("td", {}, text)))));
