@@ -55,12 +55,14 @@ class Served:
         origin = self.board.removesuffix("/board")
         httpx.post(f"{self.board}/{what}", json=values, headers={"origin": origin}, trust_env=False).raise_for_status()
 
-    def client(self, who: str = "forwarder") -> httpx.Client:
-        """Make an HTTP client that is logged in, and has none of the checks of the SDK."""
-        client = httpx.Client(base_url=self.url, trust_env=False)
-        login = client.post("/login", json={"email": f"{who}@demo.example", "password": who}).raise_for_status()
-        client.headers["authorization"] = f"Bearer {login.json()['user']['access_token']}"
-        return client
+    def offer(self, *requests: int) -> None:
+        """Log in as a careless forwarder, and make equal offers on these requests."""
+        with httpx.Client(base_url=self.url, trust_env=False) as client:
+            login = client.post("/login", json={"email": "forwarder@demo.example", "password": "forwarder"})
+            client.headers["authorization"] = f"Bearer {login.json()['user']['access_token']}"
+            for request in requests:
+                client.post("/quote/submitoffer", json={"requestIndex": request, "offer": 900, "currencyIndex": 840})
+            client.post("/nowhere", json={})
 
 
 Serve = Callable[..., Served]

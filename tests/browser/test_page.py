@@ -43,10 +43,7 @@ def fill(served: Served, page: Page) -> None:
     served.ask("withdraw", request=3)
     served.ask("set_quirk", name="order", value="random")
     served.ask("arm", name="unavailable", operation="submit", times=1)
-    with served.client() as careless:
-        for _ in range(3):
-            careless.post("/quote/submitoffer", json={"requestIndex": 2, "offer": 900, "currencyIndex": 840})
-        careless.post("/nowhere", json={})
+    served.offer(2, 2, 2)
     served.ask("arm", name="slow", operation="", times=5)
     page.get_by_text("Which calls, how often, and when").click()
     expect(page.locator("#count-duplicates")).to_have_text("1")
@@ -77,7 +74,7 @@ def test_audit_finds_faults(served: Served, open_page: OpenPage) -> None:
     page.evaluate(
         """() => {
           document.querySelector("main").append(document.createElement("button"));
-          document.querySelector(".hint").style.color = "#aaa";
+          document.querySelector("#search-count").style.color = "#aaa";
           document.querySelector("main button").style.marginLeft = "200vw";
         }"""
     )

@@ -97,14 +97,14 @@ def test_shipper_publishes_changes_strikes_and_approves(
     approved = page.get_by_role("article").filter(has_text="FX000004")
     expect(approved).to_contain_text("Forwarder: Fergus Forward · forwarder@demo.example")
     expect(page.get_by_role("heading", name="Hong Kong → Long Beach").first).to_be_focused()
-    page.get_by_label("Show").select_option("selected")
+    page.get_by_label("Show", exact=True).select_option("selected")
     expect(page.get_by_role("article")).to_have_count(1)
     page.get_by_label("Find a request").fill("nowhere")
     expect(page.get_by_text("No request matches.")).to_be_visible()
     page.get_by_label("Find a request").fill("")
     picture("approved")
     page.emulate_media(color_scheme="dark")
-    page.get_by_label("Show").select_option("all")
+    page.get_by_label("Show", exact=True).select_option("all")
     picture("dark")
 
 

@@ -239,7 +239,7 @@ function showActive() {
 
 function showCatalogue() {
   const words = $("search").value.trim().toLowerCase();
-  const [faults, quirks] = [catalogue.faults, catalogue.quirks].map((all) => all.filter((each) => (words ? `${each.name} ${each.label} ${each.meaning}`.toLowerCase().includes(words) : each.isSuggested)));
+  const [faults, quirks] = [catalogue.faults, catalogue.quirks].map((all) => all.filter((each) => (words ? `${each.name} ${capitalized(each.name)} ${each.label} ${each.meaning}`.toLowerCase().includes(words) : each.isSuggested)));
   fill($("faults"), faults, (fault) => fault.name, faultItem);
   fill($("quirks"), quirks.map((quirk) => ({ ...quirk, now: quirk.name in state.quirks ? state.quirks[quirk.name] : quirk.default })), (quirk) => quirk.name, quirkItem);
   put("search-count", `${faults.length} of ${plural(catalogue.faults.length, "fault")}, ${quirks.length} of ${plural(catalogue.quirks.length, "quirk")}`);
