@@ -62,7 +62,6 @@ _ADDRESSES: Final = {
     "routes": "GET route, POST route, PUT route",
     "lists": "GET carrier, GET currency",
 }
-"""Operations of the page, with their addresses."""
 _OPERATIONS: Final = {address: key for key, addresses in _ADDRESSES.items() for address in addresses.split(", ")}
 # A running server cannot perform the faults that prevent a connection.
 _FAULTS: Final = {name: fault for name, fault in FAULTS.items() if fault.cut not in CONNECTING}
@@ -92,12 +91,9 @@ _OWN_PAGE_ONLY: Final = "Pages of other sites may not do this."
 
 
 def _is_known_host(headers: Mapping[str, str], names: Collection[str]) -> bool:
-    """Return whether the `Host` is an IP address, `localhost` or one of `names`.
-
-    A call without a `Host` comes from no browser and passes.
-    """
+    """Return whether the `Host` is an IP address, `localhost` or one of `names`."""
     host = headers.get("host")
-    if host is None:
+    if host is None:  # not a browser
         return True
     try:
         name = urlsplit(f"//{host}").hostname or ""
@@ -129,7 +125,6 @@ class Board:
         names: Host names of the server in addition to `localhost` and IP addresses.
 
     Attributes:
-        exchange: The exchange.
         url: The API root that the page shows. Set it when the server has its port.
         revision: Number that grows with every change, from a random start.
     """
@@ -369,8 +364,7 @@ class Board:
             choices = (True, False) if hint is bool else typing.get_args(hint)
             fits = any(type(value) is type(choice) and value == choice for choice in choices)
         if not fits:
-            limits = "Seconds go from 0 to 60, and counts are whole numbers from 1 to 10,000,000."
-            raise Refusal(400, f"There is no such quirk or value. {limits}")
+            raise Refusal(400, "No such quirk or value. Seconds go to 60, counts are whole numbers to 10,000,000.")
         self.exchange.profile = attrs.evolve(self.exchange.profile, **{name: value})
 
     # State

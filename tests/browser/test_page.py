@@ -11,6 +11,7 @@ from tests.browser.conftest import OpenPage, Served
 
 pytestmark = pytest.mark.browser
 
+MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>'\"&amp;\u202e"
 OUTSIDE = """() => [...document.querySelectorAll("body *")]
   .filter((it) => !it.closest(".hidden") && it.checkVisibility())
   .filter((it) => it.getBoundingClientRect().right > innerWidth + 1)
@@ -40,6 +41,7 @@ def fill(served: Served, page: Page) -> None:
         served.ask("offer_as_rival", request=request)
     served.ask("respond", offer=5001, approved=1)
     served.ask("respond", offer=5002, approved=0)
+    served.ask("change", request=2, notes=MARKUP, origin=MARKUP)
     served.ask("withdraw", request=3)
     served.ask("set_quirk", name="order", value="random")
     served.ask("arm", name="unavailable", operation="submit", times=1)
@@ -47,6 +49,8 @@ def fill(served: Served, page: Page) -> None:
     served.ask("arm", name="slow", operation="", times=5)
     page.get_by_text("Which calls, how often, and when").click()
     expect(page.locator("#count-duplicates")).to_have_text("1")
+    expect(page.get_by_role("article").nth(1)).to_contain_text(MARKUP)
+    assert page.locator("main img, main script").count() == 0
     expect(page.locator("#calls")).to_contain_text("calls POST nowhere")
     expect(page.get_by_role("group", name="Switched on").get_by_role("button")).to_have_count(2)
 

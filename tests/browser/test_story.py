@@ -12,7 +12,6 @@ from tests.browser.conftest import OpenPage, Serve, Served
 pytestmark = pytest.mark.browser
 
 LOST = "The answer to an offer gets lost"
-MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>'\"&amp;\u202e"
 FOCUS = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
 
 
@@ -68,11 +67,8 @@ def test_shipper_publishes_changes_strikes_and_approves(
     page.get_by_label("Quantity").press("Enter")
     expect(page.get_by_role("dialog", name="Change FX000004")).to_be_visible()
     page.get_by_label("Quantity").fill("30")
-    page.get_by_label("Notes").fill(MARKUP)
     page.get_by_label("Quantity").press("Enter")
     expect(card).to_contain_text("30 pallets · 32.40 m³ · 19,200 kg")
-    expect(card).to_contain_text(MARKUP)
-    assert page.locator("main img, main script").count() == 0
     card.get_by_role("button", name="Let the rival make an offer on FX000004").click()
     expect(card.get_by_role("row").filter(has_text="Lowest")).to_contain_text("valid 7 days")
 
