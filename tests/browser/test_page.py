@@ -18,7 +18,7 @@ OUTSIDE = """() => [...document.querySelectorAll("body *")]
   .map((it) => it.outerHTML.slice(0, 100))"""
 SMALL = """() => [...document.querySelectorAll("button, select, input:not([type=checkbox])")]
   .filter((it) => it.checkVisibility() && it.getBoundingClientRect().height < 24).map((it) => it.outerHTML)"""
-CLIPPED = """() => [...document.querySelectorAll("dialog input:not([type=checkbox])")]
+CLIPPED = """() => [...document.querySelectorAll("dialog input[type=number], dialog input[type=date]")]
   .filter((it) => it.scrollWidth > it.clientWidth).map((it) => `${it.name}: ${it.value}`)"""
 
 
