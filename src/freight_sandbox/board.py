@@ -316,11 +316,8 @@ class Board:
             raise Refusal(404, "There is no such request.")
         cargo = record.cargo
         best = [Decimal(offer.amount) for offer in self.exchange.offers_on(request, now) if offer.currency == 840]
-        amount = (
-            min(best) * Decimal("0.97")
-            if best
-            else 70 * Decimal(cargo.length * cargo.width * cargo.height * cargo.quantity)
-        )
+        price = 70 * Decimal(cargo.length * cargo.width * cargo.height * cargo.quantity)
+        amount = min(best) * Decimal("0.97") if best else price
         offer = min(max(amount, Decimal(1)), Decimal(10**12)).quantize(Decimal("0.01"), ROUND_HALF_UP)
         values = {"requestIndex": request, "offer": offer, "currencyIndex": 840, "terms": "valid 7 days"}
         self.exchange.act(self.exchange.rival, "POST", "quote/submitoffer", values, now)

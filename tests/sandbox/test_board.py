@@ -59,7 +59,7 @@ def client() -> Client:
 async def test_request_from_publication_to_approval(client: Client) -> None:
     state = await client.act("requests", **PUBLISH)
     (request,) = state["requests"]
-    assert (request["refid"], request["state"], request["cargo"]["quantity"]) == ("FX000001", "open", 4)
+    assert (request["refid"], request["cargo"]["quantity"]) == ("FX000001", 4)
     state = await client.act("change", request=1, quantity=30, notes="")
     assert state["requests"][0]["cargo"] == {**request["cargo"], "quantity": 30, "notes": ""}
     client.offer()
@@ -70,7 +70,7 @@ async def test_request_from_publication_to_approval(client: Client) -> None:
     await client.act("respond", offer=5001, approved=0)
     state = await client.act("respond", offer=5002, approved=1)
     (request,) = state["requests"]
-    assert [offer["status"] for offer in request["offers"]] == ["declined", "selected"]
+    assert [(it["status"], it["is_lowest"]) for it in request["offers"]] == [("declined", False), ("selected", False)]
     assert [contact["email"] for contact in request["contacts"]] == ["rival@demo.example", "shipper@demo.example"]
     assert state["counts"] | {"requests": 1, "selected": 1, "offers": 2} == state["counts"]
     await client.act("requests", **PUBLISH)
@@ -106,9 +106,10 @@ async def test_every_fault_and_quirk_of_the_catalogue_can_be_switched_on_and_off
     catalogue = json.loads((await client.get("board/catalogue")).body)
     assert len(catalogue["faults"]) == len(FAULTS) - 6  # those that prevent a connection
     for fault in catalogue["faults"]:
-        state = await client.act("arm", name=fault["name"], operation=fault["operation"], times=2)
-    assert [armed["fault"] for armed in state["armed"]] == [fault["name"] for fault in catalogue["faults"]]
-    assert (await client.act("disarm", id=state["armed"][0]["id"]))["armed"] == state["armed"][1:]
+        await client.act("arm", name=fault["name"], operation=fault["operation"], times=2)
+    armed = (await client.state())["armed"]
+    assert [each["fault"] for each in armed] == [fault["name"] for fault in catalogue["faults"]]
+    assert (await client.act("disarm", id=armed[0]["id"]))["armed"] == armed[1:]
     assert (await client.act("disarm"))["armed"] == []
     assert len(catalogue["quirks"]) == len(Profile.knobs())
     for quirk in catalogue["quirks"]:
@@ -121,19 +122,22 @@ async def test_every_fault_and_quirk_of_the_catalogue_can_be_switched_on_and_off
 
 async def test_lost_answer_shows_with_the_reaction_and_its_outcome(client: Client) -> None:
     await client.act("requests", **PUBLISH)
-    await client.act("arm", name="reset_after_processing", operation="submit", times=1)
-    assert client.offer().status == 200  # its wire fault cuts the reply
+    await client.act("arm", name="bad_gateway", operation="submit", times=1, processed=True)
+    assert client.offer().status == 502
     (strike,) = (await client.state())["strikes"]
     assert (strike["caller"], strike["processed"], strike["then"], strike["offers"]) == (FORWARDER, True, [], 1)
+    client.call("quote/submitoffer", requestIndex=7)  # about another request
     for _ in range(5):
         client.call("quote/bid", "GET")
         client.call("quote/getrequests")
     client.offer()
+    client.call("login", email="x" * 3_000)
     state = await client.state()
     (strike,) = state["strikes"]
     assert (strike["then"], strike["offers"]) == (["bids", "search", "submit"], 2)
     assert (state["counts"]["struck"], state["counts"]["duplicates"], state["armed"]) == (1, 1, [])
-    assert [it["count"] for it in state["calls"]] == [1, 5, 5, 1]  # polls fill two lines
+    assert [it["count"] for it in state["calls"]] == [1, 1, 5, 5, 1, 1]  # polls fill two lines
+    assert state["calls"][0]["caller"] == "x" * 100
 
     # A fault on every call does not bury that, and never strikes the board.
     await client.act("arm", name="unavailable_forever", operation="")

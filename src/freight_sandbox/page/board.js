@@ -369,10 +369,9 @@ async function start() {
   }
   for (const quirk of catalogue.quirks) Object.assign(quirk, { label: QUIRKS[quirk.name] ?? capitalized(quirk.name), isSuggested: quirk.name in QUIRKS });
   // The suggested ones come first, in their order.
-  const rank = (suggested) => ({ name }) => [...Object.keys(suggested), name].indexOf(name);
-  const sorted = (all, by) => all.sort((one, other) => by(one) - by(other));
-  sorted(catalogue.faults, rank(FAULTS));
-  sorted(catalogue.quirks, rank(QUIRKS));
+  const rank = (suggested, { name }) => [...Object.keys(suggested), name].indexOf(name);
+  catalogue.faults.sort((one, other) => rank(FAULTS, one) - rank(FAULTS, other));
+  catalogue.quirks.sort((one, other) => rank(QUIRKS, one) - rank(QUIRKS, other));
   const forwarder = catalogue.accounts.find((account) => account.role === "forwarder");
   put("paste", `export FREIGHT_EXCHANGE_URL=${catalogue.url} FREIGHT_EXCHANGE_EMAIL=${forwarder.email} FREIGHT_EXCHANGE_PASSWORD=${forwarder.password}`);
   $("accounts").replaceChildren(...catalogue.accounts.map((account) => element("tr", {}, [account.name, account.email, account.password, account.role].map((text) => element("td", {}, text)))));
