@@ -155,8 +155,7 @@ async function read(path) {
 
 async function follow() {
   for (;;) {
-    // After a lost connection the revision may have started anew, so the current state is requested.
-    const next = await read(() => `/board/state?after=${$("link").dataset.state === "live" ? state.revision : 0}`);
+    const next = await read(() => `/board/state?after=${state?.revision ?? 0}`);
     if ($("link").dataset.state === "lost") say("The exchange is back.");
     for (const id of ["problem", "form-error"]) if ($(id).textContent === SILENT) put(id, "");
     $("link").dataset.state = "live";
