@@ -190,7 +190,7 @@ class Board:
         if operation == "publish" and "requestIndex" in parameters:
             operation = "submit"  # one address takes both
         if operation == "login":
-            caller = str(parameters.get("email") or "nobody")[:_MAX_TEXT]
+            caller = str(parameters.get("email") or "")[:_MAX_TEXT] or caller
         line: dict[str, Any] = {
             "caller": record.account or caller,
             "operation": operation,
