@@ -24,7 +24,7 @@ EXTRAS = ("cli", "httpx2", "speedups")
 # Name, uv's resolution, and the extras that are added one after the other. None at first: an extra can hide a missing
 # dependency.
 ENVIRONMENTS = (("lowest", "lowest-direct", ((), EXTRAS)), ("highest", "highest", ((), ("cli",), EXTRAS)))
-CONTENT = ("freight_exchange/py.typed", "freight_sandbox/py.typed", "freight_sandbox/board/page/board.html")
+CONTENT = ("freight_exchange/py.typed", "freight_sandbox/py.typed", "freight_sandbox/page/board.html")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:

@@ -88,7 +88,6 @@ def _check_sweep(_: object, attribute: object, value: object) -> None:
         raise ValidationError(f"sweep must be True or False, not {value!r}", field="sweep")
 
 
-
 @attrs.frozen(kw_only=True)
 class Paginator(Generic[T]):
     """A listing: `async for record in listing`, `async for page in listing.pages()`, `await listing` (its first page).

@@ -31,6 +31,7 @@ from types import CoroutineType, ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import anyio
+import attrs
 import httpx
 
 from freight_exchange.bot import Bot, BotStatus
@@ -167,6 +168,11 @@ class Sandbox:
     def publish(self, cargo: Cargo | None = None) -> int:
         """Publish a rate request as the shipper, and return its index."""
         return self.exchange.publish(self.shipper, self.now(), cargo if cargo is not None else Cargo())
+
+    def update(self, request: int, **changes: Any) -> None:
+        """Change fields of a request's cargo, as its shipper: `sandbox.update(request, quantity=30)`."""
+        cargo = attrs.evolve(self.exchange.requests[request].cargo, **changes)
+        self.exchange.update(request, self.now(), cargo)
 
     def strike(self, *faults: Fault) -> None:
         """Arm faults; `FAULTS[name](...)` makes the rules of a fault."""

@@ -118,6 +118,9 @@ class JournaledExchange(Exchange):
                 self.act(self._by_email[by], method, path, parameters, at)
             case "publish":
                 self.publish(self._by_email[by], at, Cargo(**what))
+            case "update":
+                request, cargo = what
+                self.update(request, at, Cargo(**cargo))
             case "withdraw":
                 self.withdraw(what, at)
             case "touch":
@@ -173,6 +176,10 @@ class JournaledExchange(Exchange):
         index = super().publish(account, now, cargo, call=call)
         self._note("publish", now, account.email, attrs.asdict(cargo))
         return index
+
+    def update(self, request: int, now: float, cargo: Cargo) -> None:
+        super().update(request, now, cargo)
+        self._note("update", now, what=[request, attrs.asdict(cargo)])
 
     def withdraw(self, request: int, now: float) -> None:
         super().withdraw(request, now)

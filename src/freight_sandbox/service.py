@@ -407,8 +407,14 @@ def _publish_or_submit(context: Context) -> Any:
 @operation("POST quote/submitrequest", "POST request", writes=True)
 def _publish(context: Context) -> Any:
     context.require_role("shipper")
-    fields, exchange = context.fields, context.exchange
-    cargo = Cargo(
+    exchange, cargo = context.exchange, read_cargo(context.fields)
+    index = exchange.publish(context.account, context.now, cargo, call=context.call)
+    return _collection(context, "raterequests", [_request(exchange, exchange.requests[index])])
+
+
+def read_cargo(fields: Fields) -> Cargo:
+    """Read the cargo of a request to publish."""
+    return Cargo(
         commodityname=fields.text("commodityname"),
         requesttype=fields.word("requesttype", {"Shipping", "Air Freight", "Trucking", "Warehousing"}),
         origin=fields.text("origin"),
@@ -424,8 +430,6 @@ def _publish(context: Context) -> Any:
         hazardous=fields.integer("hazardous", least=0, most=1),
         notes=fields.optional_text("notes") or "",
     )
-    index = exchange.publish(context.account, context.now, cargo, call=context.call)
-    return _collection(context, "raterequests", [_request(exchange, exchange.requests[index])])
 
 
 @operation("GET quote/request", "POST quote/getrequests")

@@ -8,9 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,34 +24,20 @@ MISSING = (
     "No Chromium is here to test the board in: install one (Debian, Ubuntu: apt install chromium; Fedora: dnf install"
     " chromium; macOS: brew install chromium), or name one: make browser CHROMIUM=/path/to/chromium"
 )
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    # No name is ever looked up.
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-)
+# No name is ever looked up.
+FLAGS = ("--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 TIMEOUT = 30.0
 
 expect.set_options(timeout=TIMEOUT * 1000)
 
 
-def _chromium() -> str:
-    named = os.environ.get("CHROMIUM", "")
-    found = shutil.which(named) if named else next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
-        pytest.exit(MISSING if not named else f"CHROMIUM is {named}, and that is not a program here.", returncode=1)
-    return found
-
-
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    program = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM") or NAMES[0], *NAMES))), None)
+    if program is None:
+        pytest.exit(MISSING, returncode=1)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=_chromium(), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=program, args=FLAGS)
         yield browser
         browser.close()
 
@@ -66,34 +50,19 @@ class Served:
     url: str
     process: subprocess.Popen[str]
 
-    @property
-    def port(self) -> int:
-        port = urlsplit(self.url).port
-        assert port is not None
-        return port
-
-    def state(self) -> Any:
-        """Return the state that the page receives."""
-        return httpx.get(f"{self.board}/state?after=0", trust_env=False).raise_for_status().json()
-
     def ask(self, what: str, **values: object) -> None:
-        """Send a call to the exchange, without the page."""
+        """Act on the board without the page."""
         origin = self.board.removesuffix("/board")
         httpx.post(f"{self.board}/{what}", json=values, headers={"origin": origin}, trust_env=False).raise_for_status()
 
-    def examples(self, count: int, *, first: int = 0) -> None:
-        """Publish this many examples, without the page."""
-        samples = httpx.get(f"{self.board}/catalogue", trust_env=False).json()["samples"]
-        for number in range(first, first + count):
-            self.ask("requests", **samples[number % len(samples)])
-
-    @contextmanager
-    def client(self, who: str) -> Iterator[httpx.Client]:
-        """Make an HTTP client that is logged in, and has none of the checks of the SDK."""
+    def offer(self, *requests: int) -> None:
+        """Log in as a careless forwarder, and make equal offers on these requests."""
         with httpx.Client(base_url=self.url, trust_env=False) as client:
-            login = client.post("/login", json={"email": f"{who}@demo.example", "password": who}).raise_for_status()
+            login = client.post("/login", json={"email": "forwarder@demo.example", "password": "forwarder"})
             client.headers["authorization"] = f"Bearer {login.json()['user']['access_token']}"
-            yield client
+            for request in requests:
+                client.post("/quote/submitoffer", json={"requestIndex": request, "offer": 900, "currencyIndex": 840})
+            client.post("/nowhere", json={})
 
 
 Serve = Callable[..., Served]
@@ -120,92 +89,56 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture
 def served(serve: Serve) -> Served:
-    return serve()
-
-
-@contextmanager
-def bot_at(served: Served, folder: Path) -> Iterator[Path]:
-    """Run a forwarder's bot; yield the file that it logs to."""
-    log = folder / "bot.log"
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
-        "FREIGHT_EXCHANGE_URL": served.url,
-        "FREIGHT_EXCHANGE_EMAIL": "forwarder@demo.example",
-        "FREIGHT_EXCHANGE_PASSWORD": "forwarder",
-    }
-    with log.open("w") as out:
-        command = [sys.executable, "-m", "tests.browser.quick_bot", str(folder / "bot.db")]
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment, cwd=ROOT)
-        try:
-            yield log
-            assert process.poll() is None, log.read_text()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(TIMEOUT)
+    return serve("--requests", "3")
 
 
 @pytest.fixture
 def bot(served: Served, tmp_path: Path) -> Iterator[Path]:
-    with bot_at(served, tmp_path) as log:
+    """Run a forwarder's bot; yield the file that it logs to."""
+    log = tmp_path / "bot.log"
+    login = {"EMAIL": "forwarder@demo.example", "PASSWORD": "forwarder", "URL": served.url}
+    environment = os.environ | {f"FREIGHT_EXCHANGE_{name}": value for name, value in login.items()}
+    command = [sys.executable, "-m", "tests.browser.quick_bot", str(tmp_path / "bot.db")]
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env=environment | {"PYTHONPATH": str(ROOT)}, cwd=ROOT
+        )
         yield log
+        assert process.poll() is None, log.read_text()
+        process.send_signal(signal.SIGTERM)
+        process.wait(TIMEOUT)
 
 
-@attrs.define
-class Window:
-    """Page of a browser, with the errors that occurred in it and the requests that left the machine."""
-
-    page: Page
-    complaints: list[str]
-    requested: list[str]
-
-    def forgive(self, words: str) -> None:
-        """Clear the page's errors that a test provoked."""
-        self.complaints[:] = [complaint for complaint in self.complaints if words not in complaint]
-
-
-OpenWindow = Callable[..., Window]
+OpenPage = Callable[..., Page]
 
 
 @pytest.fixture
-def open_window(browser: Browser) -> Iterator[OpenWindow]:
+def open_page(browser: Browser) -> Iterator[OpenPage]:
     """Open the board. At the end, check that the page had no error, and sent no request to another machine."""
     contexts: list[BrowserContext] = []
-    windows: list[Window] = []
+    complaints: list[str] = []
+    hosts: set[str | None] = set()
 
-    def open_one(url: str, *, width: int = 1440, height: int = 900, **options: Any) -> Window:
+    def open_one(url: str, *, width: int = 1280, height: int = 860, **options: Any) -> Page:
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
-        window = Window(context.new_page(), [], [])
-        windows.append(window)
+        page = context.new_page()
 
         def received(message: ConsoleMessage) -> None:
-            if message.type in {"error", "warning"}:
-                window.complaints.append(message.text)
+            # A lost connection is a part of the story.
+            if message.type in {"error", "warning"} and "net::ERR_" not in message.text:
+                complaints.append(message.text)
 
-        window.page.on("console", received)
-        window.page.on("pageerror", lambda error: window.complaints.append(str(error)))
-        window.page.on("dialog", lambda dialog: window.complaints.append(f"a dialog: {dialog.message}"))
-        context.on("request", lambda request: window.requested.append(request.url))
-        window.page.goto(url)
-        expect(window.page.locator("#link-words")).to_have_text("Live")
-        return window
+        page.on("console", received)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"a dialog: {dialog.message}"))
+        context.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+        page.goto(url)
+        expect(page.locator("#link-words")).to_have_text("Live")
+        return page
 
     yield open_one
     for context in contexts:
         context.close()
-    for window in windows:
-        assert window.complaints == []
-        assert {urlsplit(url).hostname for url in window.requested} == {"127.0.0.1"}
-
-
-@pytest.fixture
-def window(served: Served, open_window: OpenWindow) -> Window:
-    return open_window(served.board)
-
-
-def until(true: Callable[[], bool]) -> None:
-    ends = time.monotonic() + TIMEOUT
-    while not true():
-        assert time.monotonic() < ends, "it never came to that"
-        time.sleep(0.05)
+    assert complaints == []
+    assert hosts == {"127.0.0.1"}

@@ -51,6 +51,7 @@ def struck(exchange: Exchange, *faults: str) -> None:
 CHANGES: dict[str, Callable[[Exchange], object]] = {
     "a call": lambda it: call(it, "quote/submitoffer", {**OFFER, "terms": "\ud800 é"}),
     "a call of the board": lambda it: it.act(it.rival, "POST", "quote/bid", OFFER, NOW + 1),
+    "an update": lambda it: it.update(1, NOW + 1, Cargo(width=Decimal("1.25"))),
     "a withdrawal": lambda it: it.withdraw(1, NOW + 1),
     "a publication": lambda it: it.publish(it.shipper, NOW + 1, Cargo(origin="Busan", width=Decimal("1.25"))),
     "a fault that changes rows": lambda it: struck(it, "rows_inserted", "rows_touched", "rows_reordered"),

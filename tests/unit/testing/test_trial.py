@@ -72,3 +72,18 @@ async def test_base_exception_reaches_caller(sandbox: Sandbox, error: BaseExcept
     with pytest.raises(type(error)) as raised:
         await run()
     assert raised.value is error
+
+
+async def test_update_reaches_the_handler_of_updates(sandbox: Sandbox) -> None:
+    bot, received = new_bot(None), list[tuple[int, Any]]()
+
+    @bot.on_updated
+    async def requote(request: Any, ctx: Any) -> None:
+        received.append((request.index, request.quantity))
+
+    async with sandbox.running(bot) as trial:
+        index = sandbox.publish()
+        await trial.idle()
+        sandbox.update(index, quantity=30)
+        await trial.idle()
+    assert received == [(index, 30)]

@@ -22,7 +22,7 @@ from freight_exchange.cli.exit_status import Status
 from freight_exchange.cli.options import FILE
 from freight_exchange.cli.terminal import warn
 from freight_sandbox import Exchange
-from freight_sandbox.board import PATH, Board, BoardController
+from freight_sandbox.board import PATH, Board
 from freight_sandbox.journal import JournaledExchange, JournalError
 from freight_sandbox.samples import samples
 from freight_sandbox.server import serve
@@ -94,22 +94,21 @@ def sandbox(
             is_new = not isinstance(exchange, JournaledExchange) or exchange.is_new
             for cargo in samples(requests if is_new else 0, now := time.time()):
                 exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
-            _serve(BoardController(exchange, names={*names, host}), host, port, as_json=as_json, state=state)
+            _serve(Board(exchange, names={*names, host}), host, port, as_json=as_json, state=state)
     except JournalError as error:
         raise _FileFailedError(str(error)) from error
 
 
-def _serve(controller: BoardController, host: str, port: int, *, as_json: bool, state: str | None) -> None:
+def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | None) -> None:
     async def main() -> None:
         async with AsyncExitStack() as stack:
-            board = Board(controller)
             try:
-                server = await stack.enter_async_context(serve(controller, host=host, port=port, site=board))
+                server = await stack.enter_async_context(serve(board, host=host, port=port, site=board))
             except OSError as error:
                 raise _NotListeningError(_explain(error, host, port)) from error
             url = _local_url(server.url, address)
             board.url = url if _is_loopback(url) else _PROXY_URL
-            _announce(controller, url, address, as_json=as_json, state=state)
+            _announce(board.exchange, url, address, as_json=as_json, state=state)
             await anyio.sleep_forever()
 
     try:
@@ -149,8 +148,7 @@ def _local_url(url: str, address: str) -> str:
     return f"http://{name}:{urlsplit(url).port}/api"
 
 
-def _announce(controller: BoardController, url: str, address: str, *, as_json: bool, state: str | None) -> None:
-    exchange = controller.exchange
+def _announce(exchange: Exchange, url: str, address: str, *, as_json: bool, state: str | None) -> None:
     board = url.removesuffix("api") + PATH
     is_here, is_open = _is_loopback(url), not ipaddress.ip_address(address).is_loopback
     accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}

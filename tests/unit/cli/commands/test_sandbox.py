@@ -22,7 +22,6 @@ from tests.unit.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, lo
 from freight_exchange import FreightExchange
 from freight_exchange.cli.commands.sandbox import _announce, _local_url
 from freight_sandbox import Exchange
-from freight_sandbox.board import BoardController
 
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
@@ -260,7 +259,7 @@ def test_local_url_is_accepted_by_sdk(url: str, address: str, here: str) -> None
 
 
 def test_network_address_needs_proxy(capsys: pytest.CaptureFixture[str]) -> None:
-    _announce(BoardController(Exchange()), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
+    _announce(Exchange(), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
     out, err = capsys.readouterr()
     assert "The exchange  http://192.0.2.1:1/api\n" in out
     assert "paste this line where it will run, with the name of your proxy:\n" in out
