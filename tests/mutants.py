@@ -176,10 +176,11 @@ def _shielded(call: Any) -> Any:
     return wait
 
 
-_MESSAGE: Final = "unit/transport/test_message.py"
-_CONNECTIONS: Final = "faults/connections"
-_LOGIN: Final = "faults/logins/test_login.py"
-_SECRETS: Final = "faults/secrets"
+_WRITES: Final = "calls/test_writes.py"
+_CONNECTIONS: Final = "calls/test_connections.py"
+_LOGIN: Final = "calls/test_login.py"
+_SECRETS: Final = "calls/test_secrets.py"
+_PAGING: Final = ("calls/test_paging.py", "model/test_paging.py")
 _WATCHER: Final = "unit/feed/watcher"
 _STARTS: Final = f"{_WATCHER}/test_starts.py"
 _RULES: Final = f"{_WATCHER}/test_watcher.py::"
@@ -198,50 +199,51 @@ _CALLS: Final = (
     Mutant("deadline-denies-a-write-that-began", TWICE,
            {"Deadline._error": lambda _: lambda *_: public("DeadlineExceededError")("nothing took effect")}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"SendProgress.record_send": after(lambda self: setattr(self, "_handed", False))}, (_MESSAGE,)),
-    Mutant("given-up-write-begins", TWICE, {"SendProgress.abandon": returns(None)}, (_MESSAGE,)),
+           {"SendProgress.record_send": after(lambda self: setattr(self, "_handed", False))},
+           (_WRITES, "calls/test_http_clients.py")),
+    Mutant("given-up-write-begins", TWICE, {"SendProgress.abandon": returns(None)},
+           ("calls/test_cancellation.py", "calls/test_deadlines.py")),
     Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
     Mutant("write-on-a-kept-connection", TWICE, {"own_pools.pool": lambda pool: lambda keepalive, *, writes:
            pool(5.0 if writes else keepalive, writes=writes)},
-           (f"{_CONNECTIONS}/test_sockets.py::test_a_write_never_meets_a_kept_connection",)),
+           (_CONNECTIONS,)),
     Mutant("kernel-sends-for-minutes", TWICE, {"_SEND_TIMEOUT": becomes(())},
-           (f"{_CONNECTIONS}/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",)),
+           (_CONNECTIONS,)),
     Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
-           ("faults/writes/test_contradictions.py",)),
+           (_WRITES, "calls/test_endpoints.py")),
     Mutant("middleware-sends-a-write-twice", TWICE, {"guard_middleware": lambda _: lambda layer: layer},
-           ("unit/transport/middleware/test_user.py",)),
+           ("calls/test_hooks.py",)),
     Mutant("absence-proven-by-one-reading", TWICE,
            {"reconcile/_settle": lambda settle: lambda search, _: search(names(settle)["SearchExtent"].COMPLETE)},
-           ("model/test_fault_runs.py",)),
+           (_WRITES, "unit/endpoints/reconcile")),
     Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_despite_gaps": lambda _: lambda strict, lenient: lenient},
            ("unit/endpoints/reconcile/test_reconcile.py",)),
-    Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._conclude": lambda _: lambda self:
-           self.__dict__.update(complete=self._pass.ended, ended=self._pass.ended)}, ("model/test_paging_model.py",)),
-    Mutant("short-page-ends-a-listing", MISSED, {"SinglePass._go_on": after(
-        lambda self, rows, idle: setattr(self, "ended", self.ended or rows < self.first_size)
-    )}, ("model/test_paging_model.py",)),
-    Mutant("object-without-its-collection-is-empty", MISSED, {"_collection": lambda read: lambda data, name:
-           read({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/wire/test_collections.py",)),
+    Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._end_round": given(agrees=True)}, _PAGING),
+    Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
+        lambda self, keys: setattr(self, "ended", self.ended or len(keys) < self.size)
+    )}, _PAGING),
+    Mutant("object-without-its-collection-is-empty", MISSED, {"decoder/_collection": lambda read: lambda data, name:
+           read({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/test_decoding.py",)),
     Mutant("unreadable-row-hides-its-page", MISSED,
            {"_one_by_one": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
-           ("unit/wire/test_broken_rows.py",)),
+           ("unit/test_decoding.py",)),
     Mutant("no-deadline", HANG, {"Deadline.__call__": lambda _: lambda self, request, call_next: call_next(request)}),
-    Mutant("ended-call-keeps-its-slot", HANG, {"_Slots.release": returns(None)}, ("faults/test_flood.py",)),
+    Mutant("ended-call-keeps-its-slot", HANG, {"_Slots.release": returns(None)}, ("calls/test_cancellation.py",)),
     Mutant("reply-of-any-size", HANG, {"Body._keep": lambda _: lambda self, data: self._body.extend(data)},
-           ("unit/transport/http/test_decompression.py::test_the_limit_is_exact",)),
+           ("calls/test_bodies.py",)),
     Mutant("login-for-each-caller", STORM,
            {"TokenRefresh._refreshed": lambda _: lambda self, reason: self._start(reason).wait()}, (_LOGIN,)),
     Mutant("rejected-password-tried-again", STORM, {"LoginBackoff.check_credentials": returns(None)}, (_LOGIN,)),
-    Mutant("retries-without-a-budget", STORM, {"RetryBudget.allows": returns(True)}, ("faults/test_outage.py",)),
+    Mutant("retries-without-a-budget", STORM, {"RetryBudget.allows": returns(True)}, ("calls/test_retries.py",)),
     Mutant("retry-after-ignored", STORM, {"retry_after/retry_after": returns(None)}),
     Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value},
-           (f"{_SECRETS}/test_canary_arguments.py",)),
+           (_SECRETS,)),
     Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.without_half": lambda _: lambda self, cut: cut},
-           ("unit/transport/rules/test_redaction.py",)),
-    Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (f"{_SECRETS}/test_canary_logs.py",)),
+           (_SECRETS,)),
+    Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
     Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
     Mutant("number-read-as-a-float", RECORDS, {"scalars/number": yields(lambda value: value and Decimal(float(value)))},
-           ("contract/test_sdk.py",)),
+           ("unit/test_decoding.py",)),
 )
 
 _WATCH: Final = (
@@ -262,7 +264,7 @@ _WATCH: Final = (
            ("unit/feed/scanning/test_journal.py::test_scan_that_fails_after_its_first_page_does_not_move_the_watermark",)),
     Mutant("page-committed-in-pieces", MISSED, {"connection/transaction": lambda transaction: names(transaction)
            ["contextlib"].contextmanager(lambda connection, path: iter([None]))},
-           ("model/test_watcher_model.py::test_a_kill_between_two_statements_is_lived_through_and_was_one",)),
+           ("model/test_models.py",)),
     Mutant("pages-read-once-while-rows-move", MISSED,
            {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
            ("unit/feed/core/planning/test_scanner.py::test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen",)),
@@ -387,8 +389,8 @@ _TOOLS: Final = (
            ("unit/cli/commands/test_bids.py",)),
     Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
            ("unit/cli/render",)),
-    Mutant("board-changed-by-another-site", TOOLS, {"permit_change": returns(None)},
-           ("unit/sandbox/board/test_site.py",)),
+    Mutant("board-changed-by-another-site", TOOLS, {"_permit_change": returns(None)},
+           ("sandbox/test_board.py",)),
     Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
     Mutant("offers-ranked-across-currencies", RECORDS, {"quotes/_rate": returns(Decimal(1))}, ("unit/test_quotes.py",)),
     Mutant("implausible-freight-priced", RECORDS, {"_refuse_implausible": returns(None)}, ("unit/tariff",)),
@@ -396,11 +398,11 @@ _TOOLS: Final = (
 # fmt: on
 
 PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
-    "calls": (("faults/test_matrix.py", "faults/test_time.py"), _CALLS),
-    "watch": (("unit/feed", "model/test_watcher_model.py"), _WATCH),
+    "calls": (("calls/test_matrix.py", "calls/test_deadlines.py"), _CALLS),
+    "watch": (("unit/feed", "model/test_models.py"), _WATCH),
     "bot": (("unit/bot",), _BOT),
     "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
-    "tools": (("unit/cli", "unit/sandbox", "unit/testing"), _TOOLS),
+    "tools": (("unit/cli", "sandbox", "unit/testing"), _TOOLS),
 }
 """The parts of the package: tests of the mutants that name none, and the mutants."""
 
