@@ -11,9 +11,9 @@ from tests.model.feeds import HIDDEN_BETWEEN
 from tests.model.runner import NAIVE_SHARE, Summary, load, summarize
 from tests.model.support import LISTING_FAULTS
 
-_SCHEDULES = {"watcher": (300, 15), "offers": (60, 10)}
+_SCHEDULES = {"watcher": (300, 15), "offers": (60, 10), "writes": (280, 14)}
 """Number of schedules of each part, and of those in one item: workers run items side by side."""
-_WITH_NAIVE = {"watcher": 40, "offers": 20}
+_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40}
 
 
 def _chunks() -> Iterator[object]:
@@ -53,7 +53,14 @@ def test_what_is_drawn_strikes() -> None:
     assert sum(name.startswith("fault ") for name in counts) >= 15
 
 
-@pytest.mark.parametrize("part", ["watcher", "offers"])
+def test_doubts_are_decided_where_the_service_shows_the_outcome() -> None:
+    counts = summarize("writes", range(2000, 2080), naive=False).counts
+    assert counts["outcome decided"] > 60
+    assert counts["outcome undecided"] <= 0.02 * counts["outcome decided"]
+    assert sum(name.startswith("strike ") for name in counts) >= 60
+
+
+@pytest.mark.parametrize("part", ["watcher", "offers", "writes"])
 def test_seed_repeats_its_run(part: str) -> None:
     for seed in (3, 4):
         first, second = load(part).run(seed), load(part).run(seed)
