@@ -51,10 +51,12 @@ __all__ = ["ROWS", "naive", "run"]
 
 _OFFERS: Final = "quote/submitoffer"
 _LOST: Final = ("reset_after_processing", "reset_after_send", "reset_mid_reply", "fin_no_bytes", "stall",
-                "garbage_status", "server_error", "server_error_after_commit", "bad_gateway", "request_timeout", "refused",
-                "unavailable", "truncated_length", "html_200", "throttled_seconds")  # fmt: skip
+                "garbage_status", "server_error", "server_error_after_commit", "bad_gateway", "request_timeout",
+                "refused", "unavailable", "truncated_length", "html_200", "throttled_seconds")  # fmt: skip
 _OUTAGES: Final = ("refused", "unavailable", "stall", "html_200", "maintenance_200", "unauthorized_once", "throttled",
                    "bad_gateway")  # fmt: skip
+_WHILE_SENDING: Final = ("after intent", "before sending", "after sending", "before send", "after send",
+                         "before confirmed", "before unknown", "after unknown")  # fmt: skip
 _SPAN, _MOST_CALLS = 600.0, 1500
 _OWED: Final = 300.0
 """Seconds for which a request must have been open for an offer on it to be owed."""
@@ -268,7 +270,7 @@ def quotes(
         @bot.on_withdrawn(id="withdrawn")
         async def withdrawn(request: RateRequest, ctx: Context) -> None:
             if not life.is_gone:
-                play.told["withdrawn", request.index] += 1
+                play.told["gone", request.index] += 1
                 if play.is_open(request.index):
                     play.flaws.append(f"request {request.index}: a false notice of its withdrawal")
 
@@ -491,9 +493,12 @@ class Play:
         for request in self.awarded:
             if not self.is_naive and not self.told["selected", request]:
                 self.flaws.append(f"request {request}: its selected bid was never told")
-        for (kind, request), _ in self.told.items():
+        lives = sum(len(machine.lives) for machine in self.machines)
+        for (kind, request), count in self.told.items():
             if kind == "selected" and request not in self.awarded:
                 self.flaws.append(f"request {request}: a false notice of a selected bid")
+            if count > lives:
+                self.flaws.append(f"request {request}: {count} notices that it is {kind}")
         self._judge_calm()
 
     def _judge_offers(self) -> None:
@@ -551,7 +556,8 @@ async def _killed(play: Play) -> None:
         if play.random.random() < 0.4:
             play.fail(times=play.random.choice((1, 2)))
         if play.random.random() < 0.6:
-            machine.start(crash_at=play.random.choice(FAILPOINTS), times=play.random.randint(1, 4))
+            points = play.random.choice((FAILPOINTS, _WHILE_SENDING))
+            machine.start(crash_at=play.random.choice(points), times=play.random.randint(1, 4))
             play.publish(0, 2)
             await play.wait(10.0, 300.0)
         else:
@@ -569,7 +575,7 @@ async def _at_each_failpoint(play: Play) -> None:
     machine.start()
     await play.wait(2 * play.interval)
     await machine.stop()
-    for point in play.random.sample([point for point in FAILPOINTS if "s" in point], 4):
+    for point in (*play.random.sample(_WHILE_SENDING, 3), play.random.choice(FAILPOINTS)):
         if play.random.random() < 0.6:
             play.fail()
         machine.start(crash_at=point)

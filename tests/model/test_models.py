@@ -11,9 +11,9 @@ from tests.model.feeds import HIDDEN_BETWEEN
 from tests.model.runner import NAIVE_SHARE, Summary, load, summarize
 from tests.model.support import LISTING_FAULTS
 
-_SCHEDULES = {"watcher": (300, 15), "offers": (60, 10), "writes": (280, 14), "bot": (36, 6)}
+_SCHEDULES = {"watcher": (300, 15), "offers": (60, 10), "writes": (280, 14), "bot": (36, 6), "logins": (350, 35)}
 """Number of schedules of each part, and of those in one item: workers run items side by side."""
-_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40, "bot": 18}
+_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40, "bot": 18, "logins": 40}
 
 
 def _chunks() -> Iterator[object]:
@@ -71,7 +71,7 @@ def test_bot_is_calm_in_trouble() -> None:
     assert counts["calls in trouble"] <= 1.2 * counts["calls in health"]
 
 
-@pytest.mark.parametrize("part", ["watcher", "offers", "writes"])
+@pytest.mark.parametrize("part", ["watcher", "offers", "writes", "logins"])
 def test_seed_repeats_its_run(part: str) -> None:
     for seed in (3, 4):
         first, second = load(part).run(seed), load(part).run(seed)
