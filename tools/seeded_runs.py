@@ -1,11 +1,8 @@
 """Make seeded runs against simulated services and print what went wrong.
 
-    python tools/seeded_runs.py --part writes --runs 20000      # writes under faults, in process
-    python tools/seeded_runs.py --part sockets --only httpx     # over real sockets, through one HTTP transport
     python tools/seeded_runs.py --part paging                   # listings against random paging servers
     python tools/seeded_runs.py --part watcher                  # the watcher under schedules of failures
     python tools/seeded_runs.py --part servers --only shuffle   # the watcher against one quirk of a server
-    python tools/seeded_runs.py --part bot                      # bots against an adversary
 
 `--replay SEED` makes one run again and prints its details. `--list` prints the values of `--only`. Exits with 1 if
 anything is wrong. After Ctrl-C it prints the total so far.
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTS", "part", "run_all"]
 
-PARTS: Final = ("writes", "sockets", "paging", "watcher", "servers", "bot")
+PARTS: Final = ("paging", "watcher", "servers")
 
 
 def part(name: str) -> Part[Any]:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeVar
 import anyio
 import attrs
 
+from freight_exchange.sandbox.faces.tcp import serve_tcp as serve
 from freight_exchange.testing import (
     FAULTS,
     Cargo,
@@ -31,7 +32,7 @@ from freight_exchange.testing import (
 
 __all__ = [
     "BEGAN", "FAULTS", "LISTING_FAULTS", "LOGIN_FAULTS", "Backend", "Cargo", "Cut", "Disk", "Fault", "Profile",
-    "Sandbox", "Service", "WireFault", "disk", "disks", "in_virtual_time",
+    "Sandbox", "Service", "WireFault", "disk", "disks", "in_virtual_time", "serve",
 ]  # fmt: skip
 
 Backend = Literal["asyncio", "trio"]

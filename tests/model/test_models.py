@@ -11,9 +11,16 @@ from tests.model.feeds import HIDDEN_BETWEEN
 from tests.model.runner import NAIVE_SHARE, Summary, load, summarize
 from tests.model.support import LISTING_FAULTS
 
-_SCHEDULES = {"watcher": (300, 15), "offers": (60, 10), "writes": (280, 14), "bot": (36, 6), "logins": (350, 35)}
+_SCHEDULES = {
+    "watcher": (300, 15),
+    "offers": (60, 10),
+    "writes": (280, 14),
+    "bot": (36, 6),
+    "logins": (350, 35),
+    "sockets": (10, 2),
+}
 """Number of schedules of each part, and of those in one item: workers run items side by side."""
-_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40, "bot": 18, "logins": 40}
+_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40, "bot": 18, "logins": 40, "sockets": 2}
 
 
 def _chunks() -> Iterator[object]:

@@ -33,7 +33,7 @@ from freight_exchange import (
     RouteDraft,
 )
 
-__all__ = ["KINDS", "Plan", "Strike", "World", "Write", "draw_writes", "naive", "run"]
+__all__ = ["GENERAL", "KINDS", "Pace", "Plan", "World", "draw_writes", "make_all", "naive", "repeat_all", "run"]
 
 Kind = Literal["submit", "publish", "approve", "decline", "create_route", "update_route", "raw"]
 KINDS: Final[tuple[Kind, ...]] = ("submit", "publish", "approve", "decline", "create_route", "update_route", "raw")
@@ -74,12 +74,31 @@ _APART: Final = {"get_body", "late_visibility", "amount_rounding", "bid_default"
 _KNOBS: Final = tuple(knob for knob in Profile.knobs() if knob.name not in _APART)
 
 _LONG_AGO: Final = 100_000.0
-_LONGEST: Final = 3600.0
-"""Seconds after which a reconciliation hangs."""
-_AFTERMATH: Final = 120.0
 _NAIVE_ATTEMPTS: Final = 4
 _ROUTE: Final = 301
 """Route that exists from the start."""
+
+
+@attrs.frozen
+class Pace:
+    """Times of a schedule in seconds, virtual ones or real ones.
+
+    Attributes:
+        deadlines, settles: Of the writes and of their look-ups; each write draws its own.
+        pause: Before each write, so that the service has shown the earlier ones, and the client has ended its waits.
+        turn: By which a caller leaves later, for each turn of the loop.
+        margin: By which a call may outlive its deadline.
+        aftermath: In which a call that its caller left ends.
+        longest: After which a look-up hangs.
+    """
+
+    deadlines: tuple[float, ...] = (60.0, 60.0, 20.0, 5.0, 0.2)
+    settles: tuple[float, ...] = (30.0, 60.0)
+    pause: float = 4000.0
+    turn: float = 0.1
+    margin: float = 0.05
+    aftermath: float = 120.0
+    longest: float = 3600.0
 
 
 @attrs.frozen
@@ -109,7 +128,6 @@ class Write:
         meddling: When another account selects the other offer, or changes the route.
         leaves: Turns of the event loop after which the caller cancels the call.
         pickled: Whether the error is pickled before it is reconciled.
-        pause: Seconds before the write.
     """
 
     number: int
@@ -127,7 +145,6 @@ class Write:
     settle: float
     leaves: int | None
     pickled: bool
-    pause: float
 
 
 @attrs.frozen
@@ -150,10 +167,7 @@ def draw(seed: int) -> Plan:
         quirks["amount_rounding"] = random.choice(("cents", "whole"))
     if random.random() < 0.5:
         quirks["bid_default"] = "active"
-    # A client that is asked to wait for ages waits for an hour.
-    times = ((60.0, 60.0, 20.0, 5.0, 0.2), (30.0, 60.0), 4000.0)
-    writes = draw_writes(random, random.choice((2, 3, 4)), GENERAL, CUTS, *times)
-    return Plan(Profile(**quirks), writes)
+    return Plan(Profile(**quirks), draw_writes(random, random.choice((2, 3, 4)), GENERAL, CUTS, Pace()))
 
 
 def draw_writes(
@@ -161,9 +175,7 @@ def draw_writes(
     count: int,
     faults: tuple[str, ...],
     cuts: tuple[str, ...],
-    deadlines: tuple[float, ...],
-    settles: tuple[float, ...],
-    pause: float,
+    pace: Pace,
 ) -> tuple[Write, ...]:
     """Draw so many writes; half of their faults are cuts."""
 
@@ -193,11 +205,10 @@ def draw_writes(
             twin=random.random() < 0.05,
             earlier=random.random() < 0.1,
             meddling=random.choice(("before", "after")) if random.random() < 0.1 else "never",
-            deadline=random.choice(deadlines),
-            settle=random.choice(settles),
+            deadline=random.choice(pace.deadlines),
+            settle=random.choice(pace.settles),
             leaves=random.randrange(60) if random.random() < 0.1 else None,
             pickled=random.random() < 0.2,
-            pause=pause,
         )
 
     return tuple(one(number) for number in range(count))
@@ -210,7 +221,8 @@ class World:
         secrets: Passwords, and the tokens that were sent.
     """
 
-    def __init__(self, plan: Plan, seed: int) -> None:
+    def __init__(self, plan: Plan, seed: int, pace: Pace = Pace()) -> None:
+        self.pace = pace
         self.profile = plan.profile
         self.sandbox = Sandbox(plan.profile, seed=seed, began=BEGAN)
         self.exchange = self.sandbox.exchange
@@ -399,7 +411,7 @@ async def make_all(world: World, plan: Plan, shipper: FreightExchange, forwarder
     """Make the writes of a schedule one after the other."""
     result = Result([], Counter())
     for write in plan.writes:
-        await anyio.sleep(write.pause)
+        await anyio.sleep(world.pace.pause)
         exchange = shipper if write.kind in _BY_SHIPPER else forwarder
         # A password that a fault rejected is not tried again by itself.
         exchange.reset_login()
@@ -422,6 +434,7 @@ class _Attempt:
     until: int = 0
 
     async def make(self) -> None:
+        """Make the write, and judge what the client was told."""
         world, write = self.world, self.write
         send, baseline = await _prepared(world, write, self.exchange)
         if write.meddling == "before":
@@ -442,7 +455,7 @@ class _Attempt:
             world.calm()
         elif outcome == "cancelled":
             # The send that its caller left ends in its own time, and the client goes on working.
-            await anyio.sleep(_AFTERMATH if write.pause > 1.0 else 0.05)
+            await anyio.sleep(world.pace.aftermath)
             self.until = world.sandbox.audit_log.count
             with contextlib.suppress(FreightExchangeError):
                 await self.exchange.carriers.list()
@@ -466,23 +479,23 @@ class _Attempt:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(sending)
             if self.write.leaves is None:
-                await anyio.sleep(self.write.deadline + 3600.0 * (self.write.pause > 1.0) + 10.0)
+                await anyio.sleep(self.write.deadline + 2 * self.world.pace.margin)
                 outcome = "hang"
             else:
                 for _ in range(self.write.leaves):
                     await anyio.lowlevel.checkpoint()
                 if self.write.leaves % 2 == 0:
                     # Half of them leave a little later, when the clock has moved.
-                    await anyio.sleep(self.write.leaves / 10 if self.write.pause > 1.0 else 0.01)
+                    await anyio.sleep(self.write.leaves * self.world.pace.turn)
             tasks.cancel_scope.cancel()
-        if anyio.current_time() - began > self.write.deadline + (0.05 if self.write.pause > 1.0 else 3.0):
+        if anyio.current_time() - began > self.write.deadline + self.world.pace.margin:
             self._flaw("outlived its deadline")
         self._examine(caught)
         return outcome, caught
 
     async def _reconciled(self, error: OutcomeUnknownError[Any], baseline: list[Any] | None) -> str:
         write = self.write
-        with anyio.move_on_after(_LONGEST):
+        with anyio.move_on_after(self.world.pace.longest):
             try:
                 doubt = pickle.loads(pickle.dumps(error)) if write.pickled else error
                 verdict = await doubt.reconcile(self.exchange, timedelta(seconds=write.settle), baseline=baseline)
@@ -640,31 +653,32 @@ def _hides_twins(profile: Profile) -> bool:
 
 
 def naive(seed: int) -> bool:
-    """Return whether a client that repeats after each error of the transport carries a write out twice."""
+    """Return whether a client that repeats what got no reply carries a write out twice."""
     plan = draw(seed)
     world = World(plan, seed)
 
     async def work() -> bool:
         async with world.sandbox.http_client() as client:
-            return any([await _repeated(world, write, client) > 1 for write in plan.writes])
+            return await repeat_all(world, plan, client, world.sandbox.url)
 
     return in_virtual_time(seed, "trio" if seed % 2 else "asyncio", work)
 
 
-async def _repeated(world: World, write: Write, client: httpx.AsyncClient) -> int:
-    """Return how often a write of the naive client is carried out."""
+async def repeat_all(world: World, plan: Plan, client: httpx.AsyncClient, url: str) -> bool:
+    """Make all writes by the naive client, and return whether one is carried out twice."""
+    return any([await _repeated(world, write, client, url) > 1 for write in plan.writes])
+
+
+async def _repeated(world: World, write: Write, client: httpx.AsyncClient, url: str) -> int:
     account = world.shipper if write.kind in _BY_SHIPPER else world.forwarder
     headers = {"Authorization": f"Bearer {world.exchange.token(account, world.sandbox.now())}"}
     world.arm(write.strike, *ADDRESSES[write.kind])
     since = world.sandbox.audit_log.count
     method, path = ADDRESSES[write.kind]
     for _ in range(_NAIVE_ATTEMPTS):
-        try:
-            await client.request(method, f"{world.sandbox.url}/{path}", json=body(world, write), headers=headers)
-        except httpx.TransportError:
-            continue
-        except httpx.HTTPError:
-            pass
-        break
+        with contextlib.suppress(httpx.TransportError), anyio.move_on_after(world.pace.deadlines[0]):
+            with contextlib.suppress(httpx.DecodingError):
+                await client.request(method, f"{url}/{path}", json=body(world, write), headers=headers)
+            break
     world.calm()
     return len(world.done(write, since))
