@@ -7,6 +7,7 @@ wrong prices, lost deliveries, false notices, storms of calls. A naive bot stand
 from __future__ import annotations
 
 import contextlib
+import json
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
@@ -322,7 +323,7 @@ class Play:
         self.reported: set[int] = set()
         self.troubles: list[tuple[float, float]] = []
         self.machines: list[Machine] = []
-        self.allows_existing = self.is_rounded = self.is_cut = False
+        self.allows_existing = self.is_rounded = self.is_cut = self.has_bugs = False
         self.owes = True
         self.last: Register | None = None
         self._folder = folder
@@ -395,6 +396,24 @@ class Play:
         phase = self.random.choice(FAULTS[name].phases)
         self.sandbox.strike(*FAULTS[name](path=path, times=times, processed=phase))
         return name
+
+    def leave_out(self, request: int) -> None:
+        """Leave a request out of the listings, but not of look-ups."""
+
+        def drop(reply: Any, now: float, drawn: Random) -> Any:
+            rows = json.loads(reply.body)["raterequests"]
+            kept = {key: row for key, row in rows.items() if str(row["index"]) != str(request)}
+            return attrs.evolve(reply, body=json.dumps({"raterequests": kept}).encode())
+
+        self.sandbox.strike(
+            Fault(
+                name="left out",
+                path="quote/getrequests",
+                when=lambda call: b"offset" in call.body,
+                mutate=drop,
+                times=None,
+            )
+        )
 
     def take_late(self, delay: float) -> None:
         """Let the service carry out an offer only so many seconds after it came."""
@@ -480,7 +499,10 @@ class Play:
             status = bot.status()
             if status.in_doubt or status.in_flight or status.waiting or status.state != "running":
                 self.flaws.append(f"the last process never became idle: {status}")
-            self.reported |= {letter.request for letter in await bot.dead_letters() if letter.request is not None}
+            letters = await bot.dead_letters()
+            if letters and not self.has_bugs:
+                self.flaws.append(f"given up, though no handler fails: {letters}")
+            self.reported |= {letter.request for letter in letters if letter.request is not None}
             self.reported |= {doubt.request for doubt in await bot.doubts()}
         except Exception as error:  # noqa: BLE001  # judged
             self.flaws.append(f"the last process failed: {error!r}")
@@ -607,6 +629,12 @@ async def _reply_lost(play: Play) -> None:
     await play.wait(1.0, 60.0)
     play.fail(times=play.random.choice((1, 2, 4)))
     play.publish(2, 4)
+    if play.random.random() < 0.5:
+        # What cannot be looked for stays in doubt.
+        await play.wait(play.interval + 5.0)
+        play.fail("unavailable", "maintenance_200", "html_200", path="quote/bid", times=None)
+        await play.wait(600.0, 3600.0)
+        play.heal()
     await play.wait(play.interval, play.interval + 300.0)
     play.award()
     if play.random.random() < 0.6:
@@ -677,7 +705,8 @@ async def _outage(play: Play) -> None:
     lasts = play.random.choice((600.0, 3600.0, 6 * 3600.0))
     await play.wait(lasts + 600.0)
     began = play.now
-    play.fail(*_OUTAGES, path=play.random.choice((None, None, "quote/getrequests", "quote/bid")), times=None)
+    paths = (None, None, "quote/getrequests", "quote/bid", _OFFERS)
+    play.fail(*_OUTAGES, path=play.random.choice(paths), times=None)
     for _ in range(3):
         play.publish(0, 2)
         await play.wait(lasts / 3)
@@ -804,6 +833,7 @@ async def _two_machines(play: Play) -> None:
 async def _handlers_with_bugs(play: Play) -> None:
     """Let handlers raise anything, leak tasks, swallow errors and run out of time."""
     machine = play.machine()
+    play.has_bugs = True
     buggy = quotes(breaks=play.random.choice((0.1, 0.3)), think=play.random.choice((0.0, 5.0)))
     machine.start(buggy)
     if play.random.random() < 0.6:
@@ -839,6 +869,7 @@ async def _deploys(play: Play) -> None:
     """Rename handlers from deploy to deploy, with a broken tariff between two good ones."""
     machine = play.machine()
 
+    play.has_bugs = True
     # The last deploy has the handlers of all, for what still waits for them.
     play.last = quotes(ids=("quote", "east", *(f"quote_{number}" for number in range(4))))
 
@@ -858,10 +889,12 @@ async def _deploys(play: Play) -> None:
 
 
 async def _withdrawn(play: Play) -> None:
-    """Withdraw and award requests, and publish others."""
+    """Withdraw and award requests, publish others, and leave one out of the listing for a while."""
     machine = play.machine()
     machine.start()
     requests = play.publish(12)
+    await play.wait(3 * play.interval)
+    play.leave_out(requests.pop())
     for _ in range(play.random.randint(2, 4)):
         await play.wait(0.5 * play.interval, 10 * play.interval)
         for request in play.random.sample([one for one in requests if play.is_open(one)], 1):
@@ -871,6 +904,7 @@ async def _withdrawn(play: Play) -> None:
             await machine.end()
             machine.start()
         requests += play.publish(0, 2)
+    await play.wait(0.0, 7200.0)
 
 
 ROWS: Final[Mapping[str, Callable[[Play], Awaitable[None]]]] = {
