@@ -87,6 +87,7 @@ class History:
         garbled: Requests that were shown as a row without an identifier for a moment.
         garbage: Rows without an identifier that the program has read for certain, and when.
         longest_outage: Longest time between two polls.
+        is_gap_due: Whether the program was away for longer than the service looks back.
         steady: Whether a machine's clock has measured all of the run, so that times in events can be judged.
         dates_absence: Whether the times of a withdrawal are judged too.
         lives: Times at which the program started.
@@ -110,6 +111,7 @@ class History:
     garbled: set[int]
     garbage: list[tuple[float, str]]
     longest_outage: float
+    is_gap_due: bool
     steady: bool
     lives: list[float]
     refused: list[float]
@@ -335,6 +337,8 @@ class _Checker:
     # Gaps
 
     def _false_gaps(self) -> Iterator[str]:
+        if self._history.is_gap_due and self._history.steady and not self._gaps:
+            yield f"no gap: the program was away for {self._history.longest_outage:.0f} s, and no event says so"
         for gap in self._gaps if self._history.steady else ():
             longest = self._history.longest_outage
             if longest < FIVE_DAYS - _HOUR:

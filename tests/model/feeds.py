@@ -60,6 +60,7 @@ class Plan:
         calm: Time of the last failure.
         settled: Time at which all but absences must have been told.
         quiet: Hours that follow, after which all must have been told; 0 if none do.
+        is_windowed: Whether the listing looks back for five days only.
     """
 
     seed: int
@@ -74,6 +75,7 @@ class Plan:
     calm: float
     settled: float
     quiet: int
+    is_windowed: ClassVar[bool] = False
 
     @classmethod
     def draw(cls, random: Random, drawing: Drawing, count: int, **plan: Any) -> Any:
@@ -115,7 +117,7 @@ class Drawing:
     bursts: ClassVar[tuple[int, ...]]
 
     failures: ClassVar[Mapping[str, float]] = {
-        "fault": 7.0, "storm": 1.0, "false_end": 1.5, "slow_page": 1.0, "stop": 6.0, "cancel": 2.0, "disk": 1.0,
+        "fault": 7.0, "storm": 1.8, "false_end": 1.5, "slow_page": 1.0, "stop": 6.0, "cancel": 2.0, "disk": 1.0,
         "pause": 1.0, "break": 1.0, "batches": 0.7, "suspend": 1.0, "wall": 1.0,
     }  # fmt: skip
 
@@ -169,7 +171,7 @@ class Drawing:
         yield self._op("storm", lasts, self._pick("unavailable", "refused", "throttled_seconds"))
         at = round(self.now + self._random.random() * min(lasts, 120.0), 3)
         yield self._op(self._pick(*self.market), 3, at=at)
-        if self._random.random() < 0.3:
+        if self._random.random() < 0.5:
             yield self._set_wall()
         self.now += lasts if lasts < 3600.0 else 120.0
         if lasts >= 3600.0:
@@ -180,7 +182,7 @@ class Drawing:
 
     def _stop(self) -> Iterator[Op]:
         how = self._pick("leave", "kill", "kill_waits", "kill_waits", "kill_pages", "kill_pages")
-        down = self._pick(0.0, 0.0, 1.0, 120.0, 1800.0, 9 * 3600.0, self._random.uniform(0, 6.4) * DAY)
+        down = self._pick(0.0, 0.0, 1.0, 120.0, 1800.0, 9 * 3600.0, self._random.uniform(0, 6.4) * DAY, 6 * DAY)
         down = self._once(down, 60.0)
         yield self._op(how, down, which=self._pick(0, 1, 2, 3, 5, 8, 13, 21, 34))
         # A program that has not come to that step yet is killed anyway.
@@ -400,6 +402,7 @@ async def follow(
             reader.leave()
             await anyio.sleep(plan.quiet * 3600.0)
         reader.end()
+    away = [later - earlier for earlier, later in itertools.pairwise(polls) if earlier >= (reader.entered or 0.0)]
     world.counts += service.strikes()
     world.counts["event"] += len(reader.deliveries)
     world.counts["call"] += service.calls
@@ -421,6 +424,7 @@ async def follow(
         # A page that the program did not live to write down is requested again, and is in order then.
         garbage=[] if any(op.what in _LOSES_PAGES for op in plan.ops) else world.garbage,
         longest_outage=max((later - earlier for earlier, later in itertools.pairwise(polls)), default=0.0),
+        is_gap_due=plan.is_windowed and max(away, default=0.0) > 5 * DAY + 3600.0,
         steady=not was_set,
         lives=reader.lives,
         refused=[call.time for call in service.listed if call.fault == "throttled_huge"],

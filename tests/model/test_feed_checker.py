@@ -25,6 +25,7 @@ def _history(**other: Any) -> History:
         garbled=set(),
         garbage=[],
         longest_outage=30.0,
+        is_gap_due=False,
         steady=True,
         lives=[0.0],
         refused=[],
@@ -64,6 +65,7 @@ _BROKEN: dict[str, dict[str, Any]] = {
     "wrong previous": {"told": [_NEW, attrs.evolve(_UPDATED, previous=("c",))]},
     "wrong time": {"told": [_NEW, attrs.evolve(_UPDATED, between=(205.0, 210.0))]},
     "false gap": {"told": [_NEW, _UPDATED, _told(300.0, "gap", ("x",), index=None, between=(0.0, 290.0))]},
+    "no gap": {"is_gap_due": True},
     "silent": {"garbage": [(150.0, "Undefined index")]},
     "restless": {"storms": [(100.0, 130.0)], "polls": [float(second) for second in range(100, 130)]},
 }  # fmt: skip

@@ -91,6 +91,6 @@ def test_seed_repeats_its_run(part: str) -> None:
     strict=True,
 )
 def test_rows_hidden_between_others_are_found() -> None:
-    seeds = range(HIDDEN_BETWEEN, HIDDEN_BETWEEN + 3)
+    seeds = range(HIDDEN_BETWEEN, HIDDEN_BETWEEN + 10)
     summary: Summary = summarize("watcher", seeds, naive=False)
     assert not summary.flaws, summary.report()

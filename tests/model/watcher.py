@@ -27,6 +27,7 @@ class _Plan(Plan):
     """Plan with the ages of the requests that are there at the beginning, the oldest first."""
 
     ages: tuple[float, ...]
+    is_windowed = True
 
 
 def draw(seed: int) -> _Plan:
