@@ -139,6 +139,14 @@ class Machine:
         await self.life.ended.wait()
         self.play.is_cut = False
 
+    async def crash(self, within: float) -> None:
+        """Wait until the program crashes, and end it."""
+        for _ in range(int(2 * within)):
+            if self.life.trial is not None and self.life.trial.has_crashed:
+                break
+            await anyio.sleep(0.5)
+        await self.kill()
+
     async def _live(self, life: Life, register: Register, crash_at: str | None, times: int) -> None:
         try:
             if self.play.is_naive:
@@ -581,7 +589,7 @@ async def _killed(play: Play) -> None:
             points = play.random.choice((FAILPOINTS, _WHILE_SENDING))
             machine.start(crash_at=play.random.choice(points), times=play.random.randint(1, 4))
             play.publish(0, 2)
-            await play.wait(10.0, 300.0)
+            await machine.crash(play.random.uniform(10.0, 300.0))
         else:
             machine.start(quotes(think=2.0))
             play.publish(0, 2)
@@ -592,18 +600,18 @@ async def _killed(play: Play) -> None:
 
 
 async def _at_each_failpoint(play: Play) -> None:
-    """Crash while one offer goes its way, with or without its reply."""
+    """Crash while one offer goes its way, with or without its reply, and go on before it is listed."""
+    play.profile(late_visibility=play.random.uniform(0.2, 0.9) * play.settle)
     machine = play.machine()
     machine.start()
     await play.wait(2 * play.interval)
     await machine.stop()
-    for point in (*play.random.sample(_WHILE_SENDING, 3), play.random.choice(FAILPOINTS)):
+    for point in (*play.random.sample(_WHILE_SENDING, 6), play.random.choice(FAILPOINTS)):
         if play.random.random() < 0.6:
             play.fail()
         machine.start(crash_at=point)
         play.publish(1)
-        await play.wait(3 * play.interval + play.settle)
-        await machine.kill()
+        await machine.crash(3 * play.interval + play.settle)
         play.heal()
 
 
