@@ -6,21 +6,33 @@ import json
 import random
 import resource
 import shutil
+import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 import anyio
 import attrs
 
-from freight_exchange.testing import FAULTS, Cargo, Fault, Profile, Sandbox, inline_store, virtual_time_options
+from freight_exchange.testing import (
+    FAULTS,
+    Cargo,
+    Cut,
+    Fault,
+    Profile,
+    Sandbox,
+    WireFault,
+    inline_store,
+    virtual_time_options,
+)
+from freight_sandbox.server import serve as serve
 
 __all__ = [
-    "FAULTS", "LISTING_FAULTS", "LOGIN_FAULTS", "Backend", "Cargo", "Disk", "Fault", "Profile", "Sandbox", "Service",
-    "disk", "in_virtual_time",
+    "BEGAN", "FAULTS", "LISTING_FAULTS", "LOGIN_FAULTS", "Backend", "Cargo", "Cut", "Disk", "Fault", "Profile",
+    "Sandbox", "Service", "WireFault", "disk", "disks", "in_virtual_time", "serve",
 ]  # fmt: skip
 
 Backend = Literal["asyncio", "trio"]
@@ -185,6 +197,22 @@ class Disk:
             if part.exists():
                 shutil.copyfile(part, self.path.with_name(self.path.name + suffix))
 
+    def back_up(self) -> Path:
+        """Copy the store as SQLite does it, for `put_back`."""
+        backup = self._folder / "backup.db"
+        with closing(sqlite3.connect(self.path)) as source, closing(sqlite3.connect(backup)) as target:
+            source.backup(target)
+        return backup
+
+    def put_back(self, backup: Path) -> None:
+        """Give the next life a copy of the store."""
+        self.lose()
+        shutil.copyfile(backup, self.path)
+
+    def lose(self) -> None:
+        """Give the next life no store."""
+        self._generation += 1
+
     def fill(self, pages: int = 0) -> None:
         """Let no write succeed after so many further pages of the database's log."""
         log = self.path.with_name(self.path.name + "-wal")
@@ -197,15 +225,29 @@ class Disk:
 
 
 @contextmanager
-def disk() -> Iterator[Disk]:
-    """Make a folder in memory, if the machine has one there: models wait for no disk."""
+def disks() -> Iterator[Callable[[], Disk]]:
+    """Yield a maker of folders in memory, if the machine has one there: models wait for no disk."""
     shared = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None) as folder:
-        made = Disk(Path(folder))
+    made: list[Disk] = []
+    with ExitStack() as stack:
+
+        def make() -> Disk:
+            folder = tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None)
+            made.append(Disk(Path(stack.enter_context(folder))))
+            return made[-1]
+
         try:
-            yield made
+            yield make
         finally:
-            made.recover()
+            for one in made:
+                one.recover()
+
+
+@contextmanager
+def disk() -> Iterator[Disk]:
+    """Make one folder."""
+    with disks() as make:
+        yield make()
 
 
 def in_virtual_time(seed: int, backend: Backend, work: Callable[[], Awaitable[T]]) -> T:

@@ -6,14 +6,21 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
-from tests.model import offers, watcher
+from tests.model import bot, offers, watcher
 from tests.model.feeds import HIDDEN_BETWEEN
 from tests.model.runner import NAIVE_SHARE, Summary, load, summarize
 from tests.model.support import LISTING_FAULTS
 
-_SCHEDULES = {"watcher": (300, 15), "offers": (60, 10)}
+_SCHEDULES = {
+    "watcher": (300, 15),
+    "offers": (60, 10),
+    "writes": (280, 14),
+    "bot": (36, 6),
+    "logins": (350, 35),
+    "sockets": (10, 2),
+}
 """Number of schedules of each part, and of those in one item: workers run items side by side."""
-_WITH_NAIVE = {"watcher": 40, "offers": 20}
+_WITH_NAIVE = {"watcher": 40, "offers": 20, "writes": 40, "bot": 18, "logins": 40, "sockets": 2}
 
 
 def _chunks() -> Iterator[object]:
@@ -53,7 +60,25 @@ def test_what_is_drawn_strikes() -> None:
     assert sum(name.startswith("fault ") for name in counts) >= 15
 
 
-@pytest.mark.parametrize("part", ["watcher", "offers"])
+def test_doubts_are_decided_where_the_service_shows_the_outcome() -> None:
+    counts = summarize("writes", range(2000, 2080), naive=False).counts
+    assert counts["outcome decided"] > 60
+    assert counts["outcome undecided"] <= 0.02 * counts["outcome decided"]
+    assert sum(name.startswith("strike ") for name in counts) >= 60
+
+
+def test_bot_meets_its_troubles() -> None:
+    counts = summarize("bot", [*range(5), *range(18, 23), 10, 28], naive=False).counts
+    assert {"killed", "crashed", "stopped", "fault taken late", "ended by StoreError", "notices"} <= counts.keys()
+
+
+def test_bot_is_calm_in_trouble() -> None:
+    row = [*bot.ROWS].index("an outage")
+    counts = summarize("bot", range(row, row + 4 * len(bot.ROWS), len(bot.ROWS)), naive=False).counts
+    assert counts["calls in trouble"] <= 1.2 * counts["calls in health"]
+
+
+@pytest.mark.parametrize("part", ["watcher", "offers", "writes", "logins"])
 def test_seed_repeats_its_run(part: str) -> None:
     for seed in (3, 4):
         first, second = load(part).run(seed), load(part).run(seed)
