@@ -64,7 +64,7 @@ class Pass:
         return self._asking == "size"
 
     def ahead(self, window: int) -> Sequence[int]:
-        """Return the numbers of up to `window` next pages that are needed whatever the next one brings."""
+        """Return the numbers of up to `window` next pages that are needed in any case."""
         if self._asking or self._larger or self.number == 0:
             return (self.number,)
         left = -(-(self._past_end - self._without) // self.size) if self._last_rows < self.size else window
@@ -117,7 +117,7 @@ class Pass:
         if page and self.number == 1 and self._start == 0 and self._first[0] != self._first[-1]:
             self._asking, self._smaller, self.number, self.size = "offset", self.size, self.size - 1, 1
             return []
-        # Equal pages are real if other or no rows follow: a service that repeats its last page repeats it for ever.
+        # Equal pages are real if other or no rows follow: a service that repeats its last page never stops.
         self._repeats += bool(page)
         added = [] if page else self._count_repeats()
         self._last_rows = 0
@@ -140,7 +140,7 @@ class Pass:
                 self._asking, self._smaller, self.size = "size", self.size, self._larger.pop(0)
                 return added
             self._larger.clear()
-        # A service that changes the order at each call may give known rows for ever.
+        # A service that changes the order at each call may always give known rows.
         self._go_on(0 if is_new else self._without + self.size)
         return added
 
@@ -300,7 +300,7 @@ class Sweep:
         return self._up.rows | Counter(self._known.keys())
 
     def ahead(self, window: int) -> Sequence[int]:
-        """Return the numbers of up to `window` next pages that are needed whatever the next one brings."""
+        """Return the numbers of up to `window` next pages that are needed in any case."""
         return self._walk.ahead(window)
 
     def take(self, keys: Sequence[Hashable]) -> list[Hashable]:

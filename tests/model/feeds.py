@@ -85,7 +85,7 @@ class Plan:
         ops = tuple(drawing.ops(count))
         profile: Profile = plan["profile"]
         calm = max((drawing.now, *(op.at for op in ops))) + 1.0
-        # A client obeys a Retry-After for an hour at most, whatever it says.
+        # A client obeys a Retry-After for an hour at most.
         silence = 3700.0 if any(op.name in ("throttled_huge", "throttled_date") for op in ops) else 0.0
         # After a long storm a client may pause for some minutes more.
         storm = 300.0 if any(op.what == "storm" for op in ops) else 0.0
@@ -494,7 +494,7 @@ async def follow_naively(
                     for one in rows:
                         row(one)
                     page += 1
-                    # A service that repeats its last page would keep the loop for ever.
+                    # A service that repeats its last page would keep the loop running.
                     if len(rows) < _NAIVE_PAGE or page > _NAIVE_PAGES:
                         break
             except (FreightExchangeError, ValueError, TypeError, KeyError, AttributeError):

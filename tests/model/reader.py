@@ -143,7 +143,7 @@ class Reader:
             return
         self._service.counts[how] += 1
         self._until_killed, self._kills_on_error = None, False
-        # Whatever the old life does while it is cancelled, it does to files that nothing opens again.
+        # What the old life does while it is cancelled, it does to files that nothing opens again.
         self._disk.kill()
         self._is_killed = True
         self._life.cancel()

@@ -168,7 +168,7 @@ class Service:
         return attrs.evolve(reply, body=json.dumps(payload).encode())
 
     changes_replies = False
-    """Whether `after` has something to change; reading all replies would take most of the time of a schedule."""
+    """`True` while `after` has something to change: reading all replies would take most of the time of a schedule."""
 
 
 class Disk:

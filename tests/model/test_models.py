@@ -86,7 +86,7 @@ def test_seed_repeats_its_run(part: str) -> None:
 
 
 @pytest.mark.xfail(
-    reason="known fault: a feed misses requests for ever where the service hides rows after cutting the pages, and"
+    reason="known fault: a feed never finds requests where the service hides rows after cutting the pages, and"
     " counts an offset in the asked page size",
     strict=True,
 )

@@ -542,13 +542,13 @@ class _Attempt:
 
     @property
     def _overridden(self) -> bool:
-        """Whether the last change is another account's."""
+        """The last change is another account's."""
         after = self.write.meddling == "after" or (self.write.meddling == "before" and not self._done)
         return after and self.write.kind not in ("publish", "create_route")
 
     @property
     def _beyond(self) -> bool:
-        """Whether the service shows its writes later than it is given time for. They may be believed absent."""
+        """The service shows its writes later than the settle time. They may be believed absent."""
         return self.world.profile.late_visibility > self.write.settle
 
     def _wrong(self, outcome: str) -> str | None:
