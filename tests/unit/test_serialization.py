@@ -191,7 +191,7 @@ def test_every_public_class_of_values_is_converted() -> None:
         "Timeouts",
         "TokenFile",
     }
-    assert values - others == {*ROUNDABOUT}
+    assert values - others - {"TokenFile"} == {*ROUNDABOUT}
 
 
 def test_values_are_those_of_json() -> None:
