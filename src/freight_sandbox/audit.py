@@ -55,13 +55,6 @@ class OfferRecord(NamedTuple):
     call: int | None
 
 
-class OfferChange(NamedTuple):
-    """Offer with a new status, from `time` on."""
-
-    offer: Offer
-    time: float
-
-
 class LoginRecord(NamedTuple):
     """Login attempt."""
 
@@ -92,13 +85,7 @@ class AuditLog:
         self.publications: list[Publication] = []
         self.changes: list[RequestChange] = []
         self.offers: list[OfferRecord] = []
-        self.offer_changes: list[OfferChange] = []
         self.logins: list[LoginRecord] = []
-
-    def next_call(self) -> int:
-        """Return the number of the next call."""
-        self.count += 1
-        return self.count
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:
         """Return the calls to one address, in order."""

@@ -413,7 +413,7 @@ class Board:
             "offers": [
                 _pick(offer, "index", "amount", "status", "rates", "terms")
                 | {
-                    "currency": CURRENCIES[offer.currency].code,
+                    "currency": CURRENCIES[offer.currency]["code"],
                     "is_own": offer.account == exchange.forwarder.index,  # the account that the page assigns to a bot
                     "is_lowest": offer.status not in _DECLINED and (offer.currency, offer.amount) in cheapest,
                 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import functools
 import gzip
+import http
 import re
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -109,23 +110,17 @@ class FaultScript:
         return next((armed.fault for armed in self._armed if not armed.skip and armed.fault.matches(call)), None)
 
     def take(self, call: Call) -> Fault | None:
-        """Return the fault that strikes this call, and count it. The caller records the strike with `note`."""
+        """Return the fault that strikes this call, and count it. The exchange adds the strike to `fired`."""
         for armed in self._armed:
-            if not armed.fault.matches(call):
-                continue
-            if armed.skip:
+            if armed.fault.matches(call):
+                if not armed.skip:
+                    if armed.times is not None:
+                        armed.times -= 1
+                    if armed.times == 0:
+                        self._armed.remove(armed)
+                    return armed.fault
                 armed.skip -= 1
-                continue
-            if armed.times is not None:
-                armed.times -= 1
-                if armed.times == 0:
-                    self._armed.remove(armed)
-            return armed.fault
         return None
-
-    def note(self, fault: Fault, call: int, processed: bool) -> None:
-        """Record a strike. `processed` is true if the call took effect."""
-        self.fired.append(Fired(fault.name, call, processed))
 
 
 @attrs.frozen
@@ -133,25 +128,23 @@ class FaultFactory:
     """Fault of the catalogue. Call it to make its rules: `exchange.faults.add(*FAULTS["stall"](path="login"))`.
 
     `phases` lists the allowed values of `processed`; the first is the default. `method`, `path` and `times` are the
-    defaults of the call. `seconds` is the pause of a drip, the wait of an idle FIN, the delay of `retry_after`, which
-    makes the mutation of a reply with that header, or the delay of a late reply (`is_late`). `next_mutation` changes
-    the reply to the call after the struck one.
+    defaults of the call. `mutation` changes the reply, and `next_mutation` the one to the call after. `seconds` is the
+    pause of a cut; `timed` makes other parts of the rule from it.
     """
 
     name: str
-    meaning: str
     phases: tuple[bool, ...]
-    cut: Cut | None = None
+    meaning: str
     mutation: Mutation | None = None
-    retry_after: Callable[[float], Mutation] | None = None
+    cut: Cut | None = None
     change: Change | None = None
     next_mutation: Mutation | None = None
     method: str | None = None
     path: str | None = None
     times: int | None = 1
-    is_late: bool = False
     seconds: float = 0.0
     size: int = 0
+    timed: Callable[[float], dict[str, Any]] = lambda seconds: {}
 
     def __call__(
         self,
@@ -168,18 +161,11 @@ class FaultFactory:
         if phase not in self.phases:
             raise ValueError(f"{self.name} cannot strike {'after' if phase else 'before'} processing")
         pause = self.seconds if seconds is None else seconds
-        fault = Fault(
-            name=self.name,
-            method=method or self.method,
-            path=path or self.path,
-            processed=phase,
-            times=self.times if times == -1 else times,
-            skip=skip,
-            wire=WireFault(self.cut, pause, self.size) if self.cut is not None else None,
-            mutate=self.retry_after(pause) if self.retry_after is not None else self.mutation,
-            change=self.change,
-            delay=pause if self.is_late else 0.0,
-        )
+        parts: dict[str, Any] = {"mutate": self.mutation, "change": self.change, **self.timed(pause)}
+        if self.cut is not None:
+            parts["wire"] = WireFault(self.cut, pause, self.size)
+        parts |= {"method": method or self.method, "path": path or self.path, "skip": skip, "processed": phase}
+        fault = Fault(name=self.name, times=self.times if times == -1 else times, **parts)
         if self.next_mutation is None:
             return (fault,)
         return fault, attrs.evolve(fault, name=f"{self.name}.then", processed=False, mutate=self.next_mutation)
@@ -188,9 +174,7 @@ class FaultFactory:
 # Mutations that replace the reply
 
 _JSON: Final = (("content-type", "application/json"),)
-_PAGE: Final = (
-    b"<!DOCTYPE html><html><head><title>Freight Exchange</title></head><body><h1>Be right back.</h1></body></html>"
-)
+_PAGE: Final = b"<!DOCTYPE html><html><head><title>Exchange</title></head><body><h1>Be right back.</h1></body></html>"
 _DEPTH: Final = 100_000
 _BOMB_SIZE: Final = 50_000_000
 
@@ -211,18 +195,27 @@ def html_reply(status: int) -> Mutation:
     return raw_reply(status, _PAGE, "text/html; charset=UTF-8")
 
 
-def _retry_after(status: int, payload: object) -> Callable[[float], Mutation]:
-    return lambda seconds: json_reply(status, payload, ("retry-after", f"{seconds:.0f}"))
+def failure(status: int, retry_after: object = None) -> Mutation:
+    """Replace the reply with a failure, whose message is the phrase of its status."""
+    headers = () if retry_after is None else (("retry-after", str(retry_after)),)
+    return json_reply(status, {"message": http.HTTPStatus(status).phrase}, *headers)
 
 
-def _retry_at_date(seconds: float) -> Mutation:
-    """Replace the reply with a 429 whose Retry-After date is `seconds` ahead of the server's clock."""
+def _nested(begin: bytes, end: bytes) -> Mutation:
+    return raw_reply(200, begin * _DEPTH + b"1" + end * _DEPTH)
+
+
+def _retry_later(status: int) -> Callable[[float], dict[str, Any]]:
+    return lambda seconds: {"mutate": failure(status, f"{seconds:.0f}")}
+
+
+def _retry_at_date(seconds: float) -> dict[str, Any]:
+    """Give a 429 a Retry-After date that is `seconds` ahead of the server's clock."""
 
     def mutate(good: Reply, now: float, random: Random) -> Reply:
-        date = email.utils.formatdate(now + seconds, usegmt=True)
-        return json_reply(429, _BUSY, ("retry-after", date))(good, now, random)
+        return failure(429, email.utils.formatdate(now + seconds, usegmt=True))(good, now, random)
 
-    return mutate
+    return {"mutate": mutate}
 
 
 def _placeholder(good: Reply, now: float, random: Random) -> Reply:
@@ -348,13 +341,13 @@ def _add_refusal(payload: Json, now: float, random: Random) -> None:
         payload["Unauthorized"] = None
 
 
-def _another(sign: str, keys: Iterable[str], by: int, words: Mapping[str, str] | None = None) -> Mutation:
+def _another(sign: str, by: int, *keys: str, **words: str) -> Mutation:
     """Raise numbers, and replace words, in the first record that has the key `sign`."""
 
     def change(payload: Json, now: float, random: Random) -> None:
         record = _first(payload, sign) or {}
-        changes = {key: _raised(record[key], by) for key in keys if key in record} | dict(words or {})
-        record.update({key: changes[key] for key in changes.keys() & record.keys()})
+        record.update({key: _raised(record[key], by) for key in keys or [sign] if key in record})
+        record.update({key: word for key, word in words.items() if key in record})
 
     return _json(change)
 
@@ -381,34 +374,23 @@ def _publish(exchange: Any, now: float) -> None:
 
 
 def _withdraw(exchange: Any, now: float) -> None:
-    if (newest := exchange.newest_open()) is not None:
+    for newest in exchange.open_requests()[-1:]:
         exchange.withdraw(newest, now)
 
 
 def _touch(exchange: Any, now: float) -> None:
-    if (oldest := exchange.oldest_open()) is not None:
+    for oldest in exchange.open_requests()[:1]:
         exchange.touch(oldest, now)
-
-
-def _reorder(exchange: Any, now: float) -> None:
-    exchange.reorder()
 
 
 # The catalogue
 
 _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid or expired."}
 _FAILED: Final = {"message": "The user name or password is invalid."}
-_BUSY: Final = {"message": "Too many requests."}
-_DOWN: Final = {"message": "Service unavailable."}
-_ERROR: Final = json_reply(500, {"message": "Internal server error."})
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
-_OTHER: Final = {
-    "commodityname": "Cement",
-    "cargoname": "Cement",
-    "origin": "Piraeus",
-    "destination": "Boston",
-    "voyageId": "999X",
-}
+_OTHER: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "voyageId": "999X"}
+_CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
+_OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 
 Phases = tuple[bool, ...]
 BEFORE: Final[Phases] = (False,)
@@ -416,14 +398,15 @@ AFTER: Final[Phases] = (True,)
 EITHER: Final[Phases] = (True, False)
 EITHER_BEFORE: Final[Phases] = (False, True)
 
+_CUTS_OF_REPLIES: Final = frozenset(
+    {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY}
+    | {Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN}
+)
+_row: Final = FaultFactory
 
-def _cut(cut: Cut, phases: Phases, meaning: str, seconds: float = 0.0, size: int = 0) -> FaultFactory:
-    mutation = _placeholder if cut in _REPLIES else None
-    return FaultFactory(cut.value, meaning, phases, cut=cut, mutation=mutation, seconds=seconds, size=size)
 
-
-def _row(name: str, phases: Phases, meaning: str, mutation: Mutation | None = None, **more: Any) -> FaultFactory:
-    return FaultFactory(name, meaning, phases, mutation=mutation, **more)
+def _cut(cut: Cut, phases: Phases, meaning: str, **more: Any) -> FaultFactory:
+    return _row(cut.value, phases, meaning, _placeholder if cut in _CUTS_OF_REPLIES else None, cut, **more)
 
 
 def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
@@ -431,12 +414,6 @@ def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
     method, path = address.split()
     return (attrs.evolve(row, method=method, path=path) for row in rows)
 
-
-_REPLIES: Final = frozenset(
-    {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY}
-    | {Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN}
-)
-"""Cuts that need a reply."""
 
 _CATALOGUE: Final = (
     # Connections
@@ -468,10 +445,8 @@ _CATALOGUE: Final = (
     _row("double_gzip", AFTER, "two layers of gzip", _encoded(lambda body: _gzip(_gzip(body)), "gzip, gzip")),
     _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _encoded(lambda body: body, "gzip")),
     _row("short_gzip", AFTER, "a gzip stream that ends too early", _encoded(lambda body: _half(_gzip(body)), "gzip")),
-    _row("deep_json", EITHER, "lists nested 100,000 deep", raw_reply(200, b"[" * _DEPTH + b"]" * _DEPTH)),
-    _row(
-        "deep_object", EITHER, "objects nested 100,000 deep", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)
-    ),
+    _row("deep_json", EITHER, "lists nested 100,000 deep", _nested(b"[", b"]")),
+    _row("deep_object", EITHER, "objects nested 100,000 deep", _nested(b'{"a":', b"}")),
     _row("long_integer", AFTER, "an integer of 5,000 digits", _number("7" * 5000)),
     _row("nan", AFTER, "NaN for a number", _number("NaN")),
     _row("infinity", AFTER, "-Infinity for a number", _number("-Infinity")),
@@ -490,37 +465,23 @@ _CATALOGUE: Final = (
     _row("maintenance_200", EITHER, "an object without the collection", json_reply(200, {"message": "maintenance"})),
     _row("poison_record", AFTER, "one broken record among the good ones", _json(_break_record)),
     # Statuses
-    _row("slow", AFTER, "a good reply, late", seconds=1.0, is_late=True),
-    _row("throttled", BEFORE, "429 without Retry-After", json_reply(429, _BUSY)),
-    _row("throttled_seconds", BEFORE, "429, Retry-After in seconds", retry_after=_retry_after(429, _BUSY), seconds=1.0),
-    _row("throttled_date", BEFORE, "429, Retry-After as an HTTP date", retry_after=_retry_at_date, seconds=1.0),
-    _row("throttled_negative", BEFORE, "429, Retry-After below zero", _retry_after(429, _BUSY)(-5)),
-    _row("throttled_huge", BEFORE, "429, Retry-After of 10^12 seconds", _retry_after(429, _BUSY)(10**12)),
-    _row(
-        "throttled_nonsense",
-        BEFORE,
-        "429, Retry-After that is not a time",
-        json_reply(429, _BUSY, ("retry-after", "soon")),
-    ),
-    _row("unavailable", EITHER_BEFORE, "503", json_reply(503, _DOWN)),
-    _row("unavailable_forever", BEFORE, "503 for every call", json_reply(503, _DOWN), times=None),
-    _row(
-        "unavailable_retry_after",
-        EITHER_BEFORE,
-        "503 with Retry-After",
-        retry_after=_retry_after(503, _DOWN),
-        seconds=1.0,
-    ),
-    _row("server_error", BEFORE, "500 before the call was carried out", _ERROR),
-    _row("server_error_after_commit", AFTER, "500 after the call was carried out", _ERROR),
+    _row("slow", AFTER, "a good reply, late", seconds=1.0, timed=lambda seconds: {"delay": seconds}),
+    _row("throttled", BEFORE, "429 without Retry-After", failure(429)),
+    _row("throttled_seconds", BEFORE, "429, Retry-After in seconds", seconds=1.0, timed=_retry_later(429)),
+    _row("throttled_date", BEFORE, "429, Retry-After as an HTTP date", seconds=1.0, timed=_retry_at_date),
+    _row("throttled_negative", BEFORE, "429, Retry-After below zero", failure(429, -5)),
+    _row("throttled_huge", BEFORE, "429, Retry-After of 10^12 seconds", failure(429, 10**12)),
+    _row("throttled_nonsense", BEFORE, "429, Retry-After that is not a time", failure(429, "soon")),
+    _row("unavailable", EITHER_BEFORE, "503", failure(503)),
+    _row("unavailable_forever", BEFORE, "503 for every call", failure(503), times=None),
+    _row("unavailable_retry_after", EITHER_BEFORE, "503 with Retry-After", seconds=1.0, timed=_retry_later(503)),
+    _row("server_error", BEFORE, "500 before the call was carried out", failure(500)),
+    _row("server_error_after_commit", AFTER, "500 after the call was carried out", failure(500)),
     _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", html_reply(502)),
-    _row("request_timeout", EITHER_BEFORE, "408", json_reply(408, {"message": "Request timeout."})),
+    _row("request_timeout", EITHER_BEFORE, "408", failure(408)),
     _row("not_found_page", BEFORE, "404 as a page of HTML", html_reply(404)),
-    _row(
-        "bad_request_after_commit",
-        AFTER,
-        "500 after the commit, and 400 for the next try",
-        _ERROR,
+    attrs.evolve(
+        _row("bad_request_after_commit", AFTER, "500 after the commit, and 400 for the next try", failure(500)),
         next_mutation=json_reply(400, {"message": "You have already submitted this."}),
     ),
     _row("redirect", BEFORE, "307 to another origin", _ELSEWHERE),
@@ -528,40 +489,18 @@ _CATALOGUE: Final = (
     _row("unauthorized_forever", BEFORE, "401 from now on", json_reply(401, _DENIED), times=None),
     _row("unauthorized_200", BEFORE, "Unauthorized with status 200", json_reply(200, _DENIED)),
     _row("success_with_unauthorized", AFTER, "a good reply with `Unauthorized: null`", _json(_add_refusal)),
-    _row(
-        "tokens_revoked", AFTER, "every token is revoked at once", change=lambda exchange, now: exchange.expire_tokens()
-    ),
+    _row("tokens_revoked", AFTER, "every token is revoked at once", change=lambda it, now: it.expire_tokens()),
     # Replies about another write than the one that was carried out
     *_at(
         "POST quote/submitoffer",
-        _row(
-            "reply_of_another_request",
-            AFTER,
-            "carried out, but the reply shows another request",
-            _another("index", ["index"], 1, _OTHER),
-        ),
-        _row(
-            "reply_with_another_amount",
-            AFTER,
-            "taken, but the reply shows another amount",
-            _another("offerAmount", ["offerAmount"], 1000),
-        ),
-        _row(
-            "reply_with_another_currency",
-            AFTER,
-            "taken, but the reply shows another currency",
-            # From the dollar to another listed currency.
-            _another("offerAmount", ["currencyIndex", "currencyId"], 138),
-        ),
+        _row("reply_of_another_request", AFTER, "a reply about another request", _another("index", 1, **_OTHER)),
+        _row("reply_with_another_amount", AFTER, "a reply with another amount", _another("offerAmount", 1000)),
+        # From the dollar to another listed currency.
+        _row("reply_with_another_currency", AFTER, "a reply with another currency", _another(*_CURRENCY)),
     ),
     *_at(
         "POST quote/approveoffer",
-        _row(
-            "approval_of_another_offer",
-            AFTER,
-            "carried out, but the reply shows another offer",
-            _another("offerAmount", ["offerIndex", "offerId", "index"], 1),
-        ),
+        _row("approval_of_another_offer", AFTER, "a reply about another offer", _another(*_OFFER)),
     ),
     *_at(
         "POST login",
@@ -584,7 +523,7 @@ _CATALOGUE: Final = (
         _row("rows_inserted", AFTER, "a request is published just before the call", change=_publish),
         _row("rows_removed", AFTER, "the newest open request is withdrawn just before the call", change=_withdraw),
         _row("rows_touched", AFTER, "the oldest open request is updated just before the call", change=_touch),
-        _row("rows_reordered", AFTER, "the listing has another order from this call on", change=_reorder),
+        _row("rows_reordered", AFTER, "another order of the listings from now on", change=lambda it, now: it.reorder()),
     ),
 )
 

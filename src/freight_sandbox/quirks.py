@@ -446,15 +446,12 @@ _NAMES: Final[tuple[tuple[str, str, tuple[Kind, ...]], ...]] = (
 """Quirks that rename a field: the quirk, the documented name, the kinds of record."""
 
 
-def _renaming(quirk_name: str, documented: str) -> Rewrite:
-    def rename(quirk: Profile, record: Json, source: object) -> None:
-        record[getattr(quirk, quirk_name)] = record.pop(documented)
-
-    return rename
+def _rename(name: str, documented: str, quirk: Profile, record: Json, source: object) -> None:
+    record[getattr(quirk, name)] = record.pop(documented)
 
 
-for _quirk, _documented, _kinds in _NAMES:
-    _rewrites(_kinds, _quirk)(_renaming(_quirk, _documented))
+for _name, _documented, _kinds in _NAMES:
+    _rewrites(_kinds, _name)(functools.partial(_rename, _name, _documented))
 
 
 @_rewrites(("route",), "route_time_keys")
@@ -519,17 +516,14 @@ _CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
 
 def clamp(quirk: Profile, served: int, now: float) -> int | None:
     """Return the largest page that the server gives now, after so many pages."""
-    match quirk.clamp_change:
-        case "steady":
-            return quirk.rows_clamp
-        case "lowered":
-            is_wide = served < _PAGES_BEFORE
-        case "raised":
-            is_wide = served >= _PAGES_BEFORE
-        case "hourly":
-            is_wide = now // 3600 % 2 == 0
-        case _:
-            is_wide = served % 2 == 0
+    if quirk.clamp_change == "steady":
+        return quirk.rows_clamp
+    is_wide = {
+        "lowered": served < _PAGES_BEFORE,
+        "raised": served >= _PAGES_BEFORE,
+        "hourly": now // 3600 % 2 == 0,
+        "alternating": served % 2 == 0,
+    }[quirk.clamp_change]
     return (quirk.rows_clamp or _CLAMP) * (_WIDER if is_wide else 1)
 
 
@@ -598,25 +592,20 @@ NO_BODY: Final = Raw("")
 NO_CONTENT: Final = Raw("")
 """Payloads of replies without a body; the second has the status 204."""
 
-_DECLINED: Final[Mapping[str, object]] = {
+_REPLACEMENTS: Final[Mapping[str, object]] = {
     "empty_object": {},
     "empty_list": [],
     "null": None,
     "no_body": NO_BODY,
+    "no_content": NO_CONTENT,
     "empty_offers": {"offers": {}},
     "message": {"message": "The offer has been declined."},
 }
 
 
-def declined(quirk: Profile, payload: Any) -> Any:
-    """Return the reply to a decline, which the document does not show; `payload` has the listing."""
-    return payload if quirk.decline_reply == "listing" else _DECLINED[quirk.decline_reply]
-
-
-def route_written(quirk: Profile, payload: Any, record: Json) -> Any:
-    """Return the reply to a write of a route, which the document does not show; `payload` has the collection."""
-    forms = {"record": record, "empty_object": {}, "empty_list": [], "no_body": NO_BODY, "no_content": NO_CONTENT}
-    return payload if quirk.route_write == "collection" else forms[quirk.route_write]
+def replaced(form: str, payload: Any, record: Json | None = None) -> Any:
+    """Return the payload of a reply that the document does not show: a collection, its record alone, or another."""
+    return record if form == "record" else _REPLACEMENTS.get(form, payload)
 
 
 def success(quirk: Profile, payload: Any, *, is_write: bool) -> Reply:

@@ -7,6 +7,7 @@ documented records and replies; the quirks that change what the exchange does ar
 from __future__ import annotations
 
 import datetime as dt
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -17,7 +18,7 @@ import attrs
 
 from freight_sandbox import audit, quirks
 from freight_sandbox.codec import decode
-from freight_sandbox.faults import Fault, FaultScript
+from freight_sandbox.faults import Fault, FaultScript, Fired
 from freight_sandbox.fields import Fields, Refusal
 from freight_sandbox.quirks import Json, Kind, Profile
 from freight_sandbox.records import Account, Cargo, Company, Number, Offer, Request, Role, Route, Table, Token
@@ -80,6 +81,13 @@ class _Answer(NamedTuple):
     processed: bool = False
 
 
+_ACCOUNTS: Final[Sequence[tuple[str, Role, str, str]]] = (
+    ("shipper", "shipper", "Sylvia", "Ship"),
+    ("forwarder", "forwarder", "Fergus", "Forward"),
+    ("rival", "forwarder", "Rita", "Rival"),
+)
+
+
 class Exchange:
     """Freight exchange in memory.
 
@@ -112,12 +120,10 @@ class Exchange:
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
             self.routes.put(route.index, float("-inf"), route)
-        add = self.add_account
-        self.shipper = add("shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship")
-        self.forwarder = add(
-            "forwarder@demo.example", "forwarder", role="forwarder", firstname="Fergus", lastname="Forward"
+        self.shipper, self.forwarder, self.rival = (
+            self.add_account(f"{name}@demo.example", name, role=role, firstname=first, lastname=last)
+            for name, role, first, last in _ACCOUNTS
         )
-        self.rival = add("rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival")
 
     @property
     def profile(self) -> Profile:
@@ -129,6 +135,7 @@ class Exchange:
         self._profile = profile
         self._rewrites = quirks.rewrites(profile)
         self._pages = 0
+        self._note("profile", profile)
 
     # HTTP
 
@@ -138,7 +145,7 @@ class Exchange:
         A server passes the call when it has the whole request. Before it reads the body it checks `faults.peek(call)`:
         if that fault is `early`, it passes the call without the body.
         """
-        number = self.audit_log.next_call()
+        self.audit_log.count = number = self.audit_log.count + 1
         fault = self.faults.take(call)
         answer = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
         name = None if fault is None else fault.name
@@ -156,7 +163,7 @@ class Exchange:
         if fault.processed and not fault.early:
             answer = self._answer(call, now, number)
         reply = answer.reply if fault.mutate is None else fault.mutate(answer.reply, now, self.random)
-        self.faults.note(fault, number, answer.processed)
+        self.faults.fired.append(Fired(fault.name, number, answer.processed))
         return answer._replace(
             reply=attrs.evolve(reply, wire=fault.wire or reply.wire, delay=reply.delay + fault.delay)
         )
@@ -224,7 +231,7 @@ class Exchange:
             quirk = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(quirk.failed_login_status, sentence, key=quirk.failed_login_key)
-        user = _user(self, account, self.issue_token(account, now), now)
+        user = _user(self, account, self.tokens[self.token(account, now)], now)
         account.lastlogin = f"{dt.datetime.fromtimestamp(now, dt.UTC):%Y-%m-%d %H:%M:%S}"
         return {"user": user}
 
@@ -238,14 +245,13 @@ class Exchange:
         role: Role = "both",
         firstname: str = "Alex",
         lastname: str = "Sample",
-        title: str = "Manager",
         company: Company | None = None,
     ) -> Account:
         """Register a user. `role` matters only if the profile enforces roles."""
         index = len(self.accounts) + 11
         image = f"https://images.example/avatars/{index}.png"
         home = company or Company(index=index + 60, name=f"{lastname} & Co. Ltd")
-        names = (firstname, "", lastname, title)
+        names = (firstname, "", lastname, "Manager")
         account = Account(index, email, password, role, *names, image, home, lastlogin="2029-12-31 08:00:00")
         self.accounts[index] = self._by_email[email.casefold()] = account
         return account
@@ -264,19 +270,23 @@ class Exchange:
         request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
         self.audit_log.publications.append(audit.Publication(index, account.email, now, call))
         self._put(request, now, "published", call)
+        self._note("publish", account, now, cargo)
         return index
 
     def touch(self, request: int, now: float) -> None:
         """Renew a request's time of update and nothing else."""
         self._put(attrs.evolve(self.requests[request], updated=now), now, "touched")
+        self._note("touch", request, now)
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replace the cargo of a request."""
         self._put(attrs.evolve(self.requests[request], cargo=cargo, updated=now), now, "updated")
+        self._note("update", request, now, cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Withdraw a request: it leaves every listing."""
         self._put(attrs.evolve(self.requests[request], state="withdrawn", updated=now), now, "withdrawn")
+        self._note("withdraw", request, now)
 
     def offer(
         self,
@@ -307,46 +317,37 @@ class Exchange:
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
         """Change the status of an offer, and nothing else."""
-        changed = attrs.evolve(self.offers[offer], status=status)
-        self.offers.put(offer, now, changed)
-        self.audit_log.offer_changes.append(audit.OfferChange(changed, now))
+        self.offers.put(offer, now, attrs.evolve(self.offers[offer], status=status))
 
     def offers_on(self, request: int, at: float = _NOW) -> list[Offer]:
         """Return the offers on a request as they were at a time, in the order in which they were made."""
         found = (self.offers.get(index, at) for index in self._on_request.get(request, ()))
         return [offer for offer in found if offer is not None and offer.status != "removed"]
 
-    def newest_open(self) -> int | None:
-        """Return the index of the open request that was published last."""
-        return max((request.index for request in self.requests if request.state == "open"), default=None)
-
-    def oldest_open(self) -> int | None:
-        """Return the index of the open request that was published first."""
-        return min((request.index for request in self.requests if request.state == "open"), default=None)
+    def open_requests(self) -> list[int]:
+        """Return the indexes of the open requests, in the order in which they were published."""
+        return sorted(request.index for request in self.requests if request.state == "open")
 
     def reorder(self) -> None:
         """Give every listing a new random order, which stays until the next `reorder`."""
         self._seed, self._is_reordered = self._seed + 1, True
+        self._note("reorder")
 
     def token(self, account: Account, now: float) -> str:
-        """Issue a valid token without a login."""
-        return self.issue_token(account, now).value
-
-    def issue_token(self, account: Account, now: float) -> Token:
-        """Issue the token of a login, by the rules of the profile."""
+        """Issue a token as a login does, by the rules of the profile."""
         quirk = self._profile
         if quirk.tokens == "same":
             for token in self.tokens.values():
                 if token.account == account.index and token.expires > now:
-                    return token
+                    return token.value
         if quirk.tokens == "latest":
             self.expire_tokens(account)
         secret = f"{self.random.getrandbits(256):064x}"
         if quirk.token_form == "jwt":
             # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
             secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
-        self.tokens[secret] = token = Token(secret, account.index, now + quirk.token_lifetime)
-        return token
+        self.tokens[secret] = Token(secret, account.index, now + quirk.token_lifetime)
+        return secret
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Revoke the tokens of one account, or of all."""
@@ -357,6 +358,9 @@ class Exchange:
     def _put(self, request: Request, now: float, what: str, call: int | None = None) -> None:
         self.requests.put(request.index, now, request)
         self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, call))
+
+    def _note(self, change: str, *arguments: object) -> None:
+        """Receive each change after it happened: the name of the method or attribute, and its arguments."""
 
     # For operations
 
@@ -369,7 +373,7 @@ class Exchange:
     def sorted(self, rows: Iterable[_Sorted]) -> list[_Sorted]:
         order = "random" if self._is_reordered else self._profile.order
         if order == "random":
-            return sorted(rows, key=lambda row: _mix(self._seed, row.index))
+            return sorted(rows, key=lambda row: zlib.crc32(b"%d %d" % (self._seed, row.index)))
         return sorted(rows, key=_ORDERS[order], reverse=order in ("newest", "updated"))
 
     def clamp(self, now: float) -> int | None:
@@ -384,17 +388,6 @@ _ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "updated": attrgetter("updated", "index"),
     "index": attrgetter("index"),
 }
-_WORD: Final = 2**64 - 1
-
-
-def _mix(seed: int, index: int) -> int:
-    """Hash a seed and an index (finalizer of splitmix64)."""
-    mixed = (index * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) & _WORD
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _WORD
-    return mixed ^ (mixed >> 31)
-
-
 # Rate requests (4.2 to 4.4)
 
 
@@ -414,18 +407,14 @@ def _publish(context: Context) -> Any:
 
 def read_cargo(fields: Fields) -> Cargo:
     """Read the cargo of a request to publish."""
+    plain: dict[str, Any] = {name: fields.text(name) for name in ("commodityname", "origin", "destination")}
+    plain |= {name: fields.number(name) for name in ("length", "width", "height", "weight")}
     return Cargo(
-        commodityname=fields.text("commodityname"),
+        **plain,
         requesttype=fields.word("requesttype", {"Shipping", "Air Freight", "Trucking", "Warehousing"}),
-        origin=fields.text("origin"),
-        destination=fields.text("destination"),
         arrival=fields.date("arrival"),
         packaging=fields.word("packaging", {"pallet", "carton", "piece"}),
         quantity=fields.integer("quantity", least=1),
-        length=fields.number("length"),
-        width=fields.number("width"),
-        height=fields.number("height"),
-        weight=fields.number("weight"),
         incoterm=fields.incoterm("incoterm"),
         hazardous=fields.integer("hazardous", least=0, most=1),
         notes=fields.optional_text("notes") or "",
@@ -575,7 +564,7 @@ def _respond(context: Context) -> Any:
     elif quirk.decline_outcome != "unchanged":
         exchange.set_offer_status(index, quirk.decline_outcome, context.now)
     payload = _collection(context, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
-    return payload if approved else quirks.declined(quirk, payload)
+    return payload if approved else quirks.replaced(quirk.decline_reply, payload)
 
 
 def _approve(context: Context, request: Request, offer: Offer) -> None:
@@ -645,7 +634,7 @@ def _write_route(context: Context) -> Any:
     route = Route(index=index, carrier=carrier, **texts)
     exchange.routes.put(index, context.now, route)
     record = _route(exchange, route)
-    return quirks.route_written(quirk, _collection(context, "routes", [record]), record)
+    return quirks.replaced(quirk.route_write, _collection(context, "routes", [record]), record)
 
 
 def _route(exchange: Exchange, route: Route) -> Json:
@@ -661,13 +650,13 @@ def _references(context: Context) -> Any:
     """List carriers or currencies. The document gives them no pages, but the profile may."""
     quirk, fields = context.quirk, context.fields
     key, table = ("carriers", CARRIERS) if context.path == "carrier" else ("currencies", CURRENCIES)
-    rows: Sequence[Any] = list(table.values())
+    rows: Sequence[Json] = list(table.values())
     if "index" in fields:
         index = fields.identifier("index")
-        rows = quirks.found(quirk, [row for row in rows if row.index == index])
+        rows = quirks.found(quirk, [row for row in rows if row["index"] == index])
     elif quirk.reference_rows is not None:
         rows = quirks.page(quirk, fields, rows, quirk.reference_rows, context.exchange.clamp(context.now))
-    return _collection(context, key, [context.exchange.shown("reference", attrs.asdict(row), row) for row in rows])
+    return _collection(context, key, [context.exchange.shown("reference", {**row}, row) for row in rows])
 
 
 _PATHS: Final = frozenset(path for _, path in OPERATIONS) | {"login"}
@@ -736,39 +725,18 @@ def _contacts(exchange: Exchange, account: Account) -> Json:
 
 def _request(exchange: Exchange, request: Request) -> Json:
     cargo = request.cargo
-    record = {
-        "index": request.index,
-        "commodityname": cargo.commodityname,
-        "refId": request.refid,
-        "requesttype": cargo.requesttype,
-        **_common(request),
-        "packaging": cargo.packaging.capitalize(),
-        "width": cargo.width,
-        "height": cargo.height,
-        "length": cargo.length,
-        "incoterm": cargo.incoterm,
-        "hazardous": cargo.hazardous,
-    }
+    record = _shipment(request, name="commodityname", packaging="packaging", size="")
+    record |= {"refId": request.refid, "requesttype": cargo.requesttype}
+    record |= {"incoterm": cargo.incoterm, "hazardous": cargo.hazardous}
     return exchange.shown("request", record, request)
 
 
-def _shipment(request: Request) -> Json:
-    """Make the fields that the records of listings, bids and submissions share."""
+def _shipment(request: Request, name: str = "cargoname", packaging: str = "packingtype", size: str = "cargo") -> Json:
+    """Make the fields that all records of a request share. The keys are those of listings, bids and submissions."""
     cargo = request.cargo
     return {
         "index": request.index,
-        "cargoname": cargo.commodityname,
-        **_common(request),
-        "packingtype": cargo.packaging.capitalize(),
-        "cargowidth": cargo.width,
-        "cargoheight": cargo.height,
-        "cargolength": cargo.length,
-    }
-
-
-def _common(request: Request) -> Json:
-    cargo = request.cargo
-    return {
+        name: cargo.commodityname,
         "status": "Available" if request.state == "open" else "Selected",
         "origin": cargo.origin,
         "destination": cargo.destination,
@@ -779,6 +747,10 @@ def _common(request: Request) -> Json:
         "measureUnit": "m",
         "massUnit": "kg",
         "weight": cargo.weight,
+        packaging: cargo.packaging.capitalize(),
+        f"{size}width": cargo.width,
+        f"{size}height": cargo.height,
+        f"{size}length": cargo.length,
     }
 
 
