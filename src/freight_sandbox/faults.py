@@ -52,6 +52,11 @@ class Fault:
             raise ValueError(f"the fault {self.name} leaves a call without reply and without a cut")
 
     @property
+    def cut(self) -> Cut | None:
+        """Cut of the connection."""
+        return None if self.wire is None else self.wire.cut
+
+    @property
     def early(self) -> bool:
         """`True` if the fault strikes before the server has the whole request."""
         return self.wire is not None and self.wire.cut.early

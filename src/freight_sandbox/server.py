@@ -16,14 +16,11 @@ from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 import anyio.lowlevel
-import attrs
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
 from freight_sandbox.journal import JournalError
 from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
-
-__all__ = ["LOGGER", "Server", "Site", "refused_port", "serve", "stalled_listener"]
 
 LOGGER = "freight_sandbox"
 _logger = logging.getLogger(LOGGER)
@@ -63,9 +60,8 @@ async def serve(
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
         listener.setblocking(False)
         name = f"[{host}]" if family == socket.AF_INET6 else host
-        scheme = "http" if tls is None else "https"
-        url = f"{scheme}://{name}:{listener.getsockname()[1]}/api"
-        server = Server(url, exchange=exchange, clock=clock, tls=tls, site=site)
+        url = f"http{'s' if tls else ''}://{name}:{listener.getsockname()[1]}/api"
+        server = Server(url, exchange, clock, tls, site)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server._accept, listener, tasks)
             yield server
@@ -101,22 +97,21 @@ def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Itera
                 waiting.close()
 
 
-@attrs.define(eq=False)
 class Server:
-    """Running server: its URL and its counters."""
+    """Running server.
 
-    url: str
-    """The API root, `http://127.0.0.1:PORT/api`."""
-    connections: int = 0
-    """Connections accepted."""
-    open_connections: int = 0
-    """Connections that are open now."""
-    requests: int = 0
-    """Requests whose head was read, including those that were cut short."""
-    _exchange: Answering = attrs.field(alias="exchange", kw_only=True, repr=False)
-    _clock: Callable[[], float] = attrs.field(alias="clock", kw_only=True, repr=False)
-    _tls: ssl.SSLContext | None = attrs.field(alias="tls", kw_only=True, repr=False)
-    _site: Site | None = attrs.field(alias="site", kw_only=True, repr=False)
+    Attributes:
+        url: The API root, `http://127.0.0.1:PORT/api`.
+        connections: Number of connections accepted.
+        open_connections: Number of connections that are open now.
+    """
+
+    def __init__(
+        self, url: str, exchange: Answering, clock: Callable[[], float], tls: ssl.SSLContext | None, site: Site | None
+    ) -> None:
+        self.url = url
+        self.connections = self.open_connections = 0
+        self._exchange, self._clock, self._tls, self._site = exchange, clock, tls, site
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
         while True:
@@ -177,10 +172,8 @@ class Server:
                     await anyio.sleep(part)
 
     async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
-        heads = conversation.heads
         try:
             due = conversation.feed(data)
-            self.requests += conversation.heads - heads
             if isinstance(due, Call):
                 return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
         except JournalError:
