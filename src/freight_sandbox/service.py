@@ -725,8 +725,8 @@ def _contacts(exchange: Exchange, account: Account) -> Json:
 
 def _request(exchange: Exchange, request: Request) -> Json:
     cargo = request.cargo
-    record = _shipment(request, name="commodityname", packaging="packaging", size="")
-    record |= {"refId": request.refid, "requesttype": cargo.requesttype}
+    record = {"index": request.index, "commodityname": cargo.commodityname, "refId": request.refid}
+    record |= {"requesttype": cargo.requesttype} | _shipment(request, "commodityname", "packaging", "")
     record |= {"incoterm": cargo.incoterm, "hazardous": cargo.hazardous}
     return exchange.shown("request", record, request)
 
