@@ -25,12 +25,13 @@ _T = TypeVar("_T")
 
 
 class Knob(NamedTuple):
-    """One quirk: its name, its documented value, its other values and its meaning."""
+    """One quirk: its name, its documented value, its other values (of numbers: examples) and its meaning."""
 
     name: str
     default: Any
     values: tuple[Any, ...]
     meaning: str
+    is_number: bool
 
 
 def _knob(default: _T, meaning: str, *values: _T) -> _T:
@@ -186,12 +187,9 @@ def _knobs() -> tuple[Knob, ...]:
     allowed = _literals()
     found: list[Knob] = []
     for field in attrs.fields(Profile):
-        values: tuple[Any, ...] = field.metadata["values"]
-        if field.name in allowed:
-            values = tuple(value for value in allowed[field.name] if value != field.default)
-        elif isinstance(field.default, bool):
-            values = (not field.default,)
-        found.append(Knob(field.name, field.default, values, field.metadata["meaning"]))
+        choices = (True, False) if isinstance(field.default, bool) else allowed.get(field.name)
+        values = tuple(value for value in choices or field.metadata["values"] if value != field.default)
+        found.append(Knob(field.name, field.default, values, field.metadata["meaning"], choices is None))
     return tuple(found)
 
 

@@ -428,7 +428,7 @@ def _requests(context: Context) -> Any:
     exchange, quirk, fields, own = context.exchange, context.quirk, context.fields, context.account.index
     kind, default_rows = "open", 10
     if context.path == "quote/getrequests":
-        kind, default_rows = fields.optional_word("type", {"all", "accept", "pending"}, "all"), 20
+        kind, default_rows = fields.word("type", {"all", "accept", "pending"}, "all"), 20
     since = context.now - _window(context)
     if "index" in fields and not (
         quirk.since_lookup == "applied" or (quirk.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields)
@@ -502,7 +502,7 @@ def _named(fields: Fields, wanted: str, documented: str, other: str, known: Mapp
 def _bids(context: Context) -> Any:
     context.require_role("forwarder")
     exchange, own = context.exchange, context.account.index
-    kind = context.fields.optional_word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
+    kind = context.fields.word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
     requests: dict[int, Request] = {}
 
     def is_listed(offer: Offer) -> bool:
@@ -530,7 +530,7 @@ def _offers(context: Context) -> Any:
     context.require_role("shipper")
     kind = "all"
     if context.path == "quote/getoffers":
-        kind = context.fields.optional_word("type", {"all", "offers", "sel", "nsel"}, kind)
+        kind = context.fields.word("type", {"all", "offers", "sel", "nsel"}, kind)
     exchange, own = context.exchange, context.account.index
 
     def is_listed(request: Request) -> bool:
