@@ -120,10 +120,8 @@ def _permit_change(headers: Mapping[str, str]) -> None:
 class Board:
     """Exchange with a page for people. Serve it as both: `serve(board, site=board)`.
 
-    Args:
-        exchange: The exchange.
-        clock: The exchange's time in seconds since the epoch.
-        names: Host names of the server in addition to `localhost` and IP addresses.
+    `names` are host names of the server in addition to `localhost` and IP addresses; `clock` is the exchange's time in
+    seconds since the epoch.
 
     Attributes:
         url: The API root that the page shows. Set it when the server has its port.

@@ -146,7 +146,6 @@ class FaultFactory:
     path: str | None = None
     times: int | None = 1
     seconds: float = 0.0
-    size: int = 0
     timed: Callable[[float], dict[str, Any]] = lambda seconds: {}
 
     def __call__(
@@ -166,7 +165,7 @@ class FaultFactory:
         pause = self.seconds if seconds is None else seconds
         parts: dict[str, Any] = {"mutate": self.mutation, "change": self.change, **self.timed(pause)}
         if self.cut is not None:
-            parts["wire"] = WireFault(self.cut, pause, self.size)
+            parts["wire"] = WireFault(self.cut, pause)
         parts |= {"method": method or self.method, "path": path or self.path, "skip": skip, "processed": phase}
         fault = Fault(name=self.name, times=self.times if times == -1 else times, **parts)
         if self.next_mutation is None:
@@ -341,7 +340,8 @@ def _another(sign: str, by: int, *keys: str, **words: str) -> Mutation:
 
     def change(payload: Json, now: float, random: Random) -> None:
         record = _first(payload, sign) or {}
-        record.update({key: _raised(record[key], by) for key in keys or [sign] if key in record})
+        # With its own type, a text stays a text.
+        record.update({key: type(record[key])(Decimal(record[key]) + by) for key in keys or [sign] if key in record})
         record.update({key: word for key, word in words.items() if key in record})
 
     return _json(change)
@@ -352,13 +352,6 @@ def _first(value: object, sign: str) -> Json | None:
         return value
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return next((found for item in inner if (found := _first(item, sign)) is not None), None)
-
-
-def _raised(value: object, by: int) -> object:
-    """Add to a number, and keep its JSON form."""
-    if isinstance(value, str):
-        return str(Decimal(value) + by)
-    return value + by if isinstance(value, int | Decimal) else value
 
 
 # Changes of the exchange
@@ -430,7 +423,7 @@ _CATALOGUE: Final = (
     _cut(Cut.TRUNCATED_LENGTH, EITHER, "less than Content-Length"),
     _cut(Cut.TRUNCATED_CHUNKS, EITHER, "no last chunk"),
     _cut(Cut.GARBAGE_STATUS, EITHER, "a status line that is not HTTP"),
-    _cut(Cut.HEADER_FLOOD, EITHER, "headers without end", size=1_000_000),
+    _cut(Cut.HEADER_FLOOD, EITHER, "headers without end"),
     _cut(Cut.BYTES_AFTER_REPLY, AFTER, "a good reply, and its bytes again on the open connection"),
     _cut(Cut.IDLE_FIN, AFTER, "a good reply, then the idle connection is closed"),
     # Bodies

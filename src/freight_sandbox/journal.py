@@ -34,14 +34,9 @@ class JournalError(Exception):
 
 
 class JournaledExchange(Exchange):
-    """Exchange whose changes are kept in a file, which it locks until `close`.
+    """Exchange whose changes are kept in the file `path`, which it locks until `close`.
 
-    Args:
-        path: The file; it is created if it is missing.
-        seed: Seed of orders and tokens. A file keeps its first seed. Without one, tokens are unique.
-
-    Attributes:
-        is_new: Whether the file holds no change yet.
+    A file keeps its first seed. Without one, tokens are unique. `is_new` is true if the file holds no change yet.
 
     Raises:
         JournalError: The file belongs to another program or version, is damaged or in use, or has another seed.

@@ -49,12 +49,11 @@ async def serve(
 
     Port 0, the default, takes a free port. `site` answers paths outside of the API, which are otherwise a 404.
 
-    If `exchange` or `site` raises, the reply is a 500, and the logger `freight_sandbox` logs the traceback. Only a
-    `JournalError` ends the server, since a change that cannot be saved must not be answered.
+    A bug in `exchange` or `site` is a 500 and a traceback in the log `freight_sandbox`; a `JournalError` ends the
+    server, since a change that cannot be saved must not be answered.
 
-    The server performs all faults of the network that begin on an open connection. For earlier ones, such as a refused
-    connection, the reply is a 500 with the name of the fault. For these use `refused_port`, `stalled_listener`, a name
-    that does not resolve, or a `tls` context with an untrusted certificate.
+    Faults before there is a connection are a 500 with their names. For these use `refused_port`, `stalled_listener`, a
+    name that does not resolve, or a `tls` context with an untrusted certificate.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:

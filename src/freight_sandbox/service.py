@@ -402,7 +402,7 @@ def _publish(context: Context) -> Any:
     context.require_role("shipper")
     exchange, cargo = context.exchange, read_cargo(context.fields)
     index = exchange.publish(context.account, context.now, cargo, call=context.call)
-    return _collection(context, "raterequests", [_request(exchange, exchange.requests[index])])
+    return quirks.collection(context.quirk, "raterequests", [_request(exchange, exchange.requests[index])])
 
 
 def read_cargo(fields: Fields) -> Cargo:
@@ -448,7 +448,7 @@ def _requests(context: Context) -> Any:
         return request.owner != own and not quirks.is_hidden(quirk, request.index)
 
     rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows, since)
-    return _collection(context, "raterequests", [_request(exchange, request) for request in rows])
+    return quirks.collection(quirk, "raterequests", [_request(exchange, request) for request in rows])
 
 
 def _window(context: Context) -> int:
@@ -518,7 +518,7 @@ def _bids(context: Context) -> Any:
         return kind == ("active" if request.state == "open" and offer.status == "pending" else "nsel")
 
     rows = _page(context, exchange.offers.recent(context.seen), is_listed, lambda offer: offer.account == own)
-    return _collection(context, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
+    return quirks.collection(context.quirk, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
 
 
 # Offers as their shipper sees them (4.6 to 4.8)
@@ -541,7 +541,7 @@ def _offers(context: Context) -> Any:
         return (request.state == "selected") == (kind == "sel")
 
     rows = _rows(context, exchange.requests, is_listed, lambda request: request.owner == own)
-    return _collection(context, "offers", [_listing(context, request) for request in rows])
+    return quirks.collection(context.quirk, "offers", [_listing(context, request) for request in rows])
 
 
 @operation("POST quote/approveoffer", "POST quote/offer", writes=True)
@@ -563,7 +563,7 @@ def _respond(context: Context) -> Any:
         raise Refusal(400, "The offer is no longer pending.", "offerIndex")
     elif quirk.decline_outcome != "unchanged":
         exchange.set_offer_status(index, quirk.decline_outcome, context.now)
-    payload = _collection(context, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
+    payload = quirks.collection(quirk, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
     return payload if approved else quirks.replaced(quirk.decline_reply, payload)
 
 
@@ -594,7 +594,7 @@ _REPLIED: Final = {"departure": "estDeparture", "arrival": "estArrival", "vessel
 def _routes(context: Context) -> Any:
     wanted = _route_filter(context.fields, contains=context.quirk.route_text_match == "contains")
     rows = _rows(context, context.exchange.routes, wanted, lambda route: True)
-    return _collection(context, "routes", [_route(context.exchange, route) for route in rows])
+    return quirks.collection(context.quirk, "routes", [_route(context.exchange, route) for route in rows])
 
 
 def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
@@ -634,7 +634,7 @@ def _write_route(context: Context) -> Any:
     route = Route(index=index, carrier=carrier, **texts)
     exchange.routes.put(index, context.now, route)
     record = _route(exchange, route)
-    return quirks.replaced(quirk.route_write, _collection(context, "routes", [record]), record)
+    return quirks.replaced(quirk.route_write, quirks.collection(quirk, "routes", [record]), record)
 
 
 def _route(exchange: Exchange, route: Route) -> Json:
@@ -656,7 +656,7 @@ def _references(context: Context) -> Any:
         rows = quirks.found(quirk, [row for row in rows if row["index"] == index])
     elif quirk.reference_rows is not None:
         rows = quirks.page(quirk, fields, rows, quirk.reference_rows, context.exchange.clamp(context.now))
-    return _collection(context, key, [context.exchange.shown("reference", {**row}, row) for row in rows])
+    return quirks.collection(quirk, key, [context.exchange.shown("reference", {**row}, row) for row in rows])
 
 
 _PATHS: Final = frozenset(path for _, path in OPERATIONS) | {"login"}
@@ -693,10 +693,6 @@ def _page(
     listed = exchange.sorted(row for row in rows if (not early or is_visible(row)) and is_listed(row))
     rows = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
     return rows if early else [row for row in rows if is_visible(row)]
-
-
-def _collection(context: Context, key: str, records: Sequence[Json]) -> Any:
-    return quirks.collection(context.quirk, key, records)
 
 
 # Records as the document shows them (2)

@@ -57,11 +57,10 @@ _WITHIN_REQUEST = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
 
 @attrs.frozen
 class WireFault:
-    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` is the least number of bytes of a flood."""
+    """One cut. `seconds` is the pause of a drip or an idle FIN."""
 
     cut: Cut
     seconds: float = 0.0
-    size: int = 0
 
 
 @attrs.frozen
@@ -112,7 +111,7 @@ A pause with nothing but `FIN` behind it is the time that an idle connection is 
 """
 
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
-_FLOOD = 262_144  # twice the head size at which the most lenient client gives up
+_FLOOD = b"HTTP/1.1 200 OK\r\n" + (b"x-flood: " + b"a" * 1_000 + b"\r\n") * 1_000  # no client takes such a head
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 _BAD_REQUEST = Reply(400, (("connection", "close"),))
 _JSON = (("content-type", "application/json"),)
@@ -128,7 +127,6 @@ def script(reply: Reply) -> Script:
     half = body[: len(body) // 2]
     short = _head(reply, f"content-length: {max(len(body), 1)}") + half
     chunk = b"%x\r\n%b\r\n" % (len(half), half) if half else b""
-    flood = b"x-flood: " + b"a" * 1_000 + b"\r\n"
     scripts: Mapping[Cut, Script] = {
         Cut.RESET_MID_REPLY: [short, 0.05, End.RST],  # at once, it would discard what the client has not read yet
         Cut.FIN_NO_BYTES: [End.FIN],
@@ -137,7 +135,7 @@ def script(reply: Reply) -> Script:
         Cut.TRUNCATED_LENGTH: [short, End.FIN],
         Cut.TRUNCATED_CHUNKS: [_head(reply, "transfer-encoding: chunked") + chunk, End.FIN],
         Cut.GARBAGE_STATUS: [_GARBAGE, End.FIN],
-        Cut.HEADER_FLOOD: [b"HTTP/1.1 200 OK\r\n" + flood * (max(wire.size, _FLOOD) // len(flood) + 1), math.inf],
+        Cut.HEADER_FLOOD: [_FLOOD, math.inf],
         Cut.BYTES_AFTER_REPLY: [whole + whole],  # one part, so that a client that reads the reply has received the rest
         Cut.IDLE_FIN: [whole, wire.seconds, End.FIN] if wire.seconds else [whole],
     }
