@@ -138,12 +138,10 @@ class JournaledExchange(Exchange):
         """Close and unlock the file."""
         self._file.close()
 
-    def _operate(
-        self, method: str, path: str, fields: Fields, account: Account, now: float, call: int | None
-    ) -> tuple[Any, bool]:
+    def _operate(self, method: str, path: str, fields: Fields, account: Account, now: float) -> tuple[Any, bool]:
         was_quiet, self._is_quiet = self._is_quiet, True
         try:
-            payload, writes = super()._operate(method, path, fields, account, now, call)
+            payload, writes = super()._operate(method, path, fields, account, now)
         finally:
             self._is_quiet = was_quiet
         if writes:

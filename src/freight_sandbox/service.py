@@ -34,7 +34,7 @@ _FIRST_REQUEST, _FIRST_ROUTE, _FIRST_OFFER = 1, 301, 5001
 class Context(NamedTuple):
     """One call of an operation: who calls it, where, with what, and when.
 
-    Reads show the state at the time `seen`. `call` is the number of the HTTP call, `None` if there is none.
+    Reads show the state at the time `seen`.
     """
 
     exchange: Exchange
@@ -45,7 +45,6 @@ class Context(NamedTuple):
     account: Account
     now: float
     seen: float
-    call: int | None
 
     def require_role(self, role: Role) -> None:
         """Refuse accounts of another role, if the profile enforces roles."""
@@ -116,6 +115,7 @@ class Exchange:
         self.routes: Table[Route] = Table()
         self.random = Random(seed)
         self._seed, self._is_reordered = seed, False
+        self._call: int | None = None
         self._by_email: dict[str, Account] = {}
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
@@ -171,6 +171,7 @@ class Exchange:
     def _answer(self, call: Call, now: float, number: int) -> _Answer:
         account: Account | None = None
         parameters: Mapping[str, Any] = {}
+        self._call = number
         try:
             if call.path not in _PATHS:
                 raise Refusal(404, "Not Found")
@@ -179,12 +180,14 @@ class Exchange:
             fields = self._fields(call)
             parameters = fields.merged()
             if account is None:
-                payload, writes = self._login(call.method, fields, now, number), False
+                payload, writes = self._login(call.method, fields, now), False
             else:
-                payload, writes = self._operate(call.method, call.path, fields, account, now, number)
+                payload, writes = self._operate(call.method, call.path, fields, account, now)
             return _Answer(quirks.success(self._profile, payload, is_write=writes), account, parameters, True)
         except Refusal as refusal:
             return _Answer(quirks.refused(self._profile, refusal), account, parameters)
+        finally:
+            self._call = None
 
     def _caller(self, call: Call, now: float) -> Account:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
@@ -209,24 +212,22 @@ class Exchange:
             raise Refusal(400, "The body must be a JSON object.")
         return Fields(values, call.query, quirk.index_type)
 
-    def _operate(
-        self, method: str, path: str, fields: Fields, account: Account, now: float, call: int | None
-    ) -> tuple[Any, bool]:
+    def _operate(self, method: str, path: str, fields: Fields, account: Account, now: float) -> tuple[Any, bool]:
         """Run an operation, and return its payload and whether it writes."""
         serve = OPERATIONS.get((method, path))
         if serve is None:
             raise Refusal(405, "Method Not Allowed")
         late = self._profile.late_visibility
-        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW, call)
+        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW)
         return serve(context), serve in _WRITES
 
-    def _login(self, method: str, fields: Fields, now: float, number: int) -> Json:
+    def _login(self, method: str, fields: Fields, now: float) -> Json:
         if method != "POST":
             raise Refusal(405, "Method Not Allowed")
         email, password = fields.text("email"), fields.text("password")
         account = self._by_email.get(email.casefold())
         accepted = account is not None and account.password == password
-        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, number))
+        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, self._call))
         if account is None or not accepted:
             quirk = self._profile
             sentence = "The user name or password is invalid."
@@ -262,14 +263,14 @@ class Exchange:
         Raises:
             Refusal: The exchange refuses it.
         """
-        self._operate(method, path, Fields(parameters, {}), account, now, None)
+        self._operate(method, path, Fields(parameters, {}), account, now)
 
-    def publish(self, account: Account, now: float, cargo: Cargo = Cargo(), *, call: int | None = None) -> int:  # noqa: B008  # it is frozen
+    def publish(self, account: Account, now: float, cargo: Cargo = Cargo()) -> int:  # noqa: B008  # it is frozen
         """Publish a rate request and return its index."""
         index = _FIRST_REQUEST + len(self.requests)
         request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
-        self.audit_log.publications.append(audit.Publication(index, account.email, now, call))
-        self._put(request, now, "published", call)
+        self.audit_log.publications.append(audit.Publication(index, account.email, now, self._call))
+        self._put(request, now, "published")
         self._note("publish", account, now, cargo)
         return index
 
@@ -298,21 +299,20 @@ class Exchange:
         currency: int = 840,
         rates: Mapping[str, Number] | None = None,
         terms: str | None = None,
-        call: int | None = None,
     ) -> int:
         """Make an offer and return its index."""
         index = _FIRST_OFFER + len(self.offers)
         made = Offer(index, request, account.index, amount, currency, rates or {}, terms, "pending", created=now)
         self.offers.put(index, now, made)
         self._on_request[request].append(index)
-        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, call))
+        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, self._call))
         return index
 
-    def select(self, offer: int, now: float, *, call: int | None = None) -> None:
+    def select(self, offer: int, now: float) -> None:
         """Approve an offer. The request leaves the open list; its other offers keep their status."""
         chosen = self.offers[offer]
         selected = attrs.evolve(self.requests[chosen.request], state="selected", selected=offer, updated=now)
-        self._put(selected, now, "selected", call)
+        self._put(selected, now, "selected")
         self.set_offer_status(offer, "selected", now)
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
@@ -355,9 +355,9 @@ class Exchange:
             if account is None or token.account == account.index:
                 del self.tokens[token.value]
 
-    def _put(self, request: Request, now: float, what: str, call: int | None = None) -> None:
+    def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
-        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, call))
+        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, self._call))
 
     def _note(self, change: str, *arguments: object) -> None:
         """Receive each change after it happened: the name of the method or attribute, and its arguments."""
@@ -401,7 +401,7 @@ def _publish_or_submit(context: Context) -> Any:
 def _publish(context: Context) -> Any:
     context.require_role("shipper")
     exchange, cargo = context.exchange, read_cargo(context.fields)
-    index = exchange.publish(context.account, context.now, cargo, call=context.call)
+    index = exchange.publish(context.account, context.now, cargo)
     return quirks.collection(context.quirk, "raterequests", [_request(exchange, exchange.requests[index])])
 
 
@@ -482,7 +482,7 @@ def _submit(context: Context) -> Any:
                 raise Refusal(400, "You have already submitted an offer.", "requestIndex")
             exchange.set_offer_status(earlier.index, "removed", context.now)
     sent: dict[str, Any] = {"amount": quirks.rounded(quirk, amount), "currency": currency, "rates": rates}
-    offer = exchange.offer(account, index, context.now, **sent, terms=terms, call=context.call)
+    offer = exchange.offer(account, index, context.now, **sent, terms=terms)
     record = _shipment(request) | {"refId": request.refid}
     record["offer"] = _offer(exchange, exchange.offers[offer], "submitted offer")
     return {"bid": exchange.shown("submission", record, request)}
@@ -578,7 +578,7 @@ def _approve(context: Context, request: Request, offer: Offer) -> None:
         raise Refusal(400, "An offer has already been selected.", "offerIndex")
     else:
         exchange.set_offer_status(request.selected, "pending", context.now)
-    exchange.select(offer.index, context.now, call=context.call)
+    exchange.select(offer.index, context.now)
 
 
 # Routes (4.5)
