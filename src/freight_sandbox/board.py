@@ -144,10 +144,7 @@ class Board:
         self._strikes: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._struck = 0
         self._files = {
-            PATH if path.name == "board.html" else f"{PATH}/{path.name}": (
-                path.read_bytes(),
-                path.name.partition(".")[2],
-            )
+            PATH if path.name == "board.html" else f"{PATH}/{path.name}": (path.read_bytes(), path.name)
             for path in files("freight_sandbox").joinpath("page").iterdir()
         }
         self._actions: Mapping[str, Callable[[Fields], None]] = {
@@ -255,8 +252,8 @@ class Board:
         if call.path == "":
             return _reply(302, b"", ("location", f"/{PATH}"))
         if call.path in self._files:
-            content, kind = self._files[call.path]
-            return _reply(200, content, ("content-type", _KINDS[kind]))
+            content, name = self._files[call.path]
+            return _reply(200, content, ("content-type", _KINDS[name.rpartition(".")[2]]))
         if call.path not in (f"{PATH}/catalogue", f"{PATH}/state"):
             raise Refusal(404, "Not Found")
         if _is_cross_site(call.headers):

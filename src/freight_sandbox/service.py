@@ -721,18 +721,22 @@ def _contacts(exchange: Exchange, account: Account) -> Json:
 
 def _request(exchange: Exchange, request: Request) -> Json:
     cargo = request.cargo
-    record = {"index": request.index, "commodityname": cargo.commodityname, "refId": request.refid}
-    record |= {"requesttype": cargo.requesttype} | _shipment(request, "commodityname", "packaging", "")
-    record |= {"incoterm": cargo.incoterm, "hazardous": cargo.hazardous}
+    more = {"refId": request.refid, "requesttype": cargo.requesttype}
+    record = _shipment(request, ("commodityname", "packaging", "width", "height", "length"), more)
+    record["incoterm"], record["hazardous"] = cargo.incoterm, cargo.hazardous
     return exchange.shown("request", record, request)
 
 
-def _shipment(request: Request, name: str = "cargoname", packaging: str = "packingtype", size: str = "cargo") -> Json:
-    """Make the fields that all records of a request share. The keys are those of listings, bids and submissions."""
-    cargo = request.cargo
+_CARGO_KEYS: Final = ("cargoname", "packingtype", "cargowidth", "cargoheight", "cargolength")
+
+
+def _shipment(request: Request, keys: Sequence[str] = _CARGO_KEYS, more: Mapping[str, Any] = {}) -> Json:
+    """Make the fields that all records of a request share; by default with the keys of listings and bids."""
+    cargo, (name, packaging, width, height, length) = request.cargo, keys
     return {
         "index": request.index,
         name: cargo.commodityname,
+        **more,
         "status": "Available" if request.state == "open" else "Selected",
         "origin": cargo.origin,
         "destination": cargo.destination,
@@ -744,9 +748,9 @@ def _shipment(request: Request, name: str = "cargoname", packaging: str = "packi
         "massUnit": "kg",
         "weight": cargo.weight,
         packaging: cargo.packaging.capitalize(),
-        f"{size}width": cargo.width,
-        f"{size}height": cargo.height,
-        f"{size}length": cargo.length,
+        width: cargo.width,
+        height: cargo.height,
+        length: cargo.length,
     }
 
 

@@ -155,11 +155,9 @@ def _head(reply: Reply, framing: str | None = None) -> bytes:
         headers = tuple(field for field in headers if field not in announced)
     elif not announced and reply.status not in (204, 304):
         framing = f"content-length: {len(reply.body)}"
-    lines = [
-        f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}",
-        *(f"{name}: {text}" for name, text in headers),
-    ]
-    return "\r\n".join([*lines, *([framing] if framing else []), "", ""]).encode("latin-1")
+    lines = [f"{name}: {text}" for name, text in headers] + ([framing] if framing else [])
+    first = f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}"
+    return "\r\n".join([first, *lines, "", ""]).encode("latin-1")
 
 
 def parse_call(
