@@ -97,10 +97,7 @@ class AuditLog:
         return on if account is None else [record for record in on if record.account == account]
 
     def duplicate_offers(self) -> list[list[OfferRecord]]:
-        """Return groups of offers with equal request, account, amount and currency.
-
-        Each group is one offer that was sent more than once.
-        """
+        """Return groups of offers with equal request, account, amount and currency: one offer that was sent twice."""
         groups: dict[tuple[object, ...], list[OfferRecord]] = {}
         for record in self.offers:
             offer = record.offer
@@ -110,7 +107,5 @@ class AuditLog:
     def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
         """Return the states of a request with their times, as reads show them that are `late` seconds late."""
         changes = [change for change in self.changes if change.request == request]
-        ends: list[float | None] = [change.time + late for change in changes[1:]]
-        return [
-            Span(change.state, change.time + late, end) for change, end in zip(changes, [*ends, None], strict=False)
-        ]
+        times: list[float | None] = [change.time + late for change in changes]
+        return [Span(it.state, it.time + late, until) for it, until in zip(changes, [*times[1:], None], strict=False)]

@@ -28,8 +28,6 @@ from freight_sandbox.samples import CURRENCIES, samples
 from freight_sandbox.service import Exchange, read_cargo
 from freight_sandbox.wire import CONNECTING, Call, Reply
 
-__all__ = ["PATH", "Board"]
-
 PATH: Final = "board"
 """Path of the page, relative to the server's root."""
 

@@ -10,13 +10,8 @@ from typing import Any
 
 from freight_sandbox.records import Route
 
-_CARRIERS = {
-    1: "Pacific Star Line",
-    2: "Blue Anchor Shipping",
-    3: "Meridian Container Lines",
-    7: "Northern Air Cargo",
-    12: "Silk Road Trucking",
-}
+_CARRIERS = {1: "Pacific Star Line", 2: "Blue Anchor Shipping", 3: "Meridian Container Lines"}
+_CARRIERS |= {7: "Northern Air Cargo", 12: "Silk Road Trucking"}
 _CURRENCIES = {
     840: ("US Dollar", "USD"),
     978: ("Euro", "EUR"),

@@ -17,8 +17,6 @@ import httpx2
 import pytest
 import trustme
 
-from freight_exchange import FreightExchange, FreightExchangeError, RetryPolicy, Timeouts
-from freight_exchange.testing import Sandbox
 from freight_sandbox import Call, Cut, Exchange, Fault, FaultScript, Reply, WireFault
 from freight_sandbox.journal import JournalError
 from freight_sandbox.memory import transport
@@ -183,43 +181,6 @@ async def broken(cut: Cut, library: Any, monkeypatch: pytest.MonkeyPatch) -> Asy
                 await settled(lambda: exchange.audit_log.calls)
                 yield http
                 tasks.cancel_scope.cancel()
-
-
-@asynccontextmanager
-async def own_connections(sandbox: Sandbox, player: str, **options: Any) -> AsyncIterator[FreightExchange]:
-    if player == "memory":
-        async with sandbox.client(**options) as exchange:
-            yield exchange
-    else:
-        options |= {"email": sandbox.forwarder.email, "password": sandbox.forwarder.password}
-        async with serve(sandbox.exchange) as server, FreightExchange(server.url, **options) as exchange:
-            yield exchange
-
-
-@pytest.mark.parametrize("cut", ON_A_CONNECTION)
-async def test_cut_has_one_outcome_over_own_connections(cut: Cut) -> None:
-    """The outcome of a read and of a write, and the calls that the exchange received and carried out."""
-    results = []
-    for player in ("memory", "sockets"):
-        sandbox = Sandbox()
-        sandbox.publish()
-        options = {"retries": RetryPolicy(attempts=1), "timeouts": Timeouts(read=0.2 if "stall" in cut.value else 10)}
-        result: list[object] = []
-        async with own_connections(sandbox, player, **options) as exchange:
-            for path, call in (
-                ("quote/getrequests", lambda: exchange.requests.get(1)),
-                ("quote/submitoffer", lambda: exchange.bids.submit(1, amount=5, currency=840)),
-            ):
-                await exchange.currencies.list()
-                sandbox.strike(Fault(name="cut", path=path, wire=WireFault(cut, 0.0001)))
-                try:
-                    await call()
-                except FreightExchangeError as error:
-                    result.append(type(error).__name__)
-                calls = [call for call in sandbox.audit_log.calls if call.path == path]
-                result += [len(calls), [call.processed for call in calls]]
-        results.append(result)
-    assert results[0] == results[1]
 
 
 async def test_tls_with_a_trusted_certificate() -> None:
