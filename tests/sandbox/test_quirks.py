@@ -27,7 +27,7 @@ def tour(rig: ExchangeRig) -> Iterator[RigReply]:
     rig.exchange.touch(5, NOW)
     yield ask(PUBLISHED, PUBLISH)
     yield rig.at(PUBLISHED, PUBLISH)
-    searches: list[dict[str, object]] = [{}, {"secondsSinceUpdate": 9999}, {"secondsSinceUpdate": 432001}]
+    searches: list[Any] = [{}, {"secondsSinceUpdate": 9999}, {"secondsSinceUpdate": 432001}]
     searches += [{"index": index} for index in (15, 3, 10, 99)] + [{"index": 15, "secondsSinceUpdate": 60}]
     searches += [{"offset": at, "rowsperpage": size} for at, size in ((0, 12), (1, 5), (9, 9), *[(0, 25)] * 4)]
     for body in [*searches, {"rowsperpage": 2}]:

@@ -30,27 +30,15 @@ HEAD = b"GET /api/currency HTTP/1.1\r\nhost: sandbox\r\n"
 LAST = HEAD + b"connection: close\r\n\r\n"
 
 OUTCOMES = {
-    Cut.REFUSED: "ConnectError",
-    Cut.DNS: "ConnectError",
-    Cut.CONNECT_STALL: "ConnectTimeout",
-    Cut.TLS_STALL: "ConnectTimeout",
-    Cut.BAD_CERTIFICATE: "ConnectError",
+    **dict.fromkeys((Cut.REFUSED, Cut.DNS, Cut.BAD_CERTIFICATE), "ConnectError"),
+    **dict.fromkeys((Cut.CONNECT_STALL, Cut.TLS_STALL), "ConnectTimeout"),
     Cut.POOL_EXHAUSTED: "PoolTimeout",
-    Cut.RESET_BEFORE_HEADERS: "ReadError",
-    Cut.RESET_MID_BODY: "ReadError",
-    Cut.RESET_AFTER_SEND: "ReadError",
-    Cut.RESET_AFTER_PROCESSING: "ReadError",
-    Cut.RESET_MID_REPLY: "ReadError",
-    Cut.FIN_NO_BYTES: "RemoteProtocolError",
-    Cut.STALL: "ReadTimeout",
-    Cut.STALL_MID_REPLY: "ReadTimeout",
-    Cut.DRIP: "200",
-    Cut.TRUNCATED_LENGTH: "RemoteProtocolError",
-    Cut.TRUNCATED_CHUNKS: "RemoteProtocolError",
-    Cut.GARBAGE_STATUS: "RemoteProtocolError",
-    Cut.HEADER_FLOOD: "RemoteProtocolError",
-    Cut.BYTES_AFTER_REPLY: "200",
-    Cut.IDLE_FIN: "200",
+    **dict.fromkeys((Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY, Cut.RESET_AFTER_SEND), "ReadError"),
+    **dict.fromkeys((Cut.RESET_AFTER_PROCESSING, Cut.RESET_MID_REPLY), "ReadError"),
+    **dict.fromkeys((Cut.STALL, Cut.STALL_MID_REPLY), "ReadTimeout"),
+    **dict.fromkeys((Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.GARBAGE_STATUS), "RemoteProtocolError"),
+    **dict.fromkeys((Cut.FIN_NO_BYTES, Cut.HEADER_FLOOD), "RemoteProtocolError"),
+    **dict.fromkeys((Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN), "200"),
 }
 CONNECTING = list(OUTCOMES)[:6]
 ON_A_CONNECTION = list(OUTCOMES)[6:]
