@@ -103,13 +103,14 @@ class Server:
         url: The API root, `http://127.0.0.1:PORT/api`.
         connections: Number of connections accepted.
         open_connections: Number of connections that are open now.
+        requests: Number of requests whose head was read, also if they were cut short.
     """
 
     def __init__(
         self, url: str, exchange: Answering, clock: Callable[[], float], tls: ssl.SSLContext | None, site: Site | None
     ) -> None:
         self.url = url
-        self.connections = self.open_connections = 0
+        self.connections = self.open_connections = self.requests = 0
         self._exchange, self._clock, self._tls, self._site = exchange, clock, tls, site
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
@@ -171,8 +172,10 @@ class Server:
                     await anyio.sleep(part)
 
     async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
+        heads = conversation.heads
         try:
             due = conversation.feed(data)
+            self.requests += conversation.heads - heads
             if isinstance(due, Call):
                 return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
         except JournalError:

@@ -195,6 +195,7 @@ class Conversation:
         self._head: h11.Request | None = None
         self._body = bytearray()
         self._ends_at_next = self._is_over = False
+        self.heads = 0  # requests whose head was read
 
     def feed(self, data: bytes) -> Script | Call | None:
         """Return the script of the next reply, or a request outside of the API (`say` its reply), or `None`.
@@ -212,6 +213,7 @@ class Conversation:
                 return None
             if isinstance(event, h11.Request):
                 self._head, self._body = event, bytearray()
+                self.heads += 1
                 if (call := self._reset_within_request()) is not None:
                     return self.say(self._exchange.handle(call, self._clock()))
             elif isinstance(event, h11.Data):

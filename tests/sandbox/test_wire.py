@@ -267,17 +267,17 @@ async def connected(server: Server) -> AsyncIterator[anyio.abc.SocketStream]:
         yield stream
 
 
-async def test_counters_of_connections() -> None:
+async def test_counters_of_connections_and_requests() -> None:
     async with serve(Exchange()) as server:
         async with client(httpx, server.url) as http:
             for _ in range(3):
                 assert await outcome(http) == "200"
-            assert (server.connections, server.open_connections) == (1, 1)
+            assert (server.connections, server.open_connections, server.requests) == (1, 1, 3)
         await settled(lambda: server.open_connections == 0)
         async with client(httpx, server.url) as http:
             assert await outcome(http, headers={"connection": "close"}) == "200"
             await settled(lambda: server.open_connections == 0)
-        assert server.connections == 2
+        assert (server.connections, server.requests) == (2, 4)
 
 
 BODY = HEAD + b"connection: close\r\ncontent-length: 11\r\n\r\n"
