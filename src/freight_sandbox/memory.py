@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
-from functools import cache
 from types import ModuleType
 from typing import Any, Self
 
@@ -167,22 +166,17 @@ def transport(
     `limits`. `clock` is the exchange's time in seconds since the epoch.
     """
     core = httpcore if library is httpx else sys.modules["httpcore2"]
-    made: httpx.AsyncBaseTransport = _transport_class(library)(Network(exchange, clock, core), options)
-    return made
+    network = Network(exchange, clock, core)
+    base: Any = library.AsyncHTTPTransport
 
-
-@cache
-def _transport_class(library: Any) -> Any:
-    class Transport(library.AsyncHTTPTransport):  # type: ignore[misc]  # of either library
-        def __init__(self, network: Network, options: dict[str, Any]) -> None:
-            # Without certificates, whose loading takes longer than most tests.
-            super().__init__(**{"verify": False, "trust_env": False, **options})
-            self._network = self._pool._network_backend = network
-
+    class Transport(base):  # type: ignore[misc]  # of either library
         async def handle_async_request(self, request: Any) -> Any:
             announce(parse_call(request.method.encode(), request.url.raw_path, request.headers.raw))
-            if self._network.strike([Cut.POOL_EXHAUSTED]):
+            if network.strike([Cut.POOL_EXHAUSTED]):
                 await _pause(math.inf, request.extensions.get("timeout", {}).get("pool"), library.PoolTimeout)
             return await super().handle_async_request(request)
 
-    return Transport
+    # Without certificates, whose loading takes longer than most tests.
+    made: httpx.AsyncBaseTransport = Transport(**{"verify": False, "trust_env": False, **options})
+    made._pool._network_backend = network  # type: ignore[attr-defined]  # of both libraries
+    return made

@@ -447,7 +447,7 @@ def _requests(context: Context) -> Any:
     def is_visible(request: Request) -> bool:
         return request.owner != own and not quirks.is_hidden(quirk, request.index)
 
-    rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows, since)
+    rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows=default_rows, since=since)
     return quirks.collection(quirk, "raterequests", [_request(exchange, request) for request in rows])
 
 
@@ -517,7 +517,7 @@ def _bids(context: Context) -> Any:
             return kind == "sel"
         return kind == ("active" if request.state == "open" and offer.status == "pending" else "nsel")
 
-    rows = _page(context, exchange.offers.recent(context.seen), is_listed, lambda offer: offer.account == own)
+    rows = _rows(context, exchange.offers, is_listed, lambda offer: offer.account == own, by_index=False)
     return quirks.collection(context.quirk, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
 
 
@@ -670,29 +670,24 @@ def _rows(
     table: Table[_Sorted],
     is_listed: Callable[[_Sorted], bool],
     is_visible: Callable[[_Sorted], bool],
+    *,
+    by_index: bool = True,
     default_rows: int | None = None,
     since: float = -_NOW,
 ) -> Sequence[_Sorted]:
-    """Return the row with the requested index, or else the requested page."""
-    if "index" in context.fields:
+    """Return the row with the requested index, or else the requested page.
+
+    The profile decides whether hidden rows are removed before or after paging.
+    """
+    exchange, quirk, early = context.exchange, context.quirk, context.quirk.rights == "before_paging"
+    if by_index and "index" in context.fields:
         row = table.get(context.fields.identifier("index"), context.seen)
         is_found = row is not None and is_listed(row) and is_visible(row)
-        return quirks.found(context.quirk, [row] if row is not None and is_found else [])
-    return _page(context, table.recent(context.seen, since), is_listed, is_visible, default_rows)
-
-
-def _page(
-    context: Context,
-    rows: Iterable[_Sorted],
-    is_listed: Callable[[_Sorted], bool],
-    is_visible: Callable[[_Sorted], bool],
-    default_rows: int | None = None,
-) -> Sequence[_Sorted]:
-    """Return the requested page. The profile decides whether hidden rows are removed before or after paging."""
-    exchange, quirk, early = context.exchange, context.quirk, context.quirk.rights == "before_paging"
+        return quirks.found(quirk, [row] if row is not None and is_found else [])
+    rows = table.recent(context.seen, since)
     listed = exchange.sorted(row for row in rows if (not early or is_visible(row)) and is_listed(row))
-    rows = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
-    return rows if early else [row for row in rows if is_visible(row)]
+    page = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
+    return page if early else [row for row in page if is_visible(row)]
 
 
 # Records as the document shows them (2)
