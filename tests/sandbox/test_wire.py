@@ -233,8 +233,9 @@ async def test_cancelled_request_has_an_effect_once_its_last_byte_was_sent(event
 
 
 async def test_closing_a_client_ends_its_stalled_request() -> None:
+    ends: list[str] = []
     async with anyio.create_task_group() as tasks:
-        http, ends = in_memory(exchange := struck(Cut.STALL), timeout=None), list[str]()
+        http = in_memory(exchange := struck(Cut.STALL), timeout=None)
 
         async def call() -> None:
             ends.append(await outcome(http))
