@@ -55,13 +55,6 @@ class OfferRecord(NamedTuple):
     call: int | None
 
 
-class OfferChange(NamedTuple):
-    """Offer with a new status, from `time` on."""
-
-    offer: Offer
-    time: float
-
-
 class LoginRecord(NamedTuple):
     """Login attempt."""
 
@@ -92,13 +85,7 @@ class AuditLog:
         self.publications: list[Publication] = []
         self.changes: list[RequestChange] = []
         self.offers: list[OfferRecord] = []
-        self.offer_changes: list[OfferChange] = []
         self.logins: list[LoginRecord] = []
-
-    def next_call(self) -> int:
-        """Return the number of the next call."""
-        self.count += 1
-        return self.count
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:
         """Return the calls to one address, in order."""
@@ -110,10 +97,7 @@ class AuditLog:
         return on if account is None else [record for record in on if record.account == account]
 
     def duplicate_offers(self) -> list[list[OfferRecord]]:
-        """Return groups of offers with equal request, account, amount and currency.
-
-        Each group is one offer that was sent more than once.
-        """
+        """Return groups of offers with equal request, account, amount and currency: one offer that was sent twice."""
         groups: dict[tuple[object, ...], list[OfferRecord]] = {}
         for record in self.offers:
             offer = record.offer
@@ -123,7 +107,5 @@ class AuditLog:
     def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
         """Return the states of a request with their times, as reads show them that are `late` seconds late."""
         changes = [change for change in self.changes if change.request == request]
-        ends: list[float | None] = [change.time + late for change in changes[1:]]
-        return [
-            Span(change.state, change.time + late, end) for change, end in zip(changes, [*ends, None], strict=False)
-        ]
+        times: list[float | None] = [change.time + late for change in changes]
+        return [Span(it.state, it.time + late, until) for it, until in zip(changes, [*times[1:], None], strict=False)]

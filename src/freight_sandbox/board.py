@@ -8,7 +8,6 @@ import itertools
 import json
 import secrets
 import time
-import typing
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from decimal import ROUND_HALF_UP, Decimal
@@ -22,14 +21,12 @@ import attrs
 from freight_sandbox.audit import CallRecord
 from freight_sandbox.codec import decode
 from freight_sandbox.faults import FAULTS, Fault, FaultScript
-from freight_sandbox.fields import Fields, Refusal
+from freight_sandbox.fields import Fields, Refusal, read_number
 from freight_sandbox.quirks import Profile
 from freight_sandbox.records import Request
 from freight_sandbox.samples import CURRENCIES, samples
 from freight_sandbox.service import Exchange, read_cargo
 from freight_sandbox.wire import CONNECTING, Call, Reply
-
-__all__ = ["PATH", "Board"]
 
 PATH: Final = "board"
 """Path of the page, relative to the server's root."""
@@ -65,18 +62,20 @@ _ADDRESSES: Final = {
 _OPERATIONS: Final = {address: key for key, addresses in _ADDRESSES.items() for address in addresses.split(", ")}
 # A running server cannot perform the faults that prevent a connection.
 _FAULTS: Final = {name: fault for name, fault in FAULTS.items() if fault.cut not in CONNECTING}
-_HINTS: Final = typing.get_type_hints(Profile)
+_KNOBS: Final = {knob.name: knob for knob in Profile.knobs()}
 
 
 @functools.cache
 def _catalogue() -> Mapping[str, Any]:
     """Return the faults and quirks that the page can switch on."""
-    faults, knobs, numbers = _FAULTS.values(), Profile.knobs(), (int, float, int | None)
+    faults, knobs = _FAULTS.values(), _KNOBS.values()
     at = {fault.name: _OPERATIONS.get(f"{fault.method or 'POST'} {fault.path}", "") for fault in faults}
-    choices = {knob.name: None if _HINTS[knob.name] in numbers else [knob.default, *knob.values] for knob in knobs}
     return {
         "faults": [_pick(it, "name", "meaning", "times") | {"operation": at[it.name]} for it in faults],
-        "quirks": [_pick(it, "name", "meaning", "default") | {"choices": choices[it.name]} for it in knobs],
+        "quirks": [
+            _pick(it, "name", "meaning", "default") | {"choices": None if it.is_number else [it.default, *it.values]}
+            for it in knobs
+        ],
     }
 
 
@@ -119,10 +118,8 @@ def _permit_change(headers: Mapping[str, str]) -> None:
 class Board:
     """Exchange with a page for people. Serve it as both: `serve(board, site=board)`.
 
-    Args:
-        exchange: The exchange.
-        clock: The exchange's time in seconds since the epoch.
-        names: Host names of the server in addition to `localhost` and IP addresses.
+    `names` are host names of the server in addition to `localhost` and IP addresses; `clock` is the exchange's time in
+    seconds since the epoch.
 
     Attributes:
         url: The API root that the page shows. Set it when the server has its port.
@@ -145,10 +142,7 @@ class Board:
         self._strikes: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._struck = 0
         self._files = {
-            PATH if path.name == "board.html" else f"{PATH}/{path.name}": (
-                path.read_bytes(),
-                path.name.partition(".")[2],
-            )
+            PATH if path.name == "board.html" else f"{PATH}/{path.name}": (path.read_bytes(), path.name)
             for path in files("freight_sandbox").joinpath("page").iterdir()
         }
         self._actions: Mapping[str, Callable[[Fields], None]] = {
@@ -256,8 +250,8 @@ class Board:
         if call.path == "":
             return _reply(302, b"", ("location", f"/{PATH}"))
         if call.path in self._files:
-            content, kind = self._files[call.path]
-            return _reply(200, content, ("content-type", _KINDS[kind]))
+            content, name = self._files[call.path]
+            return _reply(200, content, ("content-type", _KINDS[name.rpartition(".")[2]]))
         if call.path not in (f"{PATH}/catalogue", f"{PATH}/state"):
             raise Refusal(404, "Not Found")
         if _is_cross_site(call.headers):
@@ -350,16 +344,15 @@ class Board:
 
     def _set_quirk(self, fields: Fields) -> None:
         name, value = fields.text("name"), fields.get("value")
-        hint, is_number = _HINTS.get(name), isinstance(value, int | Decimal) and not isinstance(value, bool)
-        if hint is float:
-            fits, value = is_number and 0 <= value <= 60, float(value) if is_number else None
-        elif hint in (int, int | None):
-            fits = is_number and isinstance(value, int) and 1 <= value <= 10_000_000
-            fits = fits or (value is None and hint is not int)
-        else:
+        knob, number = _KNOBS.get(name), read_number(value)
+        if knob is None or not knob.is_number:
             # True == 1, so the types are compared too.
-            choices = (True, False) if hint is bool else typing.get_args(hint)
+            choices = () if knob is None else (knob.default, *knob.values)
             fits = any(type(value) is type(choice) and value == choice for choice in choices)
+        elif isinstance(knob.default, float):
+            fits, value = number is not None and 0 <= number <= 60, float(number or 0)
+        else:
+            fits = (isinstance(value, int) and 1 <= (number or 0) <= 10_000_000) or value is knob.default is None
         if not fits:
             raise Refusal(400, "No such quirk or value. Seconds go to 60, counts are whole numbers to 10,000,000.")
         self.exchange.profile = attrs.evolve(self.exchange.profile, **{name: value})
@@ -413,7 +406,7 @@ class Board:
             "offers": [
                 _pick(offer, "index", "amount", "status", "rates", "terms")
                 | {
-                    "currency": CURRENCIES[offer.currency].code,
+                    "currency": CURRENCIES[offer.currency]["code"],
                     "is_own": offer.account == exchange.forwarder.index,  # the account that the page assigns to a bot
                     "is_lowest": offer.status not in _DECLINED and (offer.currency, offer.amount) in cheapest,
                 }

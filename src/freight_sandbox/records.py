@@ -135,23 +135,6 @@ class Route:
     timezone: str
 
 
-@attrs.frozen
-class Carrier:
-    """Carrier of the reference list."""
-
-    index: int
-    name: str
-
-
-@attrs.frozen
-class Currency:
-    """Currency of the reference list."""
-
-    index: int
-    name: str
-    code: str
-
-
 class Table(Generic[_T]):
     """Records by index, with all versions, in the order of their last change."""
 

@@ -8,27 +8,25 @@ from decimal import Decimal
 from itertools import cycle, islice
 from typing import Any
 
-from freight_sandbox.records import Carrier, Currency, Route
+from freight_sandbox.records import Route
 
-_CARRIERS = (
-    (1, "Pacific Star Line"),
-    (2, "Blue Anchor Shipping"),
-    (3, "Meridian Container Lines"),
-    (7, "Northern Air Cargo"),
-    (12, "Silk Road Trucking"),
-)
-CARRIERS: Mapping[int, Carrier] = {index: Carrier(index, name) for index, name in _CARRIERS}
-
-_CURRENCIES = (
-    (840, "US Dollar", "USD"),
-    (978, "Euro", "EUR"),
-    (344, "Hong Kong Dollar", "HKD"),
-    (156, "Chinese Yuan", "CNY"),
-    (826, "Pound Sterling", "GBP"),
-    (392, "Japanese Yen", "JPY"),
-    (702, "Singapore Dollar", "SGD"),
-)
-CURRENCIES: Mapping[int, Currency] = {index: Currency(index, name, code) for index, name, code in _CURRENCIES}
+_CARRIERS = {1: "Pacific Star Line", 2: "Blue Anchor Shipping", 3: "Meridian Container Lines"}
+_CARRIERS |= {7: "Northern Air Cargo", 12: "Silk Road Trucking"}
+_CURRENCIES = {
+    840: ("US Dollar", "USD"),
+    978: ("Euro", "EUR"),
+    344: ("Hong Kong Dollar", "HKD"),
+    156: ("Chinese Yuan", "CNY"),
+    826: ("Pound Sterling", "GBP"),
+    392: ("Japanese Yen", "JPY"),
+    702: ("Singapore Dollar", "SGD"),
+}
+References = Mapping[int, dict[str, Any]]
+"""Records of a reference list, by index."""
+CARRIERS: References = {index: {"index": index, "name": name} for index, name in _CARRIERS.items()}
+CURRENCIES: References = {
+    index: {"index": index, "name": name, "code": code} for index, (name, code) in _CURRENCIES.items()
+}
 
 # From, to, carrier, vessel, voyage, time zone; the two cut-offs, departure and arrival.
 _ROUTES: tuple[tuple[Any, ...], ...] = (

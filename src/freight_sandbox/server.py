@@ -16,14 +16,11 @@ from contextlib import asynccontextmanager, contextmanager
 
 import anyio
 import anyio.lowlevel
-import attrs
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
 from freight_sandbox.journal import JournalError
 from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
-
-__all__ = ["LOGGER", "Server", "Site", "refused_port", "serve", "stalled_listener"]
 
 LOGGER = "freight_sandbox"
 _logger = logging.getLogger(LOGGER)
@@ -52,20 +49,18 @@ async def serve(
 
     Port 0, the default, takes a free port. `site` answers paths outside of the API, which are otherwise a 404.
 
-    If `exchange` or `site` raises, the reply is a 500, and the logger `freight_sandbox` logs the traceback. Only a
-    `JournalError` ends the server, since a change that cannot be saved must not be answered.
+    A bug in `exchange` or `site` is a 500 and a traceback in the log `freight_sandbox`; a `JournalError` ends the
+    server, since a change that cannot be saved must not be answered.
 
-    The server performs all faults of the network that begin on an open connection. For earlier ones, such as a refused
-    connection, the reply is a 500 with the name of the fault. For these use `refused_port`, `stalled_listener`, a name
-    that does not resolve, or a `tls` context with an untrusted certificate.
+    Faults before there is a connection are a 500 with their names. For these use `refused_port`, `stalled_listener`, a
+    name that does not resolve, or a `tls` context with an untrusted certificate.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
         listener.setblocking(False)
         name = f"[{host}]" if family == socket.AF_INET6 else host
-        scheme = "http" if tls is None else "https"
-        url = f"{scheme}://{name}:{listener.getsockname()[1]}/api"
-        server = Server(url, exchange=exchange, clock=clock, tls=tls, site=site)
+        url = f"http{'s' if tls else ''}://{name}:{listener.getsockname()[1]}/api"
+        server = Server(url, exchange, clock, tls, site)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server._accept, listener, tasks)
             yield server
@@ -101,22 +96,22 @@ def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Itera
                 waiting.close()
 
 
-@attrs.define(eq=False)
 class Server:
-    """Running server: its URL and its counters."""
+    """Running server.
 
-    url: str
-    """The API root, `http://127.0.0.1:PORT/api`."""
-    connections: int = 0
-    """Connections accepted."""
-    open_connections: int = 0
-    """Connections that are open now."""
-    requests: int = 0
-    """Requests whose head was read, including those that were cut short."""
-    _exchange: Answering = attrs.field(alias="exchange", kw_only=True, repr=False)
-    _clock: Callable[[], float] = attrs.field(alias="clock", kw_only=True, repr=False)
-    _tls: ssl.SSLContext | None = attrs.field(alias="tls", kw_only=True, repr=False)
-    _site: Site | None = attrs.field(alias="site", kw_only=True, repr=False)
+    Attributes:
+        url: The API root, `http://127.0.0.1:PORT/api`.
+        connections: Number of connections accepted.
+        open_connections: Number of connections that are open now.
+        requests: Number of requests whose head was read, also if they were cut short.
+    """
+
+    def __init__(
+        self, url: str, exchange: Answering, clock: Callable[[], float], tls: ssl.SSLContext | None, site: Site | None
+    ) -> None:
+        self.url = url
+        self.connections = self.open_connections = self.requests = 0
+        self._exchange, self._clock, self._tls, self._site = exchange, clock, tls, site
 
     async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
         while True:

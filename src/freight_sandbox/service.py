@@ -7,6 +7,7 @@ documented records and replies; the quirks that change what the exchange does ar
 from __future__ import annotations
 
 import datetime as dt
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -17,7 +18,7 @@ import attrs
 
 from freight_sandbox import audit, quirks
 from freight_sandbox.codec import decode
-from freight_sandbox.faults import Fault, FaultScript
+from freight_sandbox.faults import Fault, FaultScript, Fired
 from freight_sandbox.fields import Fields, Refusal
 from freight_sandbox.quirks import Json, Kind, Profile
 from freight_sandbox.records import Account, Cargo, Company, Number, Offer, Request, Role, Route, Table, Token
@@ -33,7 +34,7 @@ _FIRST_REQUEST, _FIRST_ROUTE, _FIRST_OFFER = 1, 301, 5001
 class Context(NamedTuple):
     """One call of an operation: who calls it, where, with what, and when.
 
-    Reads show the state at the time `seen`. `call` is the number of the HTTP call, `None` if there is none.
+    Reads show the state at the time `seen`.
     """
 
     exchange: Exchange
@@ -44,7 +45,6 @@ class Context(NamedTuple):
     account: Account
     now: float
     seen: float
-    call: int | None
 
     def require_role(self, role: Role) -> None:
         """Refuse accounts of another role, if the profile enforces roles."""
@@ -80,6 +80,13 @@ class _Answer(NamedTuple):
     processed: bool = False
 
 
+_ACCOUNTS: Final[Sequence[tuple[str, Role, str, str]]] = (
+    ("shipper", "shipper", "Sylvia", "Ship"),
+    ("forwarder", "forwarder", "Fergus", "Forward"),
+    ("rival", "forwarder", "Rita", "Rival"),
+)
+
+
 class Exchange:
     """Freight exchange in memory.
 
@@ -108,16 +115,15 @@ class Exchange:
         self.routes: Table[Route] = Table()
         self.random = Random(seed)
         self._seed, self._is_reordered = seed, False
+        self._call: int | None = None
         self._by_email: dict[str, Account] = {}
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
             self.routes.put(route.index, float("-inf"), route)
-        add = self.add_account
-        self.shipper = add("shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship")
-        self.forwarder = add(
-            "forwarder@demo.example", "forwarder", role="forwarder", firstname="Fergus", lastname="Forward"
+        self.shipper, self.forwarder, self.rival = (
+            self.add_account(f"{name}@demo.example", name, role=role, firstname=first, lastname=last)
+            for name, role, first, last in _ACCOUNTS
         )
-        self.rival = add("rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival")
 
     @property
     def profile(self) -> Profile:
@@ -129,6 +135,7 @@ class Exchange:
         self._profile = profile
         self._rewrites = quirks.rewrites(profile)
         self._pages = 0
+        self._note("profile", profile)
 
     # HTTP
 
@@ -138,7 +145,7 @@ class Exchange:
         A server passes the call when it has the whole request. Before it reads the body it checks `faults.peek(call)`:
         if that fault is `early`, it passes the call without the body.
         """
-        number = self.audit_log.next_call()
+        self.audit_log.count = number = self.audit_log.count + 1
         fault = self.faults.take(call)
         answer = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
         name = None if fault is None else fault.name
@@ -156,7 +163,7 @@ class Exchange:
         if fault.processed and not fault.early:
             answer = self._answer(call, now, number)
         reply = answer.reply if fault.mutate is None else fault.mutate(answer.reply, now, self.random)
-        self.faults.note(fault, number, answer.processed)
+        self.faults.fired.append(Fired(fault.name, number, answer.processed))
         return answer._replace(
             reply=attrs.evolve(reply, wire=fault.wire or reply.wire, delay=reply.delay + fault.delay)
         )
@@ -164,6 +171,7 @@ class Exchange:
     def _answer(self, call: Call, now: float, number: int) -> _Answer:
         account: Account | None = None
         parameters: Mapping[str, Any] = {}
+        self._call = number
         try:
             if call.path not in _PATHS:
                 raise Refusal(404, "Not Found")
@@ -172,12 +180,14 @@ class Exchange:
             fields = self._fields(call)
             parameters = fields.merged()
             if account is None:
-                payload, writes = self._login(call.method, fields, now, number), False
+                payload, writes = self._login(call.method, fields, now), False
             else:
-                payload, writes = self._operate(call.method, call.path, fields, account, now, number)
+                payload, writes = self._operate(call.method, call.path, fields, account, now)
             return _Answer(quirks.success(self._profile, payload, is_write=writes), account, parameters, True)
         except Refusal as refusal:
             return _Answer(quirks.refused(self._profile, refusal), account, parameters)
+        finally:
+            self._call = None
 
     def _caller(self, call: Call, now: float) -> Account:
         scheme, _, value = call.headers.get("authorization", "").partition(" ")
@@ -202,29 +212,27 @@ class Exchange:
             raise Refusal(400, "The body must be a JSON object.")
         return Fields(values, call.query, quirk.index_type)
 
-    def _operate(
-        self, method: str, path: str, fields: Fields, account: Account, now: float, call: int | None
-    ) -> tuple[Any, bool]:
+    def _operate(self, method: str, path: str, fields: Fields, account: Account, now: float) -> tuple[Any, bool]:
         """Run an operation, and return its payload and whether it writes."""
         serve = OPERATIONS.get((method, path))
         if serve is None:
             raise Refusal(405, "Method Not Allowed")
         late = self._profile.late_visibility
-        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW, call)
+        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW)
         return serve(context), serve in _WRITES
 
-    def _login(self, method: str, fields: Fields, now: float, number: int) -> Json:
+    def _login(self, method: str, fields: Fields, now: float) -> Json:
         if method != "POST":
             raise Refusal(405, "Method Not Allowed")
         email, password = fields.text("email"), fields.text("password")
         account = self._by_email.get(email.casefold())
         accepted = account is not None and account.password == password
-        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, number))
+        self.audit_log.logins.append(audit.LoginRecord(email, accepted, now, self._call))
         if account is None or not accepted:
             quirk = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(quirk.failed_login_status, sentence, key=quirk.failed_login_key)
-        user = _user(self, account, self.issue_token(account, now), now)
+        user = _user(self, account, self.tokens[self.token(account, now)], now)
         account.lastlogin = f"{dt.datetime.fromtimestamp(now, dt.UTC):%Y-%m-%d %H:%M:%S}"
         return {"user": user}
 
@@ -238,14 +246,13 @@ class Exchange:
         role: Role = "both",
         firstname: str = "Alex",
         lastname: str = "Sample",
-        title: str = "Manager",
         company: Company | None = None,
     ) -> Account:
         """Register a user. `role` matters only if the profile enforces roles."""
         index = len(self.accounts) + 11
         image = f"https://images.example/avatars/{index}.png"
         home = company or Company(index=index + 60, name=f"{lastname} & Co. Ltd")
-        names = (firstname, "", lastname, title)
+        names = (firstname, "", lastname, "Manager")
         account = Account(index, email, password, role, *names, image, home, lastlogin="2029-12-31 08:00:00")
         self.accounts[index] = self._by_email[email.casefold()] = account
         return account
@@ -256,27 +263,31 @@ class Exchange:
         Raises:
             Refusal: The exchange refuses it.
         """
-        self._operate(method, path, Fields(parameters, {}), account, now, None)
+        self._operate(method, path, Fields(parameters, {}), account, now)
 
-    def publish(self, account: Account, now: float, cargo: Cargo = Cargo(), *, call: int | None = None) -> int:  # noqa: B008  # it is frozen
+    def publish(self, account: Account, now: float, cargo: Cargo = Cargo()) -> int:  # noqa: B008  # it is frozen
         """Publish a rate request and return its index."""
         index = _FIRST_REQUEST + len(self.requests)
         request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
-        self.audit_log.publications.append(audit.Publication(index, account.email, now, call))
-        self._put(request, now, "published", call)
+        self.audit_log.publications.append(audit.Publication(index, account.email, now, self._call))
+        self._put(request, now, "published")
+        self._note("publish", account, now, cargo)
         return index
 
     def touch(self, request: int, now: float) -> None:
         """Renew a request's time of update and nothing else."""
         self._put(attrs.evolve(self.requests[request], updated=now), now, "touched")
+        self._note("touch", request, now)
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replace the cargo of a request."""
         self._put(attrs.evolve(self.requests[request], cargo=cargo, updated=now), now, "updated")
+        self._note("update", request, now, cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Withdraw a request: it leaves every listing."""
         self._put(attrs.evolve(self.requests[request], state="withdrawn", updated=now), now, "withdrawn")
+        self._note("withdraw", request, now)
 
     def offer(
         self,
@@ -288,65 +299,55 @@ class Exchange:
         currency: int = 840,
         rates: Mapping[str, Number] | None = None,
         terms: str | None = None,
-        call: int | None = None,
     ) -> int:
         """Make an offer and return its index."""
         index = _FIRST_OFFER + len(self.offers)
         made = Offer(index, request, account.index, amount, currency, rates or {}, terms, "pending", created=now)
         self.offers.put(index, now, made)
         self._on_request[request].append(index)
-        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, call))
+        self.audit_log.offers.append(audit.OfferRecord(made, account.email, now, self._call))
         return index
 
-    def select(self, offer: int, now: float, *, call: int | None = None) -> None:
+    def select(self, offer: int, now: float) -> None:
         """Approve an offer. The request leaves the open list; its other offers keep their status."""
         chosen = self.offers[offer]
         selected = attrs.evolve(self.requests[chosen.request], state="selected", selected=offer, updated=now)
-        self._put(selected, now, "selected", call)
+        self._put(selected, now, "selected")
         self.set_offer_status(offer, "selected", now)
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
         """Change the status of an offer, and nothing else."""
-        changed = attrs.evolve(self.offers[offer], status=status)
-        self.offers.put(offer, now, changed)
-        self.audit_log.offer_changes.append(audit.OfferChange(changed, now))
+        self.offers.put(offer, now, attrs.evolve(self.offers[offer], status=status))
 
     def offers_on(self, request: int, at: float = _NOW) -> list[Offer]:
         """Return the offers on a request as they were at a time, in the order in which they were made."""
         found = (self.offers.get(index, at) for index in self._on_request.get(request, ()))
         return [offer for offer in found if offer is not None and offer.status != "removed"]
 
-    def newest_open(self) -> int | None:
-        """Return the index of the open request that was published last."""
-        return max((request.index for request in self.requests if request.state == "open"), default=None)
-
-    def oldest_open(self) -> int | None:
-        """Return the index of the open request that was published first."""
-        return min((request.index for request in self.requests if request.state == "open"), default=None)
+    def open_requests(self) -> list[int]:
+        """Return the indexes of the open requests, in the order in which they were published."""
+        return sorted(request.index for request in self.requests if request.state == "open")
 
     def reorder(self) -> None:
         """Give every listing a new random order, which stays until the next `reorder`."""
         self._seed, self._is_reordered = self._seed + 1, True
+        self._note("reorder")
 
     def token(self, account: Account, now: float) -> str:
-        """Issue a valid token without a login."""
-        return self.issue_token(account, now).value
-
-    def issue_token(self, account: Account, now: float) -> Token:
-        """Issue the token of a login, by the rules of the profile."""
+        """Issue a token as a login does, by the rules of the profile."""
         quirk = self._profile
         if quirk.tokens == "same":
             for token in self.tokens.values():
                 if token.account == account.index and token.expires > now:
-                    return token
+                    return token.value
         if quirk.tokens == "latest":
             self.expire_tokens(account)
         secret = f"{self.random.getrandbits(256):064x}"
         if quirk.token_form == "jwt":
             # {"alg":"none"} and {"exp":1}: a client that trusts the claims takes a fresh token for an expired one.
             secret = f"eyJhbGciOiJub25lIn0.eyJleHAiOjF9.{secret}"
-        self.tokens[secret] = token = Token(secret, account.index, now + quirk.token_lifetime)
-        return token
+        self.tokens[secret] = Token(secret, account.index, now + quirk.token_lifetime)
+        return secret
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Revoke the tokens of one account, or of all."""
@@ -354,9 +355,12 @@ class Exchange:
             if account is None or token.account == account.index:
                 del self.tokens[token.value]
 
-    def _put(self, request: Request, now: float, what: str, call: int | None = None) -> None:
+    def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
-        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, call))
+        self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, self._call))
+
+    def _note(self, change: str, *arguments: object) -> None:
+        """Receive each change after it happened: the name of the method or attribute, and its arguments."""
 
     # For operations
 
@@ -369,7 +373,7 @@ class Exchange:
     def sorted(self, rows: Iterable[_Sorted]) -> list[_Sorted]:
         order = "random" if self._is_reordered else self._profile.order
         if order == "random":
-            return sorted(rows, key=lambda row: _mix(self._seed, row.index))
+            return sorted(rows, key=lambda row: zlib.crc32(b"%d %d" % (self._seed, row.index)))
         return sorted(rows, key=_ORDERS[order], reverse=order in ("newest", "updated"))
 
     def clamp(self, now: float) -> int | None:
@@ -384,17 +388,6 @@ _ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "updated": attrgetter("updated", "index"),
     "index": attrgetter("index"),
 }
-_WORD: Final = 2**64 - 1
-
-
-def _mix(seed: int, index: int) -> int:
-    """Hash a seed and an index (finalizer of splitmix64)."""
-    mixed = (index * 0x9E3779B97F4A7C15 + seed * 0xD1B54A32D192ED03) & _WORD
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _WORD
-    return mixed ^ (mixed >> 31)
-
-
 # Rate requests (4.2 to 4.4)
 
 
@@ -408,24 +401,20 @@ def _publish_or_submit(context: Context) -> Any:
 def _publish(context: Context) -> Any:
     context.require_role("shipper")
     exchange, cargo = context.exchange, read_cargo(context.fields)
-    index = exchange.publish(context.account, context.now, cargo, call=context.call)
-    return _collection(context, "raterequests", [_request(exchange, exchange.requests[index])])
+    index = exchange.publish(context.account, context.now, cargo)
+    return quirks.collection(context.quirk, "raterequests", [_request(exchange, exchange.requests[index])])
 
 
 def read_cargo(fields: Fields) -> Cargo:
     """Read the cargo of a request to publish."""
+    plain: dict[str, Any] = {name: fields.text(name) for name in ("commodityname", "origin", "destination")}
+    plain |= {name: fields.number(name) for name in ("length", "width", "height", "weight")}
     return Cargo(
-        commodityname=fields.text("commodityname"),
+        **plain,
         requesttype=fields.word("requesttype", {"Shipping", "Air Freight", "Trucking", "Warehousing"}),
-        origin=fields.text("origin"),
-        destination=fields.text("destination"),
         arrival=fields.date("arrival"),
         packaging=fields.word("packaging", {"pallet", "carton", "piece"}),
         quantity=fields.integer("quantity", least=1),
-        length=fields.number("length"),
-        width=fields.number("width"),
-        height=fields.number("height"),
-        weight=fields.number("weight"),
         incoterm=fields.incoterm("incoterm"),
         hazardous=fields.integer("hazardous", least=0, most=1),
         notes=fields.optional_text("notes") or "",
@@ -439,7 +428,7 @@ def _requests(context: Context) -> Any:
     exchange, quirk, fields, own = context.exchange, context.quirk, context.fields, context.account.index
     kind, default_rows = "open", 10
     if context.path == "quote/getrequests":
-        kind, default_rows = fields.optional_word("type", {"all", "accept", "pending"}, "all"), 20
+        kind, default_rows = fields.word("type", {"all", "accept", "pending"}, "all"), 20
     since = context.now - _window(context)
     if "index" in fields and not (
         quirk.since_lookup == "applied" or (quirk.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields)
@@ -458,8 +447,8 @@ def _requests(context: Context) -> Any:
     def is_visible(request: Request) -> bool:
         return request.owner != own and not quirks.is_hidden(quirk, request.index)
 
-    rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows, since)
-    return _collection(context, "raterequests", [_request(exchange, request) for request in rows])
+    rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows=default_rows, since=since)
+    return quirks.collection(quirk, "raterequests", [_request(exchange, request) for request in rows])
 
 
 def _window(context: Context) -> int:
@@ -493,7 +482,7 @@ def _submit(context: Context) -> Any:
                 raise Refusal(400, "You have already submitted an offer.", "requestIndex")
             exchange.set_offer_status(earlier.index, "removed", context.now)
     sent: dict[str, Any] = {"amount": quirks.rounded(quirk, amount), "currency": currency, "rates": rates}
-    offer = exchange.offer(account, index, context.now, **sent, terms=terms, call=context.call)
+    offer = exchange.offer(account, index, context.now, **sent, terms=terms)
     record = _shipment(request) | {"refId": request.refid}
     record["offer"] = _offer(exchange, exchange.offers[offer], "submitted offer")
     return {"bid": exchange.shown("submission", record, request)}
@@ -513,7 +502,7 @@ def _named(fields: Fields, wanted: str, documented: str, other: str, known: Mapp
 def _bids(context: Context) -> Any:
     context.require_role("forwarder")
     exchange, own = context.exchange, context.account.index
-    kind = context.fields.optional_word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
+    kind = context.fields.word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
     requests: dict[int, Request] = {}
 
     def is_listed(offer: Offer) -> bool:
@@ -528,8 +517,8 @@ def _bids(context: Context) -> Any:
             return kind == "sel"
         return kind == ("active" if request.state == "open" and offer.status == "pending" else "nsel")
 
-    rows = _page(context, exchange.offers.recent(context.seen), is_listed, lambda offer: offer.account == own)
-    return _collection(context, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
+    rows = _rows(context, exchange.offers, is_listed, lambda offer: offer.account == own, by_index=False)
+    return quirks.collection(context.quirk, "bids", [_bid(exchange, requests[offer.index], offer) for offer in rows])
 
 
 # Offers as their shipper sees them (4.6 to 4.8)
@@ -541,7 +530,7 @@ def _offers(context: Context) -> Any:
     context.require_role("shipper")
     kind = "all"
     if context.path == "quote/getoffers":
-        kind = context.fields.optional_word("type", {"all", "offers", "sel", "nsel"}, kind)
+        kind = context.fields.word("type", {"all", "offers", "sel", "nsel"}, kind)
     exchange, own = context.exchange, context.account.index
 
     def is_listed(request: Request) -> bool:
@@ -552,7 +541,7 @@ def _offers(context: Context) -> Any:
         return (request.state == "selected") == (kind == "sel")
 
     rows = _rows(context, exchange.requests, is_listed, lambda request: request.owner == own)
-    return _collection(context, "offers", [_listing(context, request) for request in rows])
+    return quirks.collection(context.quirk, "offers", [_listing(context, request) for request in rows])
 
 
 @operation("POST quote/approveoffer", "POST quote/offer", writes=True)
@@ -574,8 +563,8 @@ def _respond(context: Context) -> Any:
         raise Refusal(400, "The offer is no longer pending.", "offerIndex")
     elif quirk.decline_outcome != "unchanged":
         exchange.set_offer_status(index, quirk.decline_outcome, context.now)
-    payload = _collection(context, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
-    return payload if approved else quirks.declined(quirk, payload)
+    payload = quirks.collection(quirk, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
+    return payload if approved else quirks.replaced(quirk.decline_reply, payload)
 
 
 def _approve(context: Context, request: Request, offer: Offer) -> None:
@@ -589,7 +578,7 @@ def _approve(context: Context, request: Request, offer: Offer) -> None:
         raise Refusal(400, "An offer has already been selected.", "offerIndex")
     else:
         exchange.set_offer_status(request.selected, "pending", context.now)
-    exchange.select(offer.index, context.now, call=context.call)
+    exchange.select(offer.index, context.now)
 
 
 # Routes (4.5)
@@ -605,7 +594,7 @@ _REPLIED: Final = {"departure": "estDeparture", "arrival": "estArrival", "vessel
 def _routes(context: Context) -> Any:
     wanted = _route_filter(context.fields, contains=context.quirk.route_text_match == "contains")
     rows = _rows(context, context.exchange.routes, wanted, lambda route: True)
-    return _collection(context, "routes", [_route(context.exchange, route) for route in rows])
+    return quirks.collection(context.quirk, "routes", [_route(context.exchange, route) for route in rows])
 
 
 def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
@@ -645,7 +634,7 @@ def _write_route(context: Context) -> Any:
     route = Route(index=index, carrier=carrier, **texts)
     exchange.routes.put(index, context.now, route)
     record = _route(exchange, route)
-    return quirks.route_written(quirk, _collection(context, "routes", [record]), record)
+    return quirks.replaced(quirk.route_write, quirks.collection(quirk, "routes", [record]), record)
 
 
 def _route(exchange: Exchange, route: Route) -> Json:
@@ -661,13 +650,13 @@ def _references(context: Context) -> Any:
     """List carriers or currencies. The document gives them no pages, but the profile may."""
     quirk, fields = context.quirk, context.fields
     key, table = ("carriers", CARRIERS) if context.path == "carrier" else ("currencies", CURRENCIES)
-    rows: Sequence[Any] = list(table.values())
+    rows: Sequence[Json] = list(table.values())
     if "index" in fields:
         index = fields.identifier("index")
-        rows = quirks.found(quirk, [row for row in rows if row.index == index])
+        rows = quirks.found(quirk, [row for row in rows if row["index"] == index])
     elif quirk.reference_rows is not None:
         rows = quirks.page(quirk, fields, rows, quirk.reference_rows, context.exchange.clamp(context.now))
-    return _collection(context, key, [context.exchange.shown("reference", attrs.asdict(row), row) for row in rows])
+    return quirks.collection(quirk, key, [context.exchange.shown("reference", {**row}, row) for row in rows])
 
 
 _PATHS: Final = frozenset(path for _, path in OPERATIONS) | {"login"}
@@ -681,33 +670,24 @@ def _rows(
     table: Table[_Sorted],
     is_listed: Callable[[_Sorted], bool],
     is_visible: Callable[[_Sorted], bool],
+    *,
+    by_index: bool = True,
     default_rows: int | None = None,
     since: float = -_NOW,
 ) -> Sequence[_Sorted]:
-    """Return the row with the requested index, or else the requested page."""
-    if "index" in context.fields:
+    """Return the row with the requested index, or else the requested page.
+
+    The profile decides whether hidden rows are removed before or after paging.
+    """
+    exchange, quirk, early = context.exchange, context.quirk, context.quirk.rights == "before_paging"
+    if by_index and "index" in context.fields:
         row = table.get(context.fields.identifier("index"), context.seen)
         is_found = row is not None and is_listed(row) and is_visible(row)
-        return quirks.found(context.quirk, [row] if row is not None and is_found else [])
-    return _page(context, table.recent(context.seen, since), is_listed, is_visible, default_rows)
-
-
-def _page(
-    context: Context,
-    rows: Iterable[_Sorted],
-    is_listed: Callable[[_Sorted], bool],
-    is_visible: Callable[[_Sorted], bool],
-    default_rows: int | None = None,
-) -> Sequence[_Sorted]:
-    """Return the requested page. The profile decides whether hidden rows are removed before or after paging."""
-    exchange, quirk, early = context.exchange, context.quirk, context.quirk.rights == "before_paging"
+        return quirks.found(quirk, [row] if row is not None and is_found else [])
+    rows = table.recent(context.seen, since)
     listed = exchange.sorted(row for row in rows if (not early or is_visible(row)) and is_listed(row))
-    rows = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
-    return rows if early else [row for row in rows if is_visible(row)]
-
-
-def _collection(context: Context, key: str, records: Sequence[Json]) -> Any:
-    return quirks.collection(context.quirk, key, records)
+    page = quirks.page(quirk, context.fields, listed, default_rows or quirk.default_rows, exchange.clamp(context.now))
+    return page if early else [row for row in page if is_visible(row)]
 
 
 # Records as the document shows them (2)
@@ -736,39 +716,22 @@ def _contacts(exchange: Exchange, account: Account) -> Json:
 
 def _request(exchange: Exchange, request: Request) -> Json:
     cargo = request.cargo
-    record = {
-        "index": request.index,
-        "commodityname": cargo.commodityname,
-        "refId": request.refid,
-        "requesttype": cargo.requesttype,
-        **_common(request),
-        "packaging": cargo.packaging.capitalize(),
-        "width": cargo.width,
-        "height": cargo.height,
-        "length": cargo.length,
-        "incoterm": cargo.incoterm,
-        "hazardous": cargo.hazardous,
-    }
+    more = {"refId": request.refid, "requesttype": cargo.requesttype}
+    record = _shipment(request, ("commodityname", "packaging", "width", "height", "length"), more)
+    record["incoterm"], record["hazardous"] = cargo.incoterm, cargo.hazardous
     return exchange.shown("request", record, request)
 
 
-def _shipment(request: Request) -> Json:
-    """Make the fields that the records of listings, bids and submissions share."""
-    cargo = request.cargo
+_CARGO_KEYS: Final = ("cargoname", "packingtype", "cargowidth", "cargoheight", "cargolength")
+
+
+def _shipment(request: Request, keys: Sequence[str] = _CARGO_KEYS, more: Mapping[str, Any] = {}) -> Json:
+    """Make the fields that all records of a request share; by default with the keys of listings and bids."""
+    cargo, (name, packaging, width, height, length) = request.cargo, keys
     return {
         "index": request.index,
-        "cargoname": cargo.commodityname,
-        **_common(request),
-        "packingtype": cargo.packaging.capitalize(),
-        "cargowidth": cargo.width,
-        "cargoheight": cargo.height,
-        "cargolength": cargo.length,
-    }
-
-
-def _common(request: Request) -> Json:
-    cargo = request.cargo
-    return {
+        name: cargo.commodityname,
+        **more,
         "status": "Available" if request.state == "open" else "Selected",
         "origin": cargo.origin,
         "destination": cargo.destination,
@@ -779,6 +742,10 @@ def _common(request: Request) -> Json:
         "measureUnit": "m",
         "massUnit": "kg",
         "weight": cargo.weight,
+        packaging: cargo.packaging.capitalize(),
+        width: cargo.width,
+        height: cargo.height,
+        length: cargo.length,
     }
 
 

@@ -15,21 +15,6 @@ from urllib.parse import parse_qsl, unquote
 import attrs
 import h11
 
-__all__ = [
-    "CONNECTING",
-    "NOT_FOUND",
-    "Answering",
-    "Call",
-    "Conversation",
-    "Cut",
-    "End",
-    "Reply",
-    "Script",
-    "WireFault",
-    "parse_call",
-    "script",
-]
-
 
 class Cut(enum.Enum):
     """Failure of a connection. The first group strikes before the server has the whole request."""
@@ -60,7 +45,7 @@ class Cut(enum.Enum):
     @property
     def early(self) -> bool:
         """`True` for a cut before the server has the whole request, so that nothing can have taken effect."""
-        return self in _EARLY
+        return self in CONNECTING or self in _WITHIN_REQUEST
 
 
 CONNECTING = frozenset(
@@ -68,16 +53,14 @@ CONNECTING = frozenset(
 )
 """Cuts before there is a connection."""
 _WITHIN_REQUEST = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
-_EARLY = CONNECTING | _WITHIN_REQUEST
 
 
 @attrs.frozen
 class WireFault:
-    """One cut. `seconds` is the pause of a drip or an idle FIN; `size` is the least number of bytes of a flood."""
+    """One cut. `seconds` is the pause of a drip or an idle FIN."""
 
     cut: Cut
     seconds: float = 0.0
-    size: int = 0
 
 
 @attrs.frozen
@@ -128,10 +111,11 @@ A pause with nothing but `FIN` behind it is the time that an idle connection is 
 """
 
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
-_FLOOD = 262_144  # twice the head size at which the most lenient client gives up
+_FLOOD = b"HTTP/1.1 200 OK\r\n" + (b"x-flood: " + b"a" * 1_000 + b"\r\n") * 1_000  # no client takes such a head
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 _BAD_REQUEST = Reply(400, (("connection", "close"),))
-_TOO_LONG = Reply(413, (("content-type", "application/json"),), b'{"message": "The body is too long."}')
+_JSON = (("content-type", "application/json"),)
+_TOO_LONG = Reply(413, _JSON, b'{"message": "The body is too long."}')
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
 
 
@@ -142,37 +126,25 @@ def script(reply: Reply) -> Script:
         return [reply.delay, whole] if reply.delay else [whole]
     half = body[: len(body) // 2]
     short = _head(reply, f"content-length: {max(len(body), 1)}") + half
-    parts: list[bytes | float | End]
-    match wire.cut:
-        case Cut.RESET_BEFORE_HEADERS | Cut.RESET_MID_BODY | Cut.RESET_AFTER_SEND | Cut.RESET_AFTER_PROCESSING:
-            parts = [End.RST]
-        case Cut.RESET_MID_REPLY:
-            parts = [short, 0.05, End.RST]  # at once, it would discard what the client has not read yet
-        case Cut.FIN_NO_BYTES:
-            parts = [End.FIN]
-        case Cut.STALL:
-            parts = [math.inf]
-        case Cut.STALL_MID_REPLY:
-            parts = [short, math.inf]
-        case Cut.DRIP:
-            parts = [part for at in range(len(whole)) for part in (whole[at : at + 1], wire.seconds)]
-        case Cut.TRUNCATED_LENGTH:
-            parts = [short, End.FIN]
-        case Cut.TRUNCATED_CHUNKS:
-            chunk = b"%x\r\n%b\r\n" % (len(half), half) if half else b""
-            parts = [_head(reply, "transfer-encoding: chunked") + chunk, End.FIN]
-        case Cut.GARBAGE_STATUS:
-            parts = [_GARBAGE, End.FIN]
-        case Cut.HEADER_FLOOD:
-            line = b"x-flood: " + b"a" * 1_000 + b"\r\n"
-            parts = [b"HTTP/1.1 200 OK\r\n" + line * (max(wire.size, _FLOOD) // len(line) + 1), math.inf]
-        case Cut.BYTES_AFTER_REPLY:
-            parts = [whole + whole]  # as one part, so that a client that reads the reply has received the rest
-        case Cut.IDLE_FIN:
-            parts = [whole, wire.seconds, End.FIN] if wire.seconds else [whole]
-        case _:  # REFUSED to POOL_EXHAUSTED strike before there is a connection
-            text = f'{{"message": "This connection cannot perform the fault {wire.cut.value}."}}'
-            return script(Reply(500, (("content-type", "application/json"),), text.encode()))
+    chunk = b"%x\r\n%b\r\n" % (len(half), half) if half else b""
+    scripts: Mapping[Cut, Script] = {
+        Cut.RESET_MID_REPLY: [short, 0.05, End.RST],  # at once, it would discard what the client has not read yet
+        Cut.FIN_NO_BYTES: [End.FIN],
+        Cut.STALL: [math.inf],
+        Cut.STALL_MID_REPLY: [short, math.inf],
+        Cut.TRUNCATED_LENGTH: [short, End.FIN],
+        Cut.TRUNCATED_CHUNKS: [_head(reply, "transfer-encoding: chunked") + chunk, End.FIN],
+        Cut.GARBAGE_STATUS: [_GARBAGE, End.FIN],
+        Cut.HEADER_FLOOD: [_FLOOD, math.inf],
+        Cut.BYTES_AFTER_REPLY: [whole + whole],  # one part, so that a client that reads the reply has received the rest
+        Cut.IDLE_FIN: [whole, wire.seconds, End.FIN] if wire.seconds else [whole],
+    }
+    if wire.cut in CONNECTING:
+        text = f'{{"message": "This connection cannot perform the fault {wire.cut.value}."}}'
+        return script(Reply(500, _JSON, text.encode()))
+    parts = scripts.get(wire.cut, [End.RST])
+    if wire.cut is Cut.DRIP:
+        parts = [part for at in range(len(whole)) for part in (whole[at : at + 1], wire.seconds)]
     return [reply.delay, *parts] if reply.delay else parts
 
 
@@ -183,11 +155,9 @@ def _head(reply: Reply, framing: str | None = None) -> bytes:
         headers = tuple(field for field in headers if field not in announced)
     elif not announced and reply.status not in (204, 304):
         framing = f"content-length: {len(reply.body)}"
-    lines = [
-        f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}",
-        *(f"{name}: {text}" for name, text in headers),
-    ]
-    return "\r\n".join([*lines, *([framing] if framing else []), "", ""]).encode("latin-1")
+    lines = [f"{name}: {text}" for name, text in headers] + ([framing] if framing else [])
+    first = f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}"
+    return "\r\n".join([first, *lines, "", ""]).encode("latin-1")
 
 
 def parse_call(
@@ -225,8 +195,7 @@ class Conversation:
         self._head: h11.Request | None = None
         self._body = bytearray()
         self._ends_at_next = self._is_over = False
-        self.heads = 0
-        """Requests whose head was read."""
+        self.heads = 0  # requests whose head was read
 
     def feed(self, data: bytes) -> Script | Call | None:
         """Return the script of the next reply, or a request outside of the API (`say` its reply), or `None`.
@@ -291,7 +260,7 @@ class Conversation:
         if self._ends_at_next or not faults.waiting or (call := self._call()) is None:
             return None
         fault = faults.peek(call)
-        return call if fault is not None and fault.wire is not None and fault.wire.cut in _WITHIN_REQUEST else None
+        return call if fault is not None and fault.cut in _WITHIN_REQUEST else None
 
     def _call(self, root: str = API) -> Call | None:
         head = self._head
