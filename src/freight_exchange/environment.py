@@ -21,7 +21,7 @@ from freight_exchange.options import (
     GetParameters,
     IndexType,
 )
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.redact import Secret
 
 __all__ = [
     "ADDRESSES_VARIABLE",

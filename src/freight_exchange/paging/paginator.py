@@ -19,7 +19,7 @@ from freight_exchange.paging.core.sweep import MAX_ROUNDS, Sweep
 from freight_exchange.paging.core.unpaged import UnpagedListing
 from freight_exchange.paging.page import Page
 from freight_exchange.paging.prefetch import FetchPage, Prefetcher
-from freight_exchange.transport.background import BackgroundTasks
+from freight_exchange.platform.background import BackgroundTasks
 
 __all__ = ["FetchPage", "PageIterator", "Paginator"]
 

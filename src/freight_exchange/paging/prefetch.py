@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from freight_exchange.errors import ConfigurationError, TransportError
 from freight_exchange.paging.page import RawPage
-from freight_exchange.transport.background import TaskCancelledError
+from freight_exchange.platform.background import TaskCancelledError
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
+    from freight_exchange.platform.background import BackgroundTask, BackgroundTasks
 
 __all__ = ["FetchPage", "Prefetcher"]
 

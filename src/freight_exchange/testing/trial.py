@@ -12,7 +12,7 @@ from freight_exchange.bot import Bot, BotStatus
 from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.client import FreightExchange
-from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
+from freight_exchange.platform.background import BackgroundTask, BackgroundTasks
 
 __all__ = ["FAILPOINTS", "Trial"]
 

@@ -16,16 +16,16 @@ from freight_exchange.endpoints.shared.reporting import ErrorReporter, ReplyFact
 from freight_exchange.errors import DecodeError, NotFoundError
 from freight_exchange.models import validation
 from freight_exchange.paging import PageSizes, Paginator
-from freight_exchange.transport.message import RequestKind
+from freight_exchange.platform.background import BackgroundTasks
+from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.paging import FetchPage
-    from freight_exchange.transport.call import Limits
-    from freight_exchange.transport.lifecycle import Connection
-    from freight_exchange.transport.message import Response
+    from freight_exchange.transport.call import Limits, Response
+    from freight_exchange.transport.send import Transport
 
 __all__ = ["Service"]
 
@@ -46,7 +46,7 @@ class Service:
         reconciler: The client, for `OutcomeUnknownError.reconcile()`.
     """
 
-    connection: Connection
+    connection: Transport
     limits: Limits
     conventions: Conventions
     hooks: Hooks
@@ -87,7 +87,7 @@ class Service:
             check_reply(write, record)
             return record
 
-        written = await self.connection.engine.executor.call(
+        written = await self.connection.call(
             RequestKind.WRITE,
             method,
             path,
@@ -124,7 +124,7 @@ class Service:
             repeats.update(wire.find_repeats(data))
             return data
 
-        reply = await self.connection.engine.executor.call(
+        reply = await self.connection.call(
             kind,
             method,
             path,
@@ -175,7 +175,7 @@ class Service:
             start_read,
             operation=listed.operation,
             sizes=self.sizes,
-            tasks=lambda: self.connection.engine.tasks,
+            tasks=BackgroundTasks,
             identity=identity,
             page_size=rows_wanted if listed.paged else None,
             window=pages_wanted,
@@ -220,7 +220,7 @@ class Service:
         record = await self._picked(found, facts, listed, wanted, identity)
         if record is None:
             error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
-            facts.describe(error, listed.method, self.connection.engine.executor.redactor)
+            facts.describe(error, listed.method, self.connection.redactor)
             raise error
         return record
 
@@ -272,7 +272,7 @@ class Service:
             facts.record(response)
             return wire.decode_rows(wire.parse(response.content), kind)
 
-        rows = await self.connection.engine.executor.call(
+        rows = await self.connection.call(
             RequestKind.READ,
             listed.method,
             listed.path,

@@ -1,0 +1,181 @@
+"""Outcome of a call: a result, an error that states that nothing took effect, or doubt about a write."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from freight_exchange.errors import (
+    APIStatusError,
+    ConfigurationError,
+    DeadlineExceededError,
+    DecodeError,
+    FreightExchangeError,
+    OutcomeUnknownError,
+    TransportError,
+)
+from freight_exchange.platform import clock
+from freight_exchange.transport.call import RequestKind
+from freight_exchange.transport.redact import describe
+from freight_exchange.transport.replies import error_of, login_error, retry_after
+
+if TYPE_CHECKING:
+    from freight_exchange.transport.call import Call, Request, Response
+    from freight_exchange.transport.redact import Redactor
+    from freight_exchange.transport.send import Send
+
+__all__ = ["Deadline", "FailedAttemptError", "Outcome", "Result", "outcome_unknown"]
+
+Result = Callable[["Call", "Request"], Awaitable[object]]
+"""Sender that returns the result of a call."""
+
+_DENIALS = (TransportError, DecodeError, APIStatusError, DeadlineExceededError, ConfigurationError)
+"""Errors that claim that a call had no effect."""
+
+
+class FailedAttemptError(Exception):
+    """Failure of one attempt, which may be repeated: `error` is the reason."""
+
+    def __init__(self, error: FreightExchangeError) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+class Outcome:
+    """Middleware that turns a reply into a result, or into a described and masked error.
+
+    It decides about doubt: a write that has begun to leave is in doubt until its reply shows its effect or its refusal,
+    whatever was raised instead.
+
+    Raises:
+        FailedAttemptError: The attempt failed; `Retry` decides what follows.
+        OutcomeUnknownError: The write is in doubt.
+    """
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+
+    async def __call__(self, call: Call, request: Request, call_next: Send) -> object:
+        call.stopped = False
+        try:
+            response = await call_next(call, request)
+            if call.in_doubt and call.reply is None:
+                raise TransportError("a middleware answered for a write that has no reply")
+        except Exception as failure:  # noqa: BLE001  # a bug of a middleware too: the outcome of the write matters more
+            return self._failed(call, failure)
+        finally:
+            # After its middleware has returned, nothing of this attempt may be sent.
+            call.stopped = True
+        return self.result(call, response)
+
+    def result(self, call: Call, response: Response) -> object:
+        """Return the result in a reply."""
+        try:
+            wait = retry_after(response, wall=clock.wall_time())
+            map_error = login_error if call.kind is RequestKind.LOGIN else error_of
+            error: FreightExchangeError | None = map_error(response, self._redactor, wait=wait)
+            if error is None:
+                return call.read(response)
+        except Exception as failure:  # noqa: BLE001  # as above
+            return self._failed(call, failure, response)
+        describe(error, call, self._redactor, response)
+        raise FailedAttemptError(error)
+
+    def _failed(self, call: Call, failure: Exception, response: Response | None = None) -> object:
+        """Raise the error for a failed attempt."""
+        if call.in_doubt and isinstance(failure, _DENIALS):
+            # Only this call's own state counts: the error may be a middleware's, about another call.
+            if not failure.settled:
+                describe(failure, call, self._redactor, response)
+            cause = None if failure.settled else failure
+            raise outcome_unknown(call, _sentence(failure), self._redactor, cause) from None
+        if call.in_doubt and not isinstance(failure, FreightExchangeError):
+            message = f"{type(failure).__name__} was raised after the request began to leave"
+            raise outcome_unknown(call, message, self._redactor) from failure
+        if isinstance(failure, FreightExchangeError) and not failure.settled:
+            if isinstance(failure, DeadlineExceededError):
+                describe(failure, call, self._redactor)
+                failure.settled = True
+            elif isinstance(failure, TransportError | DecodeError):
+                describe(failure, call, self._redactor, response)
+                # The frames of the decoder contain the reply, which may repeat a token.
+                raise FailedAttemptError(failure.with_traceback(None)) from None
+        raise failure
+
+
+class Deadline:
+    """Middleware that cancels the call when its deadline has passed, or when its client is closed.
+
+    Raises:
+        DeadlineExceededError: Nothing took effect.
+        OutcomeUnknownError: The write had begun to leave.
+    """
+
+    def __init__(self, outcome: Outcome, redactor: Redactor) -> None:
+        self._outcome = outcome
+        self._redactor = redactor
+        self.running: dict[anyio.CancelScope, int] = {}
+        """Scopes of the running calls, with the tasks that they run in."""
+        self.is_closed = False
+
+    async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
+        with anyio.CancelScope(deadline=call.ends_at) as scope:
+            self.running[scope] = anyio.get_current_task().id
+            try:
+                if call.ends_at > anyio.current_time():
+                    return await call_next(call, request)
+            finally:
+                call.stopped = True
+                del self.running[scope]
+        if call.reply is not None:
+            # The reply came in time, but hooks delayed it.
+            return self._outcome.result(call, call.reply)
+        if self.is_closed:
+            message = "the client was closed during the call"
+            error: FreightExchangeError = TransportError(message, permanent=True, unsent=not call.began)
+        else:
+            message = f"the deadline of {call.limits.deadline:g} s has passed"
+            error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
+            error.login_pending = call.waits_for_login
+        if call.in_doubt:
+            raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
+        describe(error, call, self._redactor)
+        error.settled = True
+        raise error
+
+    async def aclose(self, seconds: float) -> None:
+        """Cancel the running calls and wait for their ends, except for a call whose hook closes the client."""
+        self.is_closed = True
+        own = anyio.get_current_task().id
+        for scope, task in self.running.items():
+            if task != own:
+                scope.cancel()
+        with anyio.move_on_after(seconds, shield=True):
+            while any(task != own for task in self.running.values()):
+                await anyio.sleep(0.001)  # an event for each call would cost every call
+
+
+def outcome_unknown(
+    call: Call, message: str, redactor: Redactor, cause: FreightExchangeError | None = None
+) -> OutcomeUnknownError:
+    """Make the error for a write that may have been carried out."""
+    error = OutcomeUnknownError(
+        f"{message}; whether it was carried out is not known",
+        write=call.write,
+        exchange=call.reconciler,
+        status=None if cause is None else cause.status,
+        body=None if cause is None else cause.body,
+    )
+    describe(error, call, redactor)
+    if cause is not None:
+        error.headers = cause.headers
+    error.settled = True
+    return error
+
+
+def _sentence(error: FreightExchangeError) -> str:
+    """Return the message, with the position in the reply if it has one."""
+    at_a_place = isinstance(error, DecodeError) and error.path != "$"
+    return f"{error.message} at {error.path}" if at_a_place else error.message

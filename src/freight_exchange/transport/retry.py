@@ -1,0 +1,168 @@
+"""Retry: the rule for each failure, and the middleware that applies it by tenacity."""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import attrs
+from tenacity import AsyncRetrying, RetryCallState
+
+from freight_exchange.errors import (
+    APIStatusError,
+    AuthenticationError,
+    DecodeError,
+    FreightExchangeError,
+    RateLimitedError,
+    TransportError,
+)
+from freight_exchange.hooks import Retry as RetryEvent
+from freight_exchange.transport.call import RequestKind
+from freight_exchange.transport.limits import MAX_WAIT
+from freight_exchange.transport.outcome import FailedAttemptError, outcome_unknown
+
+if TYPE_CHECKING:
+    from freight_exchange.options import RetryPolicy
+    from freight_exchange.transport.call import Call, Request
+    from freight_exchange.transport.outcome import Result
+    from freight_exchange.transport.send import Parts
+
+__all__ = ["Retry", "Rule", "rule_of"]
+
+_logger = logging.getLogger("freight_exchange.transport")
+
+
+@attrs.frozen
+class Rule:
+    """Consequence of a failed attempt.
+
+    Attributes:
+        attempts: Largest number of attempts of the call.
+        wait: Least number of seconds until the next one.
+        is_in_doubt: Whether the write may have been carried out, so that there is no other attempt, ever.
+        cost: Tokens of the budget for another attempt.
+    """
+
+    attempts: int = 1
+    wait: float = 0.0
+    is_in_doubt: bool = False
+    cost: int = 14
+
+
+_STOP: Final = Rule()
+_DOUBT: Final = Rule(is_in_doubt=True)
+_THROTTLED_COST: Final = 5
+
+
+def rule_of(error: FreightExchangeError, kind: RequestKind, policy: RetryPolicy) -> Rule:
+    """Return the rule for a failed attempt: the whole retry matrix."""
+    is_read, is_write = kind is RequestKind.READ, kind is RequestKind.WRITE
+    many, once = policy.attempts, min(2, policy.attempts)
+    if is_write and not policy.trust_refusals and isinstance(error, AuthenticationError | RateLimitedError):
+        return _DOUBT
+    match error:
+        case TransportError(permanent=True):
+            # The request cannot be sent: a certificate that is not valid, for example.
+            return _DOUBT if is_write and not error.unsent else _STOP
+        case TransportError(unsent=True):
+            return Rule(many)
+        case RateLimitedError(retry_after=None):
+            return Rule(many, wait=1.0, cost=_THROTTLED_COST) if is_read else _STOP
+        case RateLimitedError(retry_after=float() as wait):
+            if wait > MAX_WAIT:
+                return _STOP
+            return Rule(many if is_read else once, wait=wait, cost=_THROTTLED_COST)
+        case APIStatusError(status=int() as status) if 400 <= status < 500 and status != 408:
+            return _STOP
+        case APIStatusError(status=int() as status) if 200 <= status < 400:
+            # A redirect, or a refusal of the token with a status of success.
+            return _DOUBT if is_write and status >= 300 else _STOP
+    if is_write:
+        return _DOUBT
+    if isinstance(error, DecodeError):
+        return Rule(once) if is_read else _STOP
+    wait = getattr(error, "retry_after", None) or 0.0
+    return Rule(many if is_read else once, wait=wait) if wait <= MAX_WAIT else _STOP
+
+
+class Retry:
+    """Middleware that repeats an attempt if its rule, the deadline and the client's budget allow it.
+
+    The budget is a token bucket, so that retries do not make an outage worse: with 500 tokens, a thousand calls that
+    all fail are at most 1,035 requests.
+
+    Raises:
+        FreightExchangeError: The error of the last attempt, settled: nothing took effect.
+        OutcomeUnknownError: The write may have been carried out.
+    """
+
+    def __init__(self, parts: Parts, budget: int) -> None:
+        self._parts = parts
+        self._budget = self._tokens = budget
+
+    async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
+        policy, rule = call.limits.retries, _STOP
+
+        def retry(state: RetryCallState) -> bool:
+            nonlocal rule
+            failure = _failure(state)
+            if failure is None:
+                return False
+            rule = rule_of(failure, call.kind, policy)
+            return state.attempt_number < rule.attempts and self._tokens >= rule.cost
+
+        def wait(state: RetryCallState) -> float:
+            doubled = min(policy.cap, policy.base * 2.0 ** min(state.attempt_number - 1, 60))
+            # Never earlier than asked, but with jitter: otherwise all clients would come back in the same second.
+            return rule.wait + random.random() * (doubled if not rule.wait else min(1.0, max(doubled, 0.1 * rule.wait)))
+
+        def stop(state: RetryCallState) -> bool:
+            return state.upcoming_sleep >= call.ends_at - anyio.current_time()
+
+        async def announce(state: RetryCallState) -> None:
+            self._tokens -= rule.cost
+            await self._announce(call, _failure(state), state.upcoming_sleep)
+            call.reset()
+
+        async def attempt() -> object:
+            number = retrying.statistics["attempt_number"]
+            return await call_next(call, request if number == 1 else attrs.evolve(request, attempt=number))
+
+        retrying = AsyncRetrying(
+            retry=retry, wait=wait, stop=stop, before_sleep=announce, sleep=anyio.sleep, reraise=True
+        )
+        try:
+            result: object = await retrying(attempt)
+        except FailedAttemptError as failed:
+            error = failed.error
+        else:
+            self._tokens = min(self._budget, self._tokens + 1)
+            return result
+        # Outside of the handler, so that no later error has the first one as its context.
+        if rule.is_in_doubt:
+            raise outcome_unknown(call, error.message, self._parts.redactor, error)
+        call.reset()
+        error.settled = True
+        raise error
+
+    async def _announce(self, call: Call, error: FreightExchangeError | None, delay: float) -> None:
+        assert error is not None, "only a failed attempt is repeated"
+        _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
+        if self._parts.hooks:
+            await self._parts.hooks.emit(
+                RetryEvent(
+                    method=call.method,
+                    path=call.path,
+                    number=call.sends,
+                    delay=delay,
+                    error=error,
+                    call_id=call.call_id,
+                )
+            )
+
+
+def _failure(state: RetryCallState) -> FreightExchangeError | None:
+    failure = state.outcome.exception() if state.outcome is not None else None
+    return failure.error if isinstance(failure, FailedAttemptError) else None
