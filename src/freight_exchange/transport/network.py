@@ -7,13 +7,14 @@ back, and anything else closes it. So a cancelled request leaves nothing behind 
 from __future__ import annotations
 
 import base64
+import re
 import socket
 import ssl
 import sys
 import traceback
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -509,12 +510,9 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
     """Return the message for a failure, and whether a retry cannot help."""
     timeouts = call.limits.timeouts
     peer = server if proxy is None else f"{server} through the proxy {proxy}"
-    if "ConnectError" in names and "CERTIFICATE_VERIFY_FAILED" in (text := str(error)):
-        reason = text.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or "it is not valid"
-        return (
-            f"the certificate of {peer} is not accepted: {reason}; if its authority is a private one, load it into an"
-            " ssl.SSLContext and pass that as verify="
-        ), True
+    if (reason := next(filter(None, map(_certificate_problem, _links(error))), None)) and "ConnectError" in names:
+        advice = "if its authority is a private one, load it into an ssl.SSLContext and pass that as verify="
+        return f"the certificate of {peer} is not accepted: {reason}; {advice}", True
     if "ProxyError" in names:
         status = str(error)[:3] if str(error)[:3].isdecimal() else ""
         advice = "; put the proxy's user and password into its URL" if status == "407" else ""
@@ -538,18 +536,31 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
 
 def _reason(error: BaseException) -> str:
     """Return the system's reason for a failed connection."""
-    link: BaseException | None = error
-    for _ in range(8):
-        if link is None:
-            break
+    for link in _links(error):
         if isinstance(link, socket.gaierror):
             return ": no such host"
         if isinstance(link, ssl.SSLError):
             return ": the TLS handshake failed; is https:// right in the URL?"
         if isinstance(link, OSError) and link.strerror:
             return f": {link.strerror.lower()}"
-        link = link.exceptions[0] if isinstance(link, BaseExceptionGroup) else link.__cause__ or link.__context__
     return ""
+
+
+def _certificate_problem(error: BaseException) -> str:
+    # Some libraries keep only the text of OpenSSL's error.
+    found = re.search(r"certificate verify failed(?:: )?([^(]*)", str(error), re.IGNORECASE)
+    return getattr(error, "verify_message", "") or ("" if found is None else found[1].strip() or "not valid")
+
+
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """Iterate over an error and its causes."""
+    links = [error]
+    while links and len(links) < 20:
+        link = links.pop(0)
+        yield link
+        following = link.__cause__ or link.__context__
+        links += [] if following is None else [following]
+        links += link.exceptions if isinstance(link, BaseExceptionGroup) else []
 
 
 def _foreign(error: Exception) -> TransportError:

@@ -153,8 +153,9 @@ class Deadline:
             if task != own:
                 scope.cancel()
         with anyio.move_on_after(seconds, shield=True):
-            while any(task != own for task in self.running.values()):
-                await anyio.sleep(0.001)  # an event for each call would cost every call
+            # Polled, as an event would cost every call.
+            while any(task != own for task in self.running.values()):  # noqa: ASYNC110
+                await anyio.sleep(0.001)
 
 
 def outcome_unknown(

@@ -149,6 +149,9 @@ class Transport:
             )
         if self._is_closed:
             raise ConfigurationError("this client is closed: make a new one")
+        self._check_loop()
+
+    def _check_loop(self) -> None:
         if anyio.lowlevel.current_token() != self._loop:
             raise ConfigurationError(
                 "this client was entered on another event loop: enter one client for each loop that uses it"
@@ -225,10 +228,11 @@ class Transport:
 
     async def aclose(self) -> None:
         """Cancel running calls and close the SDK's own connections, even if the caller is cancelled."""
-        was_open, self._is_closed = self._loop is not None and not self._is_closed, True
-        if not was_open:
-            self._loop = self._loop or object()
+        if self._loop is None or self._is_closed:
+            self._loop, self._is_closed = self._loop or object(), True
             return
+        self._check_loop()
+        self._is_closed = True
         await self._deadline.aclose(_CLOSE_TIMEOUT)
         with anyio.move_on_after(_CLOSE_TIMEOUT, shield=True):
             await self._connections.aclose()

@@ -86,7 +86,7 @@ class Grant:
 
     def is_expired(self, *, early: bool = False) -> bool:
         """Return whether the token has expired, or with `early`, whether it is time to replace it."""
-        if not self.lifetime:
+        if self.lifetime is None or self.lifetime <= 0:
             return False
         return self.obtained.elapsed() >= self.lifetime - (self.leeway if early else 0.0)
 
@@ -287,7 +287,7 @@ class Token:
         if isinstance(refusal, RateLimitedError):
             error: FreightExchangeError = RateLimitedError(retry_after=seconds)
             error.__dict__.update(refusal.__dict__, retry_after=seconds)
-            error.args = (f"{why}; the next login is tried in {format_seconds(seconds)}",)
+            error.args = (f"the service asked for fewer logins, and to wait {format_seconds(seconds)} more",)
         elif seconds == float("inf"):
             error = _copied(refusal)
             error.args = (f"{why}; no other login is tried until the credentials change, or reset_login() allows it",)

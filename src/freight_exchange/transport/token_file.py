@@ -307,7 +307,8 @@ class SharedLogin:
         # With jitter: the first process that stops waiting logs in for the others.
         ends_at = began + self._lock_timeout * random.uniform(0.8, 1.0)
         pause = _FIRST_PAUSE
-        while (found := await self._in_thread(partial(self._found, path, email), FileLock())) is None:
+        no_lock: CachedLogin | FileLock | None = FileLock()
+        while (found := await self._in_thread(partial(self._found, path, email), no_lock)) is None:
             if anyio.current_time() >= ends_at:
                 _logger.warning(
                     "another process has locked the token file %s for %.0f s; this one logs in without waiting for it",
