@@ -14,7 +14,7 @@ import sys
 import traceback
 import zlib
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -96,7 +96,8 @@ class Network:
             raise TransportError("the call has ended: a middleware may send a request only before it returns")
         if call.kind is RequestKind.WRITE and call.handed:
             raise ConfigurationError("a middleware may send a write only once: a second time could do it twice")
-        native = self._native(call, request)
+        trace = _Trace(call) if self._is_tls or call.kind is not RequestKind.READ else None
+        native = self._native(call, request, trace)
         failure: FreightExchangeError
         sending.set((self._redactor, call.kind is RequestKind.LOGIN))
         try:
@@ -104,8 +105,8 @@ class Network:
                 raise NotSent
             call.handed = True
             call.sends += 1
-            # A caller's transport proves nothing: from here on, it may have sent the request.
-            call.began = not self._connections.is_traced
+            # A transport without a trace proves nothing: from here on, it may have sent the request.
+            call.began = True
             status, headers, content = await self._connections.send(native, fresh=call.kind is RequestKind.WRITE)
             return Response(status=status, content=content, headers=headers, attempt=call.sends)
         except NotSent:
@@ -113,11 +114,13 @@ class Network:
         except FreightExchangeError as error:
             # Its frames contain parts of the reply, which may be a login's with the token.
             failure = error.with_traceback(None)
+        except self._library.HTTPStatusError as error:
+            failure = _foreign(error)
         except (self._library.HTTPError, self._library.InvalidURL, OSError) as error:
             if isinstance(error, OSError) and error.filename is not None:
                 # An error about a file is a bug in the caller's client, not a network failure.
                 raise
-            failure = self._translated(error, call)
+            failure = self._translated(error, call, trace)
         except Exception as error:  # noqa: BLE001  # a caller's transport may raise anything, with the token in its repr
             failure = _foreign(error)
         finally:
@@ -127,13 +130,13 @@ class Network:
         failure.attempts = call.sends
         raise failure
 
-    def _native(self, call: Call, request: Request) -> Any:
+    def _native(self, call: Call, request: Request, trace: _Trace | None) -> Any:
         timeouts = call.limits.timeouts
         extensions: dict[str, Any] = {
             "timeout": {"connect": timeouts.connect, "read": timeouts.read, "write": timeouts.write, "pool": None}
         }
-        if self._connections.is_traced and (self._is_tls or call.kind is not RequestKind.READ):
-            extensions["trace"] = _trace(call)
+        if trace is not None:
+            extensions["trace"] = trace
         return self._library.Request(
             request.method,
             self._url(request),
@@ -173,41 +176,52 @@ class Network:
             headers = [pair for pair in headers if pair[0].lower() not in replaced] + added
         return headers
 
-    def _translated(self, error: Exception, call: Call) -> TransportError:
+    def _translated(self, error: Exception, call: Call, trace: _Trace | None) -> TransportError:
         """Return the error for a failure of the HTTP library. Its classes are recognised by their names."""
         names = {kind.__name__ for kind in type(error).__mro__}
-        unsent = self._connections.is_traced and not call.began
-        if call.kind is RequestKind.READ and self._connections.is_traced:
-            # A read may have no trace: an own connection raises these before it sends.
+        if trace is None:
             unsent = bool(names & {"ConnectError", "ConnectTimeout", "ProxyError"})
+        else:
+            # A caller's transport may have tried another connection without a trace: the failure must be this one's.
+            is_traced = "ProxyError" in names or any(link is trace.failure for link in _links(error))
+            unsent = not call.began and is_traced
+        call.began = not unsent
         message, permanent = _explanation(error, names, self._server, self._connections.proxy_address, call)
         return TransportError(f"{message} ({type(error).__name__})", unsent=unsent, permanent=permanent)
 
 
-def _trace(call: Call) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
-    """Return a receiver of httpcore's trace, which records whether a byte of the request may have left.
+class _Trace:
+    """Receiver of httpcore's trace, which records whether a byte of the request may have left.
 
     It also stops a request right before it is sent, and closes the connection of a failed TLS handshake, which the
     library forgets. A proxy's tunnel is made by a request of its own, which is a step of connecting.
     """
-    stream: Any = None
 
-    async def trace(event: str, info: Mapping[str, Any]) -> None:
-        nonlocal stream
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._stream: Any = None
+        self.failure: object = None
+        """The exception with which connecting failed last."""
+
+    async def __call__(self, event: str, info: Mapping[str, Any]) -> None:
+        call = self._call
         if event.endswith((".send_request_headers.started", ".send_request_body.started")):
-            if info["request"].method == b"CONNECT" and call.method != "CONNECT":
+            if getattr(info.get("request"), "method", None) == b"CONNECT" and call.method != "CONNECT":
                 return
             limit = call.limits.send_limit
             # Checked for the body too, as a request without its end has no effect.
             if (limit is not None and limit.is_over) or (not call.began and (call.stopped or call.is_late())):
                 raise NotSent
             call.began = True
+        elif event.endswith((".connect_tcp.started", ".connect_unix_socket.started")):
+            # From here on the transport shows what it does.
+            call.began = False
         elif event.endswith(".connect_tcp.complete"):
-            stream = info["return_value"]
-        elif event.endswith(".start_tls.failed") and stream is not None:
-            await _close(stream)
-
-    return trace
+            self._stream = info.get("return_value")
+        elif event.endswith((".connect_tcp.failed", ".connect_unix_socket.failed", ".start_tls.failed")):
+            self.failure = info.get("exception")
+            if self._stream is not None:
+                await _close(self._stream)
 
 
 class _Connection(httpx.AsyncHTTPTransport):
@@ -245,7 +259,6 @@ class Connections:
     """
 
     library: ModuleType = httpx
-    is_traced = True
 
     def __init__(
         self,
@@ -309,7 +322,6 @@ class CallersClient:
     a connection for good when a request is cancelled.
     """
 
-    is_traced = False
     proxy_address = None
 
     def __init__(self, client: HttpClient) -> None:
@@ -336,7 +348,8 @@ class CallersClient:
         except self.library.HTTPStatusError as error:
             # An event hook of the client raised because of the status.
             reply = error.response
-            if not reply.is_error:
+            if not reply.is_error or getattr(reply, "_request", None) is not native:
+                # The reply to another request, which the hook made.
                 raise
             content = _bounded(reply.content) if reply.is_stream_consumed else b""
         return reply.status_code, reply.headers.raw, content

@@ -253,9 +253,15 @@ class Transport:
                 lifetime = login.expires_at - clock.wall_time()
             return Grant(token=token, lifetime=lifetime, user=raw)
 
-        content = wire.encode_credentials(email, password.reveal())
-        limits = self._options.login_limits
-        return await self.call(RequestKind.LOGIN, "POST", "login", read, limits, content=content)
+        return await self.call(
+            RequestKind.LOGIN,
+            "POST",
+            "login",
+            read,
+            self._options.login_limits,
+            # Not a variable, as a traceback with locals would show the password.
+            content=wire.encode_credentials(email, password.reveal()),
+        )
 
     def _adopt(self, grant: Grant, password: Secret) -> None:
         """Use the login of another process, whose secrets a reply may repeat."""

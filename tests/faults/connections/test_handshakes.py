@@ -19,7 +19,7 @@ from freight_exchange import DeadlineExceededError, FreightExchange, TransportEr
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Sandbox
 from freight_exchange.transport.http import own_pools
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.redact import Secret
 
 pytestmark = pytest.mark.both_backends
 

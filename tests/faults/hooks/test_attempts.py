@@ -22,7 +22,7 @@ from freight_exchange import (
 )
 from freight_exchange.hooks import Attempt, Event, Retry
 from freight_exchange.testing import Sandbox
-from freight_exchange.transport.message import Next
+from freight_exchange.transport.call import Next
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 

@@ -20,7 +20,7 @@ from freight_exchange import (
 )
 from freight_exchange.hooks import Attempt, BrokenRecord, Event, Retry
 from freight_exchange.models import SubmitOffer
-from freight_exchange.transport.message import Next
+from freight_exchange.transport.call import Next
 
 pytestmark = pytest.mark.virtual_time
 

@@ -12,7 +12,7 @@ import pytest
 from freight_exchange import FreightExchange, OutcomeUnknownError, Request, Response, TransportError
 from freight_exchange.hooks import Attempt, Event, Hook
 from freight_exchange.testing import FAULTS, Sandbox
-from freight_exchange.transport.message import Middleware, Next, RequestKind
+from freight_exchange.transport.call import Middleware, Next, RequestKind
 
 SUBMIT = "quote/submitoffer"
 

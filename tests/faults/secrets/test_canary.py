@@ -27,8 +27,8 @@ from freight_exchange import FreightExchange, FreightExchangeError, Request, Res
 from freight_exchange.sandbox import Account
 from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Sandbox
-from freight_exchange.transport.message import Next
-from freight_exchange.transport.secrets import LONGEST
+from freight_exchange.transport.call import Next
+from freight_exchange.transport.redact import LONGEST
 
 EMAIL = "canary@demo.example"
 BEARER = f"Bearer {TOKEN}"
