@@ -7,6 +7,8 @@ back, and anything else closes it. So a cancelled request leaves nothing behind 
 from __future__ import annotations
 
 import base64
+import errno
+import os
 import re
 import socket
 import ssl
@@ -218,9 +220,9 @@ class _Trace:
             call.began = False
         elif event.endswith(".connect_tcp.complete"):
             self._stream = info.get("return_value")
-        elif event.endswith((".connect_tcp.failed", ".connect_unix_socket.failed", ".start_tls.failed")):
+        elif event.endswith(".failed") and not call.began:
             self.failure = info.get("exception")
-            if self._stream is not None:
+            if event.endswith(".start_tls.failed") and self._stream is not None:
                 await _close(self._stream)
 
 
@@ -554,8 +556,8 @@ def _reason(error: BaseException) -> str:
             return ": no such host"
         if isinstance(link, ssl.SSLError):
             return ": the TLS handshake failed; is https:// right in the URL?"
-        if isinstance(link, OSError) and link.strerror:
-            return f": {link.strerror.lower()}"
+        if isinstance(link, OSError) and link.errno is not None and link.errno in errno.errorcode:
+            return f": {os.strerror(link.errno).lower()}"
     return ""
 
 

@@ -103,17 +103,33 @@ class Retry:
         self._budget = self._tokens = budget
 
     async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
-        policy, rule = call.limits.retries, _STOP
+        # Without tenacity, which takes a tenth of the time of a call that succeeds at once.
+        try:
+            result = await call_next(call, request)
+        except FailedAttemptError as failed:
+            first = failed
+        else:
+            self._tokens = min(self._budget, self._tokens + 1)
+            return result
+        # Outside of the handler, so that no later error has the first one as its context.
+        rule = rule_of(first.error, call.kind, call.limits.retries)
+
+        async def attempt() -> object:
+            number = retrying.statistics["attempt_number"]
+            if number == 1:
+                raise first
+            return await call_next(call, attrs.evolve(request, attempt=number))
 
         def retry(state: RetryCallState) -> bool:
             nonlocal rule
             failure = _failure(state)
             if failure is None:
                 return False
-            rule = rule_of(failure, call.kind, policy)
+            rule = rule_of(failure, call.kind, call.limits.retries)
             return state.attempt_number < rule.attempts and self._tokens >= rule.cost
 
         def wait(state: RetryCallState) -> float:
+            policy = call.limits.retries
             doubled = min(policy.cap, policy.base * 2.0 ** min(state.attempt_number - 1, 60))
             # Never earlier than asked, but with jitter: otherwise all clients would come back in the same second.
             return rule.wait + random.random() * (doubled if not rule.wait else min(1.0, max(doubled, 0.1 * rule.wait)))
@@ -126,21 +142,16 @@ class Retry:
             await self._announce(call, _failure(state), state.upcoming_sleep)
             call.reset()
 
-        async def attempt() -> object:
-            number = retrying.statistics["attempt_number"]
-            return await call_next(call, request if number == 1 else attrs.evolve(request, attempt=number))
-
         retrying = AsyncRetrying(
             retry=retry, wait=wait, stop=stop, before_sleep=announce, sleep=anyio.sleep, reraise=True
         )
         try:
-            result: object = await retrying(attempt)
+            result = await retrying(attempt)
         except FailedAttemptError as failed:
             error = failed.error
         else:
             self._tokens = min(self._budget, self._tokens + 1)
             return result
-        # Outside of the handler, so that no later error has the first one as its context.
         if rule.is_in_doubt:
             raise outcome_unknown(call, error.message, self._parts.redactor, error)
         call.reset()

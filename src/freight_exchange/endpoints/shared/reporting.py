@@ -117,10 +117,9 @@ class ErrorReporter:
             if self._hooks:
                 await self._hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
-    def report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, facts: ReplyFacts) -> None:
-        """Report repeated keys of a readable reply. They are only logged."""
+    def log(self, errors: Iterable[DecodeError]) -> None:
+        """Log errors that `describe` has completed."""
         for error in errors:
-            self.describe(error, method, path, facts)
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
 
     def describe(self, error: DecodeError, method: str, path: str, facts: ReplyFacts) -> None:

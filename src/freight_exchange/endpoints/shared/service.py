@@ -75,19 +75,18 @@ class Service:
         With `optional`, an empty reply is a success too, with the result `None`.
         """
 
-        facts, repeats = ReplyFacts(), dict[str, DecodeError]()
+        facts = ReplyFacts()
 
         def read(response: Response) -> T:
             facts.record(response)
             if optional and _is_blank(response.content):
                 return decode(None)
             data = wire.parse(response.content)
-            repeats.update(wire.find_repeats(data))
             record = decode(data)
             check_reply(write, record)
             return record
 
-        written = await self.connection.call(
+        return await self.connection.call(
             RequestKind.WRITE,
             method,
             path,
@@ -99,8 +98,6 @@ class Service:
             started=started,
             call_id=facts.call_id,
         )
-        self._reporter.report_repeats(repeats.values(), method, path, facts)
-        return written
 
     async def raw(
         self,
@@ -114,17 +111,15 @@ class Service:
     ) -> Any:
         """Send any request; return the decoded JSON, or `None` for an empty reply."""
 
-        facts, repeats = ReplyFacts(), dict[str, DecodeError]()
+        facts = ReplyFacts()
 
         def read(response: Response) -> Any:
             facts.record(response)
             if _is_blank(response.content):
                 return None
-            data = wire.parse(response.content)
-            repeats.update(wire.find_repeats(data))
-            return data
+            return wire.parse(response.content)
 
-        reply = await self.connection.call(
+        return await self.connection.call(
             kind,
             method,
             path,
@@ -136,8 +131,6 @@ class Service:
             exchange=self.reconciler,
             call_id=facts.call_id,
         )
-        self._reporter.report_repeats(repeats.values(), method, path, facts)
-        return reply
 
     def listing(
         self,
@@ -162,11 +155,8 @@ class Service:
                 if len(page.records) + len(page.broken) > _MANY_ROWS:
                     # Large pages take long to read and compare: let other tasks run in between.
                     await anyio.lowlevel.checkpoint()
-                failures = () if page.failure is None else (page.failure,)
-                if failures or page.broken or page.flaws:
-                    described = (*failures, *page.broken[: wire.MAX_DESCRIBED], *page.flaws[: wire.MAX_DESCRIBED])
-                    more = len(failures) + len(page.broken) + len(page.flaws) - len(described)
-                    await self._reporter.report(described, listed, facts, reported, more)
+                if page.broken or page.flaws:
+                    await self._reporter.report((*page.broken, *page.flaws), listed, facts, reported, page.more)
                 return page
 
             return fetch
@@ -193,7 +183,7 @@ class Service:
         described = (*page.broken[: wire.MAX_DESCRIBED], *page.flaws[: wire.MAX_DESCRIBED])
         for error in (*described, *(() if page.failure is None else (page.failure,))):
             self._reporter.describe(error, listed.method, listed.path, facts)
-        self._reporter.report_repeats(reported.new(page.flaws)[0], listed.method, listed.path, facts)
+        self._reporter.log(reported.new(page.flaws)[0])
         return page
 
     async def _page(
