@@ -7,12 +7,14 @@ readable identifier is unreadable. `unread` finds such values again, for reports
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from functools import cache
 from operator import itemgetter
-from typing import Any, Final, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 import attrs
 from cattrs import AttributeValidationNote, ClassValidationError, Converter
@@ -151,15 +153,24 @@ def _fee(value: object) -> Decimal | None:
         return None
 
 
+def _offers(value: Any, _: object) -> tuple[Offer, ...]:
+    return tuple(CONVERTER.structure(entry, Offer) for entry in value)
+
+
 def _of_type(kind: Any) -> Callable[[object, object], Any]:
     """Return the hook for a field's type, `None` being handled before."""
-    parts = [part for part in get_args(kind) if part is not type(None)] or [kind]
+    is_union = get_origin(kind) in (Union, UnionType)
+    parts = [part for part in get_args(kind) if part is not NoneType] if is_union else [kind]
     if UnknownWord in parts:
         words = _words(kind)
         return lambda value, _: words[value if type(value) is str else text(value)]
-    if get_origin(parts[0]) is not None:
-        return _tuple_of_offers if get_origin(parts[0]) is tuple else _rates
-    return _SCALARS.get(parts[0]) or (lambda value, _: CONVERTER.structure(value, parts[0]))
+    match get_origin(parts[0]):
+        case None:
+            return _SCALARS.get(parts[0]) or (lambda value, _: CONVERTER.structure(value, parts[0]))
+        case builtins.tuple:
+            return _offers
+        case _:
+            return _rates
 
 
 _SCALARS: Final[dict[Any, Callable[[object, object], Any]]] = {
@@ -169,10 +180,6 @@ _SCALARS: Final[dict[Any, Callable[[object, object], Any]]] = {
     bool: flag,
     datetime: date_time,
 }
-
-
-def _tuple_of_offers(value: Any, _: object) -> tuple[Offer, ...]:
-    return tuple(CONVERTER.structure(entry, Offer) for entry in value)
 
 
 # Records
