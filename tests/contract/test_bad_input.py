@@ -8,11 +8,15 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import attrs
 import httpx
 import pytest
-from tests.contract.scenarios import DRAFT, ROUTE
+from pandas import NaT, Timestamp
+from tests.contract.documented import DRAFT
+from tests.contract.documented import ROUTE as STORED
+from tests.contract.documented import ROUTE_DRAFT as ROUTE
 
 from freight_exchange import (
     BidsType,
@@ -26,26 +30,28 @@ from freight_exchange import (
     RouteDraft,
     SearchType,
     ValidationError,
-    wire,
 )
 from freight_exchange.models import RawWrite
 from freight_exchange.testing import Sandbox
 
 Call = Callable[[FreightExchange, Any], Awaitable[object] | object]
 
-BEFORE = datetime(2030, 1, 1)
 AWARE = datetime(2030, 1, 1, tzinfo=UTC)
-NO_AMOUNTS = [-1, 0, "0", "-0.01", "NaN", float("nan"), float("inf"), Decimal("NaN"), Decimal("-Infinity"), True, False]
-NO_NUMBERS: list[Any] = [None, "", "abc", "1,5", [], {}, 1j, "1e400"]
-NO_INDEXES = [0, -1, True, "4", "FX000004", 4.0, Decimal(4), None, 2**64]
-NO_TIMES = [AWARE, "2030-01-01 00:00:00", date(2030, 1, 1), 0]
+NO_AMOUNTS = [
+    *(-1, 0, "0", "-0.01", Decimal(0), "NaN", float("nan"), float("inf")),
+    *(Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), True, False),
+]
+NO_NUMBERS: list[Any] = [
+    *(None, "", "abc", "1,5", "1,840.50", "1_000", "\u0663", "0x10", "\x00", [], [5], {}, 1j, b"5"),
+    # More digits, or a larger exponent, than a service can be expected to read.
+    *("1e400", "1e31", "1e-31", "1e999999999", Decimal("1E+999999"), 10**5000, "9" * 100),
+]
+NO_INDEXES = [0, -1, True, "4", "FX000004", 4.0, Decimal(4), None, 2**63, 2**64]
+NO_TIMES = [AWARE, "2030-01-01 00:00:00", date(2030, 1, 1), 0, None]
 NO_TEXTS = ["", "  ", 5, "half a character \ud800"]
 NO_COUNTS = [0, -1, True, "10", 1.0]
 NO_FLAGS: list[Any] = ["no", "", 0, 1, None]
 NO_WINDOWS = [timedelta(0), timedelta(seconds=-1), timedelta(days=5, microseconds=1), 3600, "1h"]
-
-
-STORED = Route(index=301, **attrs.asdict(ROUTE))
 
 
 def submit(name: str) -> Call:
@@ -67,16 +73,31 @@ def lacking(name: str) -> Route:
     return attrs.evolve(STORED, **missing)
 
 
+def changed(name: str) -> Call:
+    return lambda fx, value: fx.routes.update(attrs.evolve(STORED, **{name: value}))
+
+
+NO_CHANGES: dict[str, list[Any]] = {
+    "index": [0, -1, True, "9", None],
+    "carrier": ["3", True, Decimal(3)],
+    "vessel": [3, b"Ever Given"],
+    "voyage_id": ["half a voyage \ud800"],
+    "timezone": [8, "", "Mars/Olympus"],
+    "departure": ["2027-01-04 06:00:00"],
+    "arrival": [0, AWARE],
+}
+
+
 def filtered(name: str) -> Call:
     return lambda fx, value: fx.routes.list(**{name: value})
 
 
+# fmt: off
 CASES: list[tuple[str, Call, list[Any]]] = [
     ("amount", submit("amount"), NO_AMOUNTS + NO_NUMBERS),
-    ("currency", submit("currency"), ["", "  ", 0, -1, True, 1.5, None]),
-    ("request", submit("request"), NO_INDEXES),
-    ("rates", submit("rates"), [{"": 1}, {"  ": 1}, {1: 1}, ["Freight"], 5]),
-    ("rates", submit("rates"), [{"Freight": value} for value in ("x", float("nan"), True, None)]),
+    ("currency", submit("currency"), ["", "  ", 0, -1, True, 1.5, None]), ("request", submit("request"), NO_INDEXES),
+    ("rates", submit("rates"), [{"": 1}, {"  ": 1}, {1: 1}, {"half \ud800": 1}, ["Freight"], [("Fee", 1)], "Fee", 5]),
+    ("rates", submit("rates"), [{"Freight": value} for value in ("x", "Infinity", float("nan"), True, None)]),
     ("terms", submit("terms"), [5, "half a character \ud800"]),
     ("offer", lambda fx, value: fx.offers.approve(value), [*NO_INDEXES, Offer(amount=Decimal(5))]),
     ("offer", lambda fx, value: fx.offers.decline(value), NO_INDEXES),
@@ -110,7 +131,7 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     *[(name, filtered(name), NO_TEXTS) for name in ("origin", "destination", "vessel", "voyage_id", "timezone")],
     ("carrier", filtered("carrier"), [0, -1, True, "3", 3.0]),
     *[
-        (name, filtered(name), NO_TIMES)
+        (name, filtered(name), NO_TIMES[:-1])
         for name in (
             *("departure", "arrival", "cy_cutoff", "cfs_cutoff", "departs_from", "departs_until"),
             *("arrives_from", "arrives_until", "cy_from", "cy_until", "cfs_from", "cfs_until"),
@@ -118,21 +139,21 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     ],
     *[(name, draft(name), NO_TEXTS) for name in ("commodity", "origin", "destination")],
     *[(name, draft(name), NO_AMOUNTS + NO_NUMBERS) for name in ("length", "width", "height", "weight")],
-    ("quantity", draft("quantity"), NO_COUNTS),
-    ("arrival", draft("arrival"), NO_TIMES),
+    ("quantity", draft("quantity"), NO_COUNTS), ("arrival", draft("arrival"), NO_TIMES),
     ("incoterm", draft("incoterm"), ["", "FO", "FOBS", "F0B", "FÖB", " FOB", 5, None]),
-    ("hazardous", draft("hazardous"), ["yes", 2, None, 1.0]),
-    ("type", draft("type"), ["Rail", "", 5, BidsType.OFFERS]),
-    ("packaging", draft("packaging"), ["drum", "", 5]),
+    ("hazardous", draft("hazardous"), ["yes", 2, -1, None, 0.5, 1.0]),
+    ("type", draft("type"), ["Rail", "", 5, BidsType.OFFERS]), ("packaging", draft("packaging"), ["drum", "", 5]),
     ("notes", draft("notes"), [5, "half a character \ud800"]),
     *[(name, route_draft(name), NO_TEXTS) for name in ("origin", "destination", "vessel", "voyage_id")],
-    ("timezone", route_draft("timezone"), ["Mars/Olympus", "../UTC", "", 5]),
+    ("timezone", route_draft("timezone"), ["Mars/Olympus", "Asia", "../UTC", "/etc/passwd", "a\0b", "", 5]),
     ("arrival", route_draft("arrival"), NO_TIMES),
     *[(name, route_draft(name), NO_TIMES[1:]) for name in ("cy_cutoff", "cfs_cutoff", "departure")],
+    ("departure", route_draft("departure"), [datetime.max.replace(tzinfo=UTC)]),
     ("carrier", route_draft("carrier"), NO_INDEXES),
     ("draft", lambda fx, value: fx.requests.publish(value), [{}, None, ROUTE]),
     ("draft", lambda fx, value: fx.routes.create(value), [{}, None, Route(index=301), DRAFT]),
     ("route", lambda fx, value: fx.routes.update(value), [{}, None, ROUTE]),
+    *[(name, changed(name), values) for name, values in NO_CHANGES.items()],
     *[
         (name, lambda fx, value: fx.routes.update(value), [lacking(name)])
         for name in (
@@ -144,45 +165,70 @@ CASES: list[tuple[str, Call, list[Any]]] = [
     ("rowsperpage", lambda fx, value: fx.request("GET", "route", body=value), [{"offset": 1}]),
     ("offset", lambda fx, value: fx.request("GET", "route", params=value), [{"rowsperpage": 10}]),
     (
-        "params",
-        lambda fx, value: fx.request("GET", "route", params=value),
+        "params", lambda fx, value: fx.request("GET", "route", params=value),
         [5, "a=1", [("a", "1")], {"a": True}, {"a": None}, {"a": 1.5}, {"a": ["1"]}, {"a": b"1"}, {1: "a"}],
     ),
     (
-        "params",
-        lambda fx, value: fx.request("GET", "route", params=value),
+        "params", lambda fx, value: fx.request("GET", "route", params=value),
         [{"a": "half a character \ud800"}, {"half a character \ud800": "a"}, {"a": 10**40}],
     ),
     ("write", lambda fx, value: fx.reconcile(value), [5, None, "offer", DRAFT]),
     ("settle", lambda fx, value: fx.reconcile(RawWrite("POST", "x"), settle=value), [5, timedelta(seconds=-1)]),
     ("method", lambda fx, value: fx.request(value, "carrier"), ["", "GE T", "GET\r\n", 5]),
     (
-        "path",
-        lambda fx, value: fx.request("GET", value),
+        "path", lambda fx, value: fx.request("GET", value),
         [
-            "",
-            "/",
-            "//elsewhere.example/x",
-            "https://elsewhere.example/x",
-            "../x",
-            "a/../../x",
-            "x?y=1",
+            "", "/", "//elsewhere.example/x", "https://elsewhere.example/x", "../x", "a/../../x", "x?y=1",
             "x#y",
-            "x y",
-            5,
+            "x y", 5,
         ],
     ),
 ]
 
 
+# fmt: on
+
+
 def name_of(value: object) -> str:
-    return ascii(value)[:40]
+    return "a long number" if isinstance(value, int) and value > 10**40 else ascii(value)[:40]
 
 
 CALLS = [
     pytest.param(field, call, value, id=f"{field}-{number}-{name_of(value)}")
     for number, (field, call, values) in enumerate(CASES)
     for value in values
+]
+
+NEW_YORK = ZoneInfo("America/New_York")
+
+
+def known_fault(sentence: str) -> pytest.MarkDecorator:
+    return pytest.mark.xfail(strict=True, reason=f"known fault: {sentence}")
+
+
+SENT_THOUGH_WRONG = [
+    ("arrival", draft("arrival"), NaT, "pandas' NaT is sent as an arrival"),
+    ("departure", route_draft("departure"), NaT, "pandas' NaT is sent as a departure"),
+    ("departs_from", filtered("departs_from"), NaT, "pandas' NaT is sent as a filter"),
+    *[
+        (
+            "departure",
+            lambda fx, value: fx.routes.create(attrs.evolve(ROUTE, timezone="America/New_York", departure=value)),
+            later,
+            "an aware time in the second hour of a clock change is sent as the first",
+        )
+        for later in (datetime(2030, 11, 3, 1, 30, fold=1, tzinfo=NEW_YORK), datetime(2030, 11, 3, 6, 30, tzinfo=UTC))
+    ],
+]
+CALLS += [
+    pytest.param(
+        field,
+        call,
+        value,
+        marks=pytest.mark.xfail(strict=True, reason=f"known fault: {fault}"),
+        id=f"{field}-{value!r}",
+    )
+    for field, call, value, fault in SENT_THOUGH_WRONG
 ]
 
 
@@ -201,7 +247,19 @@ async def test_invalid_argument_is_named_and_nothing_sent(field: str, call: Call
             await run_call(lambda: call(exchange, value))
     assert caught.value.field == field
     assert field in str(caught.value)
+    assert len(str(caught.value)) < 300
     assert sandbox.audit_log.calls == []
+
+
+@pytest.mark.xfail(
+    strict=True, reason="known fault: a time with nanoseconds is sent with more digits than a second has"
+)
+async def test_timestamp_of_pandas_is_sent_to_the_second() -> None:
+    sandbox = Sandbox()
+    async with sandbox.client(sandbox.shipper) as exchange:
+        await exchange.requests.publish(attrs.evolve(DRAFT, arrival=Timestamp("2030-01-01 10:00:00.123456789")))
+    [sent] = [call.parameters for call in sandbox.audit_log.calls if call.path == "quote/submitrequest"]
+    assert sent["arrival"] == "2030-01-01 10:00:00"
 
 
 async def test_unknown_currency_sends_no_offer() -> None:
@@ -214,16 +272,6 @@ async def test_unknown_currency_sends_no_offer() -> None:
     assert caught.value.field == "currency"
     assert {call.path for call in sandbox.audit_log.calls} == {"login", "currency"}
     assert sandbox.audit_log.offers == []
-
-
-def test_offset_requires_rows() -> None:
-    """Listings always set both; the function that builds their parameters rejects one alone."""
-    with pytest.raises(ValidationError) as caught:
-        wire.encode_list_parameters(offset=1)
-    assert caught.value.field == "rows"
-    with pytest.raises(ValidationError) as caught:
-        wire.encode_list_parameters(rows=10)
-    assert caught.value.field == "offset"
 
 
 HTTPS = "https://host.example/api"

@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = ROOT / "src" / "freight_exchange"
 LONGEST_FILE = 300
-LONGEST_TEST_FILE = 400
 
 QUESTION = re.compile(r"(what|whether|how|who|whom|whose|which|when|where|why)\b", re.IGNORECASE)
 FRAGMENT = re.compile(r"(and|as|nor|or|such)\b", re.IGNORECASE)
@@ -92,11 +91,6 @@ def is_function(node: ast.AST) -> bool:
 def test_source_file_has_at_most_300_lines() -> None:
     long = {name for name, path in files() if len(path.read_text().splitlines()) > LONGEST_FILE}
     assert long == set()
-
-
-def test_file_of_tests_has_at_most_400_lines() -> None:
-    paths = (ROOT / "tests").rglob("*.py")
-    assert [str(path) for path in paths if len(path.read_text().splitlines()) > LONGEST_TEST_FILE] == []
 
 
 def test_docstrings_and_phrases_are_plain() -> None:

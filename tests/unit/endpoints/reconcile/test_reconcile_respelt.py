@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
-from tests.unit.endpoints.shared.test_reply_check import DRAFT, ROUTE
 
-from freight_exchange import Applied, FreightExchange, NotApplied, OutcomeUnknownError, StillUnknown
+from freight_exchange import (
+    Applied,
+    FreightExchange,
+    NotApplied,
+    OutcomeUnknownError,
+    RateRequestDraft,
+    RouteDraft,
+    StillUnknown,
+)
 from freight_exchange.models import Reconciliation
 
 pytestmark = pytest.mark.virtual_time
 
+DRAFT = RateRequestDraft(
+    commodity="Tiles", type="Shipping", origin="Hong Kong", destination="Long Beach", arrival=datetime(2027, 3, 1),
+    packaging="pallet", quantity=2, length=2, width=1, height=1, weight=640, incoterm="FOB", hazardous=False,
+)  # fmt: skip
+ROUTE = RouteDraft(
+    origin="Hong Kong", destination="Los Angeles", cy_cutoff=datetime(2027, 3, 1), cfs_cutoff=datetime(2027, 3, 1),
+    departure=datetime(2027, 3, 4), arrival=datetime(2027, 3, 20), carrier=1, vessel="Aurora", voyage_id="041E",
+    timezone="Asia/Hong_Kong",
+)  # fmt: skip
 SHOWN_ROUTE = {
     "index": 9, "origin": "Hong Kong", "destination": "Los Angeles", "cycutoff": "2027-03-01 00:00:00",
     "cfscutoff": "2027-03-01 00:00:00", "estDeparture": "2027-03-04 00:00:00", "estArrival": "2027-03-20 00:00:00",
