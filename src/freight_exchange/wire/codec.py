@@ -402,6 +402,11 @@ def _zoned(route: Route) -> Route:
     )
 
 
+_DATES: Final = frozenset(
+    (*fields.NEED_DATE, *fields.CY_CUTOFF, *fields.CFS_CUTOFF, *fields.DEPARTURE, *fields.ARRIVAL, *fields.LAST_LOGIN)
+)
+
+
 def unread(record: object, path: str = "") -> Iterator[tuple[str, object]]:
     """Yield the place and the value of each known field that could not be read, also of nested records."""
     model = type(record)
@@ -413,7 +418,8 @@ def unread(record: object, path: str = "") -> Iterator[tuple[str, object]]:
             step = f"{keys[0]}.{at}" if isinstance(found, tuple) else keys[0]
             yield from unread(part, f"{path}.{step}".lstrip("."))
     extra: Mapping[str, object] = getattr(record, "extra", NOTHING)
-    for key in extra.keys() & known(model) if extra else ():
+    # A date of zeros is usual, and no error of the reply.
+    for key in sorted(extra.keys() & known(model) - _DATES) if extra else ():
         yield f"{path}.{key}".lstrip("."), extra[key]
 
 
