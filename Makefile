@@ -18,29 +18,21 @@ export VIRTUAL_ENV := $(abspath $(VENV))
 # The tests start hundreds of processes: without byte code each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-fleet demo-tender demo-watcher test test-all test-long test-offers test-search test-browser pytest wheel-test snippets lint \
-	types layers format deploy-check docs bench lock clean
+.PHONY: help setup check test beside long mutants demo docs bench browser format lock clean
 
 help:
-	@echo "make demo          a forwarder's bot that is killed at work; checks each promise"
-	@echo "make demo-tender   a tender with both sides as bots, both killed at work"
-	@echo "make demo-fleet    three replicas of a bot on one PostgreSQL, killed and frozen at work"
-	@echo "make demo-watcher  a watcher that is killed at night: published, seen, missed, repeated"
-	@echo "make test          every check: lint, types, layers, tests, the built wheel (FAST=1: the quick ones)"
-	@echo "make test-all      the tests and the wheel on each Python >= 3.11 of this machine"
-	@echo "make test-long     the tests that take minutes"
-	@echo "make test-offers   random schedules and crashes of a shipper's side"
-	@echo "make test-search   the property tests with new examples"
-	@echo "make test-browser  the sandbox's board in a real browser"
-	@echo "make snippets      the code blocks of the pages, each in an environment of its own"
-	@echo "make deploy-check  the files of deploy/, without a container engine"
-	@echo "make docs          the documentation, built into site/"
-	@echo "make bench         what things cost, beside peers (ARGS=--quick: a first look)"
-	@echo "make lint | types | layers | pytest | wheel-test   one check alone"
-	@echo "make format        format the code"
-	@echo "make lock          compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
-	@echo "make setup         the environment of the tests, which each target makes itself"
-	@echo "make clean         remove what the other targets made"
+	@echo "make test     every check: lint, types, layers, tests, the built wheel (FAST=1: the quick ones)"
+	@echo "make check    lint, types and layers alone (FAST=1: without the types of tests)"
+	@echo "make long     what takes minutes: new examples, campaigns of kills and faults, pages installed from scratch"
+	@echo "make mutants  breaks one rule of the code at a time, and prints the test that fails"
+	@echo "make demo     a forwarder's bot that is killed at work; checks each promise (DEMO=fleet, demo_tender, watching)"
+	@echo "make docs     the documentation, built into site/"
+	@echo "make bench    what things cost, beside peers (ARGS=--quick: a first look)"
+	@echo "make browser  tests of the sandbox's board in a real browser"
+	@echo "make format   format the code"
+	@echo "make lock     compile requirements/ again (UPGRADE=--upgrade: to the newest versions)"
+	@echo "make setup    the environment of the tests, which each target makes itself"
+	@echo "make clean    remove what the other targets made"
 
 setup: $(READY)
 
@@ -55,63 +47,50 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(READY)
-	@$(BIN)/python examples/demo.py
+# Each check says what it found, also after another has failed.
+SNIPPETS := build/snippets
+CHECKS := "ruff check ." "ruff format --check ." "lint-imports --no-logo" \
+	$(if $(FAST),"mypy src","python tools/pages.py --extract $(SNIPPETS)" \
+	"mypy src tests tools examples benchmarks $(SNIPPETS)" "pyright --pythonpath $(BIN)/python")
+check: $(READY)
+	@failed=0; for check in $(CHECKS); do \
+		echo "--- $$check"; $(BIN)/$$check || { failed=1; echo "FAILED: $$check"; }; \
+	done; exit $$failed
 
-demo-fleet: $(READY)
-	@$(BIN)/python examples/fleet.py
+# A third of a worker's time is waits for processes and sockets: three workers keep two cores busy. Workers must collect
+# the same tests: some are named by the order of a set. The contract fills a table: its tests run in one process.
+PYTEST := PYTHONHASHSEED=0 $(BIN)/python -m pytest
+QUICK := $(addprefix tests/unit/,endpoints errors models paging platform transport wire $(addprefix test_,$(addsuffix .py,\
+	cargo hooks options package settings)))
 
-demo-tender: $(READY)
-	@$(BIN)/python examples/demo_tender.py
-
-demo-watcher: $(READY)
-	@$(BIN)/python examples/watching.py
-
-# FAST=1: the checks to run each minute.
+# What reads or builds the code runs beside the tests; its output follows.
 test: $(READY)
-	@$(BIN)/python tools/check.py $(if $(FAST),--fast)
+	@mkdir -p build; $(MAKE) --no-print-directory beside >build/beside.log 2>&1 & \
+	$(PYTEST) -n 3 --dist worksteal $(if $(FAST),-q $(QUICK),--ignore=tests/contract); tests=$$?; \
+	wait $$!; beside=$$?; cat build/beside.log; \
+	echo "tests $$tests, checks $$beside (exit statuses)"; test $$tests = 0 -a $$beside = 0
 
-test-all: $(READY)
-	@$(BIN)/python tools/each_python.py
+beside: $(READY)
+	@failed=0; $(MAKE) --no-print-directory check || failed=1; \
+	$(if $(FAST),,echo "--- the wheel"; $(BIN)/python tools/wheel.py || failed=1; \
+	echo "--- the contract"; $(PYTEST) -q tests/contract || failed=1;) exit $$failed
 
-test-long: $(READY)
-	@$(BIN)/python -m pytest -m long -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
+long: $(READY)
+	@$(BIN)/python -m pytest -m "long or hypothesis" -o faulthandler_timeout=0 --hypothesis-profile=search --backends=both
+	@$(BIN)/python tools/pages.py --install
 
-# 20,000 random schedules of the feed of offers, and 200 crashes and 200 kills around answers to offers.
-test-offers: $(READY)
-	@$(BIN)/python tools/offers_table.py
-	@$(BIN)/python tools/answer_crashes.py --crashes 200
-	@$(BIN)/python tools/answer_kills.py --kills 200
+mutants: $(READY)
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
-test-search: $(READY)
-	@$(BIN)/python -m pytest -m "hypothesis and not long" --hypothesis-profile=search
-
-pytest: $(READY)
-	@$(BIN)/python -m pytest
-
-snippets: $(READY)
-	@$(BIN)/python -m tools.snippets
-
-lint: $(READY)
-	@$(BIN)/python tools/check.py lint format
-
-types: $(READY)
-	@$(BIN)/python tools/check.py snippets mypy pyright
-
-layers: $(READY)
-	@$(BIN)/python tools/check.py layers
-
-deploy-check: $(READY)
-	@$(BIN)/python tools/deploy_check.py
-
-wheel-test: $(READY)
-	@$(BIN)/python tools/check.py wheel
+DEMO ?= demo
+demo: $(READY)
+	@$(BIN)/python examples/$(DEMO).py
 
 format: $(READY)
 	@$(BIN)/python -m ruff check --fix-only .
 	@$(BIN)/python -m ruff format .
 
-# Environments of docs, bench and test-browser: .venvs/docs, .venvs/bench, .venvs/browser.
+# Environments of docs, bench and browser: .venvs/docs, .venvs/bench, .venvs/browser.
 .venvs/%/.ready: requirements/%.txt $(READY)
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venvs/$*
 	@VIRTUAL_ENV=$(abspath .venvs/$*) $(BIN)/uv pip sync --quiet --require-hashes requirements/dev.txt requirements/$*.txt
@@ -120,12 +99,11 @@ format: $(READY)
 
 docs: .venvs/docs/.ready
 	@.venvs/docs/bin/zensical build --strict --clean
-	@.venvs/docs/bin/python tools/check_site.py site
 
 bench: .venvs/bench/.ready
 	@.venvs/bench/bin/python -m benchmarks $(ARGS)
 
-test-browser: .venvs/browser/.ready
+browser: .venvs/browser/.ready
 	@.venvs/browser/bin/python -m pytest -m browser tests/browser
 
 # Names, versions and hashes only: no header, no index, no address.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -18,7 +17,7 @@ import attrs
 
 from benchmarks import calls, decoding, imports, odd_records, profiling, reading, storing, watching
 from benchmarks.aims import aims
-from benchmarks.report import markdown, summary
+from benchmarks.report import markdown
 from benchmarks.rounds import ROOT, Scale, Table
 
 _SECTIONS: Final[Mapping[str, Callable[[Scale, Callable[[str], None]], list[Table]]]] = {
@@ -29,6 +28,7 @@ _SECTIONS: Final[Mapping[str, Callable[[Scale, Callable[[str], None]], list[Tabl
     "storing": storing.tables,
     "imports": imports.tables,
 }
+RESULTS: Final = ROOT / "benchmarks" / "results.md"
 _FULL: Final = Scale(rounds=5, share=1.0)
 _QUICK: Final = Scale(rounds=2, share=0.1)
 _PEERS: Final = ("httpx", "httpx2", "openai", "anthropic", "pydantic", "msgspec", "cattrs")
@@ -39,17 +39,13 @@ def main() -> int:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(_SECTIONS)}; default all")
     parser.add_argument("--quick", action="store_true", help="few rounds of little work; writes only to --out")
     parser.add_argument("--rounds", type=int, help="how often everything is repeated")
-    parser.add_argument("--out", type=Path, help="where the report goes; default docs/")
-    parser.add_argument("--again", action="store_true", help="write the report anew from the figures of the last time")
+    parser.add_argument("--out", type=Path, help="the report's file; default benchmarks/results.md")
     options = parser.parse_args()
-    if options.again:
-        _write(ROOT / "docs", json.loads((ROOT / "docs" / "data" / "bench.json").read_text()))
-        return 0
     if unknown := set(options.sections) - _SECTIONS.keys():
         parser.error(f"no such section: {', '.join(sorted(unknown))}")
     scale = _QUICK if options.quick else _FULL
     scale = attrs.evolve(scale, rounds=options.rounds or scale.rounds)
-    out: Path | None = options.out or (None if options.quick or options.sections else ROOT / "docs")
+    out: Path | None = options.out or (None if options.quick or options.sections else RESULTS)
 
     began, busy = time.perf_counter(), _busy()
     tables = {
@@ -70,7 +66,7 @@ def main() -> int:
     if out is None:
         print(markdown(kept))
     else:
-        _write(out, kept)
+        out.write_text(markdown(kept))
     print(f"{seconds:.0f} s", file=sys.stderr)
     return int(not all(aim.held for aim in aims(tables)))
 
@@ -108,17 +104,6 @@ def _machine(seconds: float, busy: float) -> dict[str, Any]:
 def _busy() -> float:
     """Return how many processes wanted the processor over the last quarter of an hour."""
     return os.getloadavg()[2] if hasattr(os, "getloadavg") else 0.0
-
-
-def _write(out: Path, kept: Mapping[str, Any]) -> None:
-    from benchmarks.plots import draw
-
-    for folder in ("img", "data"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    (out / "benchmarks.md").write_text(summary(kept))
-    (out / "benchmark-figures.md").write_text(markdown(kept))
-    (out / "data" / "bench.json").write_text(json.dumps(kept, indent=1) + "\n")
-    draw({name: Table.restored(table) for name, table in kept["tables"].items()}, out / "img")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The report: a summary and the figures, in Markdown."""
+"""The report in Markdown."""
 
 from __future__ import annotations
 
@@ -8,24 +8,15 @@ from typing import Any, Final, NamedTuple
 from benchmarks.aims import aims
 from benchmarks.rounds import Table, spread
 
-__all__ = ["markdown", "summary"]
-
-_SUMMARY: Final = """\
-# What things cost
-
-`make bench` measures this SDK beside what people would otherwise use, and writes this page.
-[The figures](benchmark-figures.md) show every measurement, how it is made, and where the time goes;
-[the raw data](data/bench.json) has every round.
-"""
+__all__ = ["markdown"]
 
 _HEAD: Final = """\
-# Benchmark figures
+# What things cost
 
-Written by `make bench`, with its drawings and [the raw data](data/bench.json). [What things cost](benchmarks.md) is
-the summary. Every round measures each candidate once, so that all of them meet the same machine. A cell is the median
-of the rounds; the brackets hold the lowest and the highest. **Read the ratios**: they are taken round by round, and
-hold where the machine's own speed changes. Client and server run in processes and on cores of their own, and every
-candidate in a process of its own.
+Written by `make bench`. Every round measures each candidate once, so that all of them meet the same machine. A cell is
+the median of the rounds; the brackets hold the lowest and the highest. **Read the ratios**: they are taken round by
+round, and hold where the machine's own speed changes. Client and server run in processes and on cores of their own, and
+every candidate in a process of its own.
 """
 
 
@@ -34,13 +25,11 @@ class Section(NamedTuple):
 
     Attributes:
         key: How the names of its tables begin.
-        plot: Its drawing, and what it shows.
     """
 
     key: str
     title: str
     prose: str
-    plot: tuple[str, str] | None = None
 
 
 _SECTIONS: Final = (
@@ -52,7 +41,6 @@ _SECTIONS: Final = (
         "that completes a write after a cancellation. The vendors' SDKs make their generic call, into models of "
         "their own base class. The ratio is to the client of the underlying HTTP library: httpx2 for both "
         "vendors.",
-        ("calls", "CPU of a call, by how many callers there are at a time"),
     ),
     Section(
         "decoding",
@@ -62,7 +50,6 @@ _SECTIONS: Final = (
         "long replies to the same values. Only this converter also accepts the irregular records of the wire: "
         "[the table below](#what-each-decoder-takes) shows the result of a page with one odd record. The ratio is "
         "to json + cattrs.",
-        ("decoding", "CPU of a record, by decoder"),
     ),
     Section(
         "reading",
@@ -71,18 +58,15 @@ _SECTIONS: Final = (
         "max((latency + CPU) / in flight, CPU). By hand is a loop, or several, over httpx; the ratio is to that "
         "with as many in flight. This SDK asks for the first page alone, so that a listing of one page costs one "
         "request with any window. With 8 in flight, this is a thirteenth of the time.",
-        ("reading", "Seconds for 10,000 records; the black line is the limit"),
     ),
     Section(
         "watching",
         "Watching",
         "Polls every 30 s in virtual time, with a new state every 30 s and 240 within 20 s in the middle. The "
         "exchange lists the newest first, 1,000 rows at most. A usual poll is the median one; the bytes of an "
-        "event include the deep scans, which find late updates. Each round has another seed. [How the watcher "
-        "misses nothing](watcher.md) shows what each algorithm misses when the exchange is slow, cuts pages or "
-        "fails. This SDK fetches for all of them, so the difference is the algorithm's. Reading all of 100,000 "
+        "event include the deep scans, which find late updates. Each round has another seed. This SDK "
+        "fetches for all of them, so the difference is the algorithm's. Reading all of 100,000 "
         "open requests is measured for a tenth of the time only.",
-        ("watching", "Bytes of a usual poll, by how many requests are open"),
     ),
     Section(
         "writes",
@@ -91,7 +75,6 @@ _SECTIONS: Final = (
         "tables with two statements in a loop; its least is one table without an index. The ratio of each is to "
         "the line above. All use a write-ahead log and `synchronous=FULL`. The rate is that of the median commit. "
         "On a slow disk the disk decides; in memory the code does.",
-        ("writes", "Events a second on a disk that takes no time, by how many share a commit"),
     ),
     Section("deliveries", "Deliveries", "The work around an empty handler: claim and settle, durably."),
     Section(
@@ -99,7 +82,6 @@ _SECTIONS: Final = (
         "Importing",
         "Each in a fresh process, from byte code, as from the second start of a program on. click is absent, "
         "since httpx would import a command line with it.",
-        ("imports", "CPU of an import"),
     ),
 )
 
@@ -119,7 +101,7 @@ Grid = Sequence[Sequence[str]]
 
 
 def markdown(kept: Mapping[str, Any]) -> str:
-    """Return the page of all figures, from `data/bench.json`.
+    """Return the page of all figures.
 
     Args:
         kept: `machine`, what was measured where; `tables`, as `attrs.asdict` gives them, by name; `odd_records`, what
@@ -127,28 +109,6 @@ def markdown(kept: Mapping[str, Any]) -> str:
     """
     tables = {name: Table.restored(table) for name, table in kept["tables"].items()}
     return "\n".join(_lines(tables, kept["machine"], kept["odd_records"], kept["profiles"])) + "\n"
-
-
-def summary(kept: Mapping[str, Any]) -> str:
-    """Return the page of one screen: the first aim of each section, and how many of its aims hold."""
-    tables = {name: Table.restored(table) for name, table in kept["tables"].items()}
-    return "\n".join(_summary_lines(tables, kept["machine"])) + "\n"
-
-
-def _summary_lines(tables: Mapping[str, Table], machine: Mapping[str, Any]) -> Iterator[str]:
-    yield _SUMMARY
-    yield f"{machine['description']}\n"
-    yield from ("| | First aim | Limit | Result | Aims that hold |", "|---|---|---|---|---|")
-    for section in _SECTIONS:
-        judged = [*aims({name: table for name, table in tables.items() if name.split(" ")[0] == section.key})]
-        if not judged:
-            continue
-        first, held = judged[0], sum(aim.held for aim in judged)
-        link = f"[{section.title}](benchmark-figures.md#{section.title.lower().replace(' ', '-')})"
-        yield f"| {link} | {first.what} | {first.aim} | {first.measured} | {held} of {len(judged)} |"
-    drawings = [section.plot for section in _SECTIONS[:1] if section.plot is not None]
-    yield from (f"\n![{title}](img/bench-{name}.svg)" for name, title in drawings)
-    yield "\nThe [table of aims](benchmark-figures.md#aims) names each aim that is missed, and by how much."
 
 
 def _lines(
@@ -164,8 +124,6 @@ def _lines(
         if not of_it:
             continue
         yield from ("", f"## {section.title}", "", section.prose)
-        if section.plot is not None:
-            yield from ("", f"![{section.plot[1]}](img/bench-{section.plot[0]}.svg)")
         for table in of_it:
             rounds = len(next(iter(table.rows.values())))
             yield from ("", f"**{table.title}**, {rounds} rounds", "", *_rows(table))

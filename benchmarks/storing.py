@@ -11,11 +11,16 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import anyio
+import httpx
+
+from benchmarks.endless import EndlessExchange
 from benchmarks.rounds import Figures, Metric, Scale, Table, alone, interleaved
 
 __all__ = ["BATCHES", "PLAIN", "SAME_ROWS", "STORE", "store_writer", "tables"]
@@ -176,10 +181,69 @@ def _digest(index: int) -> bytes:
 
 
 def _delivered(reader: str, deliveries: int, folder: Path) -> Figures:
-    from tools.bot_costs import Way, cost
+    """Deliver requests to an empty handler by a bot, or by a loop over a feed's events or batches."""
+    return anyio.run(_deliver, reader, deliveries, folder)
 
-    done = cost(Way(reader, "file", False), deliveries, folder)  # type: ignore[arg-type]  # of the three that are named here
-    return {"rate": deliveries / done.seconds, "cpu": done.processor / deliveries * 1e6}
+
+_WINDOW: Final = 400_000.0
+"""Seconds within which the requests were published, of the five days that the service looks back."""
+
+
+async def _deliver(reader: str, deliveries: int, folder: Path) -> Figures:
+    from freight_exchange import Bot, FreightExchange
+    from freight_exchange.store import SQLiteStore
+
+    period = _WINDOW / deliveries
+    service = EndlessExchange(period, lambda: _WINDOW + period / 2)
+    client = httpx.AsyncClient(transport=service, trust_env=False)
+    exchange = FreightExchange(service.url, email="me@co.example", password="p", http_client=client)
+    store = SQLiteStore(folder / "deliveries.db")
+
+    async with client, exchange:
+        if reader == "bot":
+            bot = Bot(exchange, store=store, start="backfill", settle=timedelta(0))
+
+            @bot.on_new(id="nothing")
+            async def nothing(request: Any, ctx: Any) -> None:
+                """Do nothing."""
+
+            async with bot:
+                seconds, processor = await _timed(service, _until_handled(bot, deliveries))
+        else:
+            async with exchange.watch(store=store, start="backfill") as feed:
+                read = _read_batches if reader == "batches" else _read_events
+                seconds, processor = await _timed(service, read(feed, deliveries))
+    store.close()
+    return {"rate": deliveries / seconds, "cpu": processor / deliveries * 1e6}
+
+
+async def _timed(service: EndlessExchange, work: Awaitable[None]) -> tuple[float, float]:
+    began = time.perf_counter(), time.process_time() - service.busy
+    await work
+    return time.perf_counter() - began[0], time.process_time() - service.busy - began[1]
+
+
+async def _until_handled(bot: Any, deliveries: int) -> None:
+    while bot.status().handled < deliveries:  # noqa: ASYNC110 - nothing signals that the last is settled
+        await anyio.sleep(0.001)
+
+
+async def _read_events(feed: Any, deliveries: int) -> None:
+    left = deliveries
+    async for _ in feed:
+        left -= 1
+        if not left:
+            break
+    await feed.ack()
+
+
+async def _read_batches(feed: Any, deliveries: int) -> None:
+    left = deliveries
+    async for batch in feed.batches():
+        left -= len(batch)
+        if left <= 0:
+            break
+    await feed.ack()
 
 
 if __name__ == "__main__":

@@ -21,7 +21,9 @@ import anyio
 import httpx
 
 from benchmarks.crowd import CrowdedExchange, Traffic
+from benchmarks.naive import everything_open, newest_of_the_last_hour, since_the_last_poll
 from benchmarks.rounds import Figures, Metric, Scale, Table, alone, interleaved
+from freight_exchange.platform.clock import Reading
 
 __all__ = ["ALGORITHMS", "OPEN", "WATCH", "tables"]
 
@@ -90,12 +92,25 @@ class _Seeded:
         return self._run(self._seed)
 
 
-async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
-    from tests.model.watcher.clocks import Clocks
+class _Clocks:
+    """Clocks of a machine in virtual time, which all advance together."""
 
+    def __init__(self) -> None:
+        self._began = anyio.current_time()
+
+    def loop(self) -> float:
+        """Return the seconds since the run began."""
+        return anyio.current_time() - self._began
+
+    def read(self) -> Reading:
+        now = self.loop()
+        return Reading(run="run", loop=now, boot_id="boot", boot=now, wall=1_900_000_000.0 + now)
+
+
+async def _measure(name: str, crowd: int, hours: float, seed: int) -> Figures:
     from freight_exchange import FreightExchange, RetryPolicy
 
-    clocks = Clocks("steady")
+    clocks = _Clocks()
     service = CrowdedExchange(crowd, clocks.loop, seed)
     reported: dict[int, float] = {}
     events = 0
@@ -150,8 +165,6 @@ async def _trade(service: CrowdedExchange, hours: float) -> None:
 
 
 async def _poll(name: str, exchange: Any, tell: Callable[[Mapping[str, Any]], None]) -> None:
-    from tools.lib.naive_watchers import everything_open, newest_of_the_last_hour, since_the_last_poll
-
     async def ask(page: int, rows: int, window: int) -> Sequence[Mapping[str, Any]]:
         body = {"type": "all", "offset": page, "rowsperpage": rows, "secondsSinceUpdate": window}
         reply = await exchange.request("POST", "quote/getrequests", body=body, repeatable=True)

@@ -24,10 +24,10 @@ from typing import Self
 import attrs
 
 from freight_exchange import FreightExchange, RateRequestDraft
-from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import SQLiteStore
 from freight_exchange.store.protocol import Binding
+from freight_sandbox import FAULTS, Exchange
+from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -60,8 +60,7 @@ SUBMIT = "quote/submitoffer"
 async def main() -> int:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        # This server can break connections; `freight_exchange.sandbox.faces.asgi` serves other programs.
-        url = (await stack.enter_async_context(serve_tcp(sandbox))).url
+        url = (await stack.enter_async_context(serve(sandbox))).url
         say("exchange", f"listens at {url}")
         second = sandbox.add_account("consignor@demo.example", "consignor", firstname="Paula", lastname="Port")
         shipper, consignor, rival = [

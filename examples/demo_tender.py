@@ -6,7 +6,7 @@ compares the offers in one currency and approves one on each request: the rival 
 exit status is 1 unless each request has exactly one approval, of the right offer, and each winner was notified exactly
 once.
 
-Run it with `make demo-tender` or `python examples/demo_tender.py`.
+Run it with `make demo DEMO=demo_tender` or `python examples/demo_tender.py`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.core.audit_log import OfferRecord
-from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.model.state import Offer
+from freight_sandbox import FAULTS, Exchange
+from freight_sandbox.audit import OfferRecord
+from freight_sandbox.records import Offer
+from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -45,7 +45,7 @@ EUR, DOLLARS = 978, {840: Decimal(1), 978: RATES["EUR"]}
 async def main() -> int:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        url = (await stack.enter_async_context(serve_tcp(sandbox))).url
+        url = (await stack.enter_async_context(serve(sandbox))).url
         say("exchange", f"listens at {url}")
         shipper = await stack.enter_async_context(client(url, sandbox.shipper))
         rival = await stack.enter_async_context(client(url, sandbox.rival))

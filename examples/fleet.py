@@ -4,7 +4,7 @@ The replica that scans is killed, another one is killed while its offer is in fl
 for longer than its lease and woken. At the end everything is counted, from the log of the exchange and from the
 database. The exit status is 1 if a promise was broken.
 
-Run it with `make demo-fleet` or `python examples/fleet.py`. The server comes from a wheel, for development only.
+Run it with `make demo DEMO=fleet` or `python examples/fleet.py`. The server comes from a wheel, for development only.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from pathlib import Path
 import psycopg
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
-from freight_exchange.sandbox.model.state import Offer
+from freight_sandbox import FAULTS, Exchange
+from freight_sandbox.records import Offer
+from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next imports need, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from examples.stage import Program, client, say, sea, until
-from tools.lib.postgres import running_server
+from tests.support.postgres import running_server
 
 SUBMIT = "quote/submitoffer"
 POLLER = """
@@ -90,7 +90,7 @@ async def main() -> int:
         server = stack.enter_context(running_server())
         say("database", f"listens at {server.url()}")
         sandbox = Exchange()
-        url = (await stack.enter_async_context(serve_tcp(sandbox))).url
+        url = (await stack.enter_async_context(serve(sandbox))).url
         say("exchange", f"listens at {url}")
         shipper = await stack.enter_async_context(client(url, sandbox.shipper))
         command = ["-m", "examples.fleet_bot", server.url()]

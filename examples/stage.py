@@ -16,7 +16,7 @@ from typing import Self
 import attrs
 
 from freight_exchange import FreightExchange, Packaging, RateRequestDraft, RequestType
-from freight_exchange.sandbox import Account
+from freight_sandbox import Account
 
 ROOT = Path(__file__).resolve().parents[1]
 PALLETS = RateRequestDraft(

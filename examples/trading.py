@@ -15,8 +15,8 @@ from pathlib import Path
 import attrs
 
 from freight_exchange import FreightExchange, Listing, RateRequest, RequestType, RouteDraft
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.asgi import serve
+from freight_sandbox import Exchange
+from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -39,7 +39,7 @@ TARIFF = {RequestType.SHIPPING: Decimal("62.40"), RequestType.AIR_FREIGHT: Decim
 async def main() -> None:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        url = await stack.enter_async_context(serve(sandbox))
+        url = (await stack.enter_async_context(serve(sandbox))).url
         say("exchange", f"listens at {url}")
         shipper, forwarder, rival = [
             await stack.enter_async_context(client(url, account))

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from freight_exchange import FreightExchange, RateRequestDraft
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.asgi import serve
+from freight_sandbox import Exchange
+from freight_sandbox.server import serve
 
 # A script's own folder is on the path; the root, which the next import needs, is not.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -40,7 +40,7 @@ AT_NIGHT = [
 async def main() -> int:
     async with AsyncExitStack() as stack:
         sandbox = Exchange()
-        url = await stack.enter_async_context(serve(sandbox))
+        url = (await stack.enter_async_context(serve(sandbox))).url
         shipper = await stack.enter_async_context(client(url, sandbox.shipper))
         store = Path(stack.enter_context(TemporaryDirectory())) / "watcher.db"
         watcher = Program("watcher", ["examples/watcher.py", str(store), "1"], url, sandbox.forwarder)

@@ -18,14 +18,14 @@ import hypothesis
 import pytest
 
 from freight_exchange.platform import clock
-from freight_exchange.sandbox.faces.tcp_server import LOGGER
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import virtual_time_options
+from freight_sandbox.server import LOGGER
 
-# A browser's tests need what only `make test-browser` installs.
+# A browser's tests need what only `make browser` installs.
 collect_ignore = [] if find_spec("playwright") else ["browser"]
 
 # A deadline measures the machine and not the code. `make test` judges a change by the same few examples each time;
-# `make test-search` looks for what no run has met yet.
+# `make long` looks for what no run has met yet.
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.register_profile("search", deadline=None)
 hypothesis.settings.load_profile("project")

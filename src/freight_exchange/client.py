@@ -75,8 +75,9 @@ class FreightExchange(Calls):
             connections of reads, and take at most this many of `max_connections`.
         keepalive: Time that the SDK's own idle connections for reads are kept: seconds or a `timedelta`, default 120
             seconds. A feed with a longer `interval` connects anew for each poll.
-        page_size: Rows in a page of a listing, default 100; less if the service refuses that. It also limits the pages
-            of reconciliation and of a bot. A feed chooses its own page size.
+        page_size: Largest number of rows in a page of a listing, default 100. A page of more than the documented 10
+            or 20 rows is requested only after a full one. It also limits the pages of reconciliation and of a bot. A
+            feed chooses its own page size.
         get_parameters: Place of the parameters of a GET: in a JSON `body`, as documented, or in the `query`, for
             middleboxes that drop such bodies; default `FREIGHT_EXCHANGE_GET_PARAMETERS`, or `body`.
         addresses: The documented address that `publish`, `approve`, `submit` and `get_offer` (`offers.get`) use;
@@ -229,7 +230,7 @@ class FreightExchange(Calls):
             deadline: Time limit of a call with all its attempts, waits and a login: seconds or a `timedelta`.
             timeouts: Time limits of the network in each attempt.
             retries: Attempts and pauses of calls that are safe to repeat; the budget is still the client's.
-            page_size: Rows in a page of a listing.
+            page_size: Largest number of rows in a page of a listing.
             strict: `True` if one unreadable record fails its whole listing.
 
         Raises:

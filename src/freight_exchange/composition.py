@@ -15,7 +15,6 @@ from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import DEFAULT_DEADLINE
-from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import RequestMeter
 from freight_exchange.transport.send import Transport, TransportOptions
@@ -62,7 +61,6 @@ class SharedState:
         self.base_url = base_url
         self.credentials = credentials
         self.clock: Clock | None = None
-        self.sizes = PageSizes()
         self.readings = SharedReadings()
         self.bids = SeenBids()
         self.currencies = KnownCurrencies()
@@ -94,7 +92,6 @@ def service_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler
         limits=options.limits,
         conventions=options.conventions,
         hooks=options.hooks,
-        sizes=shared.sizes,
         page_size=options.page_size,
         strict=options.strict,
         reconciler=reconciler,

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "microsoft-edge")
 MISSING = (
     "No Chromium is here to test the board in: install one (Debian, Ubuntu: apt install chromium; Fedora: dnf install"
-    " chromium; macOS: brew install chromium), or name one: make test-browser CHROMIUM=/path/to/chromium"
+    " chromium; macOS: brew install chromium), or name one: make browser CHROMIUM=/path/to/chromium"
 )
 FLAGS = (
     "--no-sandbox",

@@ -243,7 +243,7 @@ def test_connection_line_can_be_copied(window: Window, served: Served) -> None:
 def test_pictures_of_the_documentation_can_be_taken(
     served: Served, open_window: OpenWindow, bot: Path, tmp_path: Path
 ) -> None:
-    """`make test-browser PICTURES=docs/img` renews the pictures of the documentation."""
+    """`make browser PICTURES=docs/img` renews the pictures of the documentation."""
     folder = Path(os.environ.get("PICTURES") or tmp_path)
     page = open_window(served.board, width=1280, height=860, device_scale_factor=1.5).page
 

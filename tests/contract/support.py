@@ -12,8 +12,8 @@ import attrs
 import httpx
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+from freight_sandbox.server import serve
 
 __all__ = ["AMOUNT", "FAULTS", "SCENES", "WIRES", "Market", "Profile", "Side", "Wire", "opened", "quirks"]
 
@@ -56,7 +56,7 @@ class Market:
         """Enter a client of an account, which is closed with the market."""
         account = self.account(side)
         if self._wire == "memory":
-            options["http_client"] = self.sandbox.http_client()
+            return await self._open.enter_async_context(self.sandbox.client(account, **options))
         usual = {"email": account.email, "password": account.password}
         return await self._open.enter_async_context(FreightExchange(self.url, **{**usual, **options}))
 
@@ -163,7 +163,7 @@ async def opened(wire: Wire, scene: str = "empty", **quirk: Any) -> AsyncIterato
     async with AsyncExitStack() as stack:
         url = sandbox.url
         if wire == "sockets":
-            url = (await stack.enter_async_context(serve_tcp(sandbox.exchange, clock=sandbox.now))).url
+            url = (await stack.enter_async_context(serve(sandbox.exchange, clock=sandbox.now))).url
         market = Market(sandbox, url, wire, await stack.enter_async_context(AsyncExitStack()))
         SCENES[scene](market)
         yield market

@@ -1,1 +1,4 @@
-"""Crash tests in real processes: a watcher that is killed, its store, and a checker of the events it delivered."""
+"""Kills and faults in real processes: a watcher, a forwarder's bot, a shipper's bot, a fleet.
+
+`python -m tests.crash PART --kills N --seed S` makes a campaign.
+"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from tests.model.fleet.protocol import FENCES, GUARDS, REMOVED, Guard
 from tests.model.fleet.search import format_schedule, search
-from tools.fleet_model import main
 
 
 def test_no_state_has_two_offers_and_each_leads_to_an_end() -> None:
@@ -25,13 +24,6 @@ def test_without_a_guard_a_schedule_makes_two_offers(removed: tuple[Guard, ...])
 @pytest.mark.parametrize("guard", FENCES, ids=lambda guard: guard.name)
 def test_one_of_the_two_fences_is_enough(guard: Guard) -> None:
     assert search(GUARDS - {guard}).violation is None
-
-
-def test_run_prints_a_schedule_for_each_guard(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    first, *schedules = capsys.readouterr().out.split("\n\n")
-    assert first.endswith(" states, 0 violations, 0 stuck")
-    assert [schedule.count("arrives") for schedule in schedules] == [2] * len(REMOVED)
 
 
 @pytest.mark.long

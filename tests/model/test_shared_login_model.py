@@ -13,12 +13,12 @@ import anyio.lowlevel
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.unit.transport.fleet import USER_FACTS, Process, Service
+from tests.model.login_processes import USER_FACTS, Process, Service
 
 from freight_exchange.errors import FreightExchangeError, TransportError
 from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
-from freight_exchange.testing.virtual_time import VirtualTimeLoop
+from freight_exchange.testing import VirtualTimeLoop
 from freight_exchange.transport.auth.cached_login import CachedLogin
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.auth.token_store import TokenFile

@@ -14,7 +14,7 @@ from freight_exchange.errors import FreightExchangeError, LoginRejectedError, Tr
 from freight_exchange.hooks import Hooks
 from freight_exchange.options import Timeouts
 from freight_exchange.platform import clock
-from freight_exchange.testing.virtual_time import VirtualTimeLoop
+from freight_exchange.testing import VirtualTimeLoop
 from freight_exchange.transport.auth.refresh import TokenRefresh
 from freight_exchange.transport.auth.token import Grant
 from freight_exchange.transport.background import BackgroundTasks

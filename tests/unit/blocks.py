@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tools.snippets.pages import ROOT
-from tools.snippets.scenarios import environment_of
+from tools.pages import ROOT, environment_of
 
 __all__ = ["ROOT", "TIMEOUT", "environment_of"]
 

@@ -53,7 +53,7 @@ class Bids:
 
         Args:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
-            page_size: Rows in a page; default: the client's `page_size`.
+            page_size: Largest number of rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row can be missing that was listed all the time.
 

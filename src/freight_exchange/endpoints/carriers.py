@@ -25,7 +25,7 @@ class Carriers:
     def list(self) -> Paginator[Carrier]:
         """List the carriers (service document, 4.11).
 
-        The document shows no pages. A reply with a round number of rows may be a page, so one more page is requested.
+        It is one request, since the document shows no pages.
 
         Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
         """

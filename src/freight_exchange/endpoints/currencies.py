@@ -46,7 +46,7 @@ class Currencies:
     def list(self) -> Paginator[Currency]:
         """List the currencies (service document, 4.12).
 
-        The document shows no pages. A reply with a round number of rows may be a page, so one more page is requested.
+        It is one request, since the document shows no pages.
 
         Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
         """

@@ -58,7 +58,7 @@ class Offers:
         """List the shipper's requests, each with its offers (service document, 4.6).
 
         Args:
-            page_size: Rows in a page; default: the client's `page_size`.
+            page_size: Largest number of rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row that was there throughout can be missing.
 
@@ -99,7 +99,7 @@ class Offers:
 
         Args:
             type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
-            page_size: Rows in a page; default: the client's `page_size`.
+            page_size: Largest number of rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row that was there throughout can be missing.
 

@@ -17,8 +17,8 @@ from freight_exchange.paging import Paginator
 __all__ = ["SEARCH", "Requests"]
 
 _FIVE_DAYS = wire.encode_list_parameters(seconds=validation.window_seconds())
-_OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS)
-SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS)
+_OPEN = Listed("requests.open", "GET", "quote/request", _FIVE_DAYS, documented_size=10)
+SEARCH = Listed("requests.search", "POST", "quote/getrequests", _FIVE_DAYS, documented_size=20)
 _index = attrgetter("index")
 
 
@@ -41,7 +41,7 @@ class Requests:
         Args:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
-            page_size: Rows in a page; default: the client's `page_size`.
+            page_size: Largest number of rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row that was there throughout can be missing.
 
@@ -85,7 +85,7 @@ class Requests:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
             where: Filter of the records, applied on the client: all pages are fetched.
-            page_size: Rows in a page; default: the client's `page_size`.
+            page_size: Largest number of rows in a page; default: the client's `page_size`.
             window: Pages in flight at a time.
             sweep: Read the listing again until no row that was there throughout can be missing.
 

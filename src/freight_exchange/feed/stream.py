@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
-from random import Random
+from random import Random, getrandbits
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
@@ -88,7 +88,8 @@ class EventStream(Generic[EventT]):
         self._queue.reset()
         client, options = self._client, self._options
         interval = options.interval.total_seconds()
-        pacer = Pacer(interval, Random(), client.extra_requests)
+        # `random.seed()` makes the pauses of a program repeatable.
+        pacer = Pacer(interval, Random(getrandbits(64)), client.extra_requests)
         binding = Binding(client.base_url, await resolve_account(client, options.name, pacer), options.name)
         try:
             await self.lease.take(binding, lease=lease_time(interval), standby=options.standby)

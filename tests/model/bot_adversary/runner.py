@@ -14,7 +14,7 @@ from unittest.mock import patch
 import anyio
 import trio
 
-from freight_exchange.testing.virtual_time import VirtualDeadlockError, virtual_time_options
+from freight_exchange.testing import VirtualDeadlockError, virtual_time_options
 
 from . import scenarios as scenarios  # they enrol themselves
 from .checker import CheckResult, check

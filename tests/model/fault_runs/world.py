@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from tests.model.fault_runs.plan import Plan
 
 from freight_exchange import FreightExchange
-from freight_exchange.sandbox import Account, Call
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_sandbox import Account, Call
 
 if TYPE_CHECKING:
-    from freight_exchange.sandbox.core.audit_log import CallRecord
+    from freight_sandbox.audit import CallRecord
 
 __all__ = ["ADDRESSES", "ROUTE", "World"]
 
@@ -74,13 +74,7 @@ class World:
         return self.sandbox.shipper if shipper else self.sandbox.forwarder
 
     def client(self) -> FreightExchange:
-        return FreightExchange(
-            self.sandbox.url,
-            email=self.account.email,
-            password=self.account.password,
-            http_client=self.sandbox.http_client(),
-            deadline=self.plan.deadline,
-        )
+        return self.sandbox.client(self.account, deadline=self.plan.deadline)
 
     # What the writes carry, in the words of the wire
 

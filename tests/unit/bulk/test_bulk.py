@@ -14,9 +14,9 @@ from tests.unit.blocks import ROOT
 from freight_exchange import FreightExchange, Listing, RateRequest
 from freight_exchange.bulk import Journal, Row, State, publish, read_requests
 from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.sandbox import Fault, Profile
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_sandbox import Fault, Profile
+from freight_sandbox.faults import json_reply
 
 FILE = ROOT / "examples" / "requests.csv"
 PUBLISH = "quote/submitrequest"
@@ -101,7 +101,7 @@ async def test_older_equal_request_does_not_pass_for_a_lost_row(tmp_path: Path) 
 @pytest.mark.virtual_time
 async def test_refused_row_holds_up_no_other(tmp_path: Path) -> None:
     sandbox = Sandbox()
-    no = mutations.json_reply(400, {"message": "there is no such port"})
+    no = json_reply(400, {"message": "there is no such port"})
     sandbox.strike(Fault(name="refused", path=PUBLISH, processed=False, times=1, mutate=no))
     events: list[str] = []
     assert await run(sandbox, Journal(tmp_path / "progress", OWNER), events) == {"refused": 1, "published": 4}

@@ -9,8 +9,8 @@ import anyio.from_thread
 import pytest
 from tests.unit.cli.harness import Shell
 
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import Exchange
+from freight_sandbox.server import serve
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def served() -> Iterator[tuple[Exchange, str]]:
     exchange = Exchange()
     with (
         anyio.from_thread.start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(serve_tcp(exchange)) as server,
+        portal.wrap_async_context_manager(serve(exchange)) as server,
     ):
         yield exchange, server.url
 

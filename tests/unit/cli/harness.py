@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import functools
 import io
 import json
 import logging
@@ -16,7 +14,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,11 +25,10 @@ from typing import Any
 
 import attrs
 import pytest
-from tools.snippets.environments import link_environment
 
 from freight_exchange.cli import program
-from freight_exchange.sandbox import Cargo, Exchange
-from freight_exchange.sandbox.model.state import Account
+from freight_sandbox import Cargo, Exchange
+from freight_sandbox.records import Account
 
 TIMEOUT = 30.0
 TILES = Cargo(
@@ -73,16 +69,9 @@ ROUTE = {
 SUBMIT = ("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD")
 
 
-@functools.cache
 def locate_program() -> tuple[str, ...]:
-    """Return the program, in an environment with only what its extras install.
-
-    Libraries would import other installed packages, such as trio, which takes a fifth of the program's start.
-    """
-    folder = tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    python = link_environment(Path(folder.name), ["freight-exchange[cli,postgres]"])
-    return (str(python), "-m", "freight_exchange.cli")
+    """Return the program."""
+    return (sys.executable, "-m", "freight_exchange.cli")
 
 
 @attrs.frozen

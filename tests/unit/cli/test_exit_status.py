@@ -11,9 +11,9 @@ from freight_exchange import errors
 from freight_exchange.bot.runtime.process.process import STATUSES as BOT_STATUSES
 from freight_exchange.cli import program
 from freight_exchange.cli.exit_status import Status, find_rule
-from freight_exchange.sandbox import FAULTS
-from freight_exchange.sandbox.faces.tcp import refused_port
 from freight_exchange.store.protocol import ConflictError
+from freight_sandbox import FAULTS
+from freight_sandbox.server import refused_port
 
 ERRORS_OF_HANDLERS = {"AlreadyApprovedError", "AlreadyOfferedError", "OfferChangedError", "OfferInDoubtError"}
 BASE_ERRORS = {"FreightExchangeError"}

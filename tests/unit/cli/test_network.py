@@ -10,11 +10,11 @@ from pathlib import Path
 import anyio.from_thread
 import pytest
 import trustme
-from tests.faults.connections.raw import proxying
+from tests.calls.servers import proxying
 from tests.unit.cli.harness import Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox.server import serve
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def authority(shell: Shell, tmp_path: Path) -> Iterator[Path]:
         shell.set(name, None)
     with (
         anyio.from_thread.start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(serve_tcp(shell.exchange, tls=context)) as server,
+        portal.wrap_async_context_manager(serve(shell.exchange, tls=context)) as server,
     ):
         shell.set("FREIGHT_EXCHANGE_URL", server.url)
         yield file

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 from tests.unit.cli.harness import DRAFT, ROUTE, TILES, Shell
-from tools.snippets.pages import ROOT, snippets_of
+from tools.pages import ROOT, snippets_of
 
 from freight_exchange import FreightExchange, RateRequestDraft, Route, RouteDraft
 from freight_exchange.cli.program import program

@@ -27,7 +27,7 @@ from tests.unit.cli.harness import (
 )
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import FAULTS, Cargo
+from freight_sandbox import FAULTS, Cargo
 
 WATCH = ("requests", "watch", "--start", "backfill")
 

@@ -133,7 +133,7 @@ sys.stderr.write(" ".join(sys.modules))
 def test_help_and_completion_load_no_client(arguments: tuple[str, ...], completing: str | None) -> None:
     modules = loaded_modules(*arguments, completing=completing)
     assert "freight_exchange.cli.program" in modules
-    unwanted = {"httpx", "anyio", "cattrs", "rich", "freight_exchange.client", "freight_exchange.sandbox", "sqlite3"}
+    unwanted = {"httpx", "anyio", "cattrs", "rich", "freight_exchange.client", "freight_sandbox", "sqlite3"}
     assert modules & unwanted == set()
 
 

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from examples import demo
 
-from freight_exchange.sandbox import Exchange
+from freight_sandbox import Exchange
 
 ROOT = Path(__file__).parents[3]
 KEPT = demo.Counts(

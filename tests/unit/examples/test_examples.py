@@ -24,10 +24,10 @@ from examples import lanes, service, shipper
 from tests.unit.blocks import ROOT, TIMEOUT, environment_of
 
 from freight_exchange import FreightExchange, bulk
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Sandbox
+from freight_sandbox import Exchange
+from freight_sandbox.server import serve
 
 EXAMPLES = ROOT / "examples"
 FILE = EXAMPLES / "requests.csv"
@@ -58,7 +58,7 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
     exchange.faults.add(*FAULTS["stall"](path=PUBLISH, skip=2))
     table = tmp_path / "requests.csv"
     table.write_text(FILE.read_text())
-    async with serve_tcp(exchange) as face:
+    async with serve(exchange) as face:
         environment = os.environ | environment_of(face.url, exchange.shipper)
         command = [sys.executable, "-W", "error", str(EXAMPLES / "shipper.py"), str(table)]
         async with await anyio.open_process(command, env=environment, stdin=None) as process:
@@ -222,7 +222,7 @@ async def test_the_cells_of_the_notebook_run_one_by_one(
     path = EXAMPLES / "notebook.py"
     cells = re.split("^# %%", path.read_text(), flags=re.MULTILINE)[1:]
     names: dict[str, Any] = {}
-    async with serve_tcp(exchange) as face:
+    async with serve(exchange) as face:
         for name, value in environment_of(face.url, exchange.forwarder).items():
             monkeypatch.setenv(name, value)
         for cell in cells:

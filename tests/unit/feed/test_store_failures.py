@@ -20,8 +20,8 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from freight_exchange import FreightExchange, HeldError, RequestEvent, StoreError
-from freight_exchange.sandbox.faces.tcp import serve_tcp
 from freight_exchange.testing import Cargo, Sandbox
+from freight_sandbox.server import serve
 
 SOON = timedelta(seconds=1)
 WATCHER = Path(__file__).parents[3] / "examples" / "watcher.py"
@@ -261,7 +261,7 @@ async def test_second_feed_of_a_store_in_this_process_raises_held_error(path: Pa
 @pytest.mark.skipif(sys.platform == "win32", reason="kills by SIGKILL")
 async def test_a_second_process_gets_the_holder_and_one_that_stands_by_takes_over(path: Path) -> None:
     sandbox = Sandbox()
-    async with serve_tcp(sandbox.exchange) as face:
+    async with serve(sandbox.exchange) as face:
         account = sandbox.forwarder
         environment = {
             **os.environ,

@@ -8,8 +8,8 @@ import pickle
 import pytest
 
 from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
-from freight_exchange.transport.rules.redaction import reply_headers
-from freight_exchange.transport.secrets import Redactor, Secret
+from freight_exchange.transport.redact import reply_headers
+from freight_exchange.transport.redact import Redactor, Secret
 
 TOKEN = "c4nary-t0ken-of-some-length"
 

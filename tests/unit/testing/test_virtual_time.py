@@ -13,8 +13,8 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from freight_exchange.testing import virtual_time
-from freight_exchange.testing.virtual_time import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
+from freight_exchange import testing
+from freight_exchange.testing import VirtualDeadlockError, VirtualTimeLoop, virtual_time_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -96,7 +96,7 @@ class TestTheAsyncioLoop:
 
     def test_loop_waits_for_a_socket_without_timers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # The sender is a thread: without waiting for threads, only the socket can be what is waited for.
-        monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0)
+        monkeypatch.setattr(testing, "_THREAD_TIMEOUT", 0)
 
         async def main() -> bytes:
             near, far = socket.socketpair()
@@ -122,7 +122,7 @@ class TestTheAsyncioLoop:
 
     def test_deadlock_error_names_the_waiting_tasks(self, monkeypatch: pytest.MonkeyPatch) -> None:
         # Threads that earlier tests left idle must not make this one wait for them.
-        monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
+        monkeypatch.setattr(testing, "_THREAD_TIMEOUT", 0.05)
 
         async def wait_without_end() -> None:
             await asyncio.Event().wait()
@@ -134,7 +134,7 @@ class TestTheAsyncioLoop:
             run_virtually(main)
 
     def test_silent_thread_becomes_a_deadlock_after_the_timeout(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(virtual_time, "_THREAD_TIMEOUT", 0.05)
+        monkeypatch.setattr(testing, "_THREAD_TIMEOUT", 0.05)
         release = threading.Event()
         idle = threading.Thread(target=release.wait)
         idle.start()

@@ -13,8 +13,8 @@ import click
 import freight_exchange
 from freight_exchange.cli.client.runner import run
 from freight_exchange.cli.render.record import format_value
-from freight_exchange.sandbox import Cargo, Exchange
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import Cargo, Exchange
+from freight_sandbox.server import serve
 
 if TYPE_CHECKING:
     from freight_exchange import Bid, Context, FreightExchange, RateRequest
@@ -40,7 +40,7 @@ def demo() -> None:
 
 async def _demo() -> None:
     exchange = Exchange()
-    async with serve_tcp(exchange) as server:
+    async with serve(exchange) as server:
         _print_step("exchange", f"a sandbox listens at {server.url}")
         clients = [
             freight_exchange.FreightExchange(server.url, email=account.email, password=account.password)

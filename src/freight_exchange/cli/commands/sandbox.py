@@ -21,10 +21,11 @@ from freight_exchange.cli.client.runner import run
 from freight_exchange.cli.exit_status import Status
 from freight_exchange.cli.options import FILE
 from freight_exchange.cli.terminal import warn
-from freight_exchange.sandbox import Exchange
-from freight_exchange.sandbox.board import PATH, Board, BoardController, samples
-from freight_exchange.sandbox.core.state_file import StateError, StateFile
-from freight_exchange.sandbox.faces.tcp import serve_tcp
+from freight_sandbox import Exchange
+from freight_sandbox.board import PATH, Board, BoardController
+from freight_sandbox.journal import JournaledExchange, JournalError
+from freight_sandbox.samples import samples
+from freight_sandbox.server import serve
 
 __all__ = ["sandbox"]
 
@@ -79,37 +80,31 @@ def sandbox(
 
     \b
     Example:
-      freight-exchange sandbox --state exchange.db
+      freight-exchange sandbox --state exchange.journal
     """
     try:
-        with closing(StateFile(Path(state))) if state is not None else nullcontext() as file:
-            exchange = Exchange(seed=seed or 0)
-            if seed is None:
+        with (
+            nullcontext(Exchange(seed=seed or 0))
+            if state is None
+            else closing(JournaledExchange(Path(state), seed=seed)) as exchange
+        ):
+            if state is None and seed is None:
                 # A client may keep a token across a restart: the token must not become that of another account.
-                exchange.database.random = Random()
-            is_restored = file is not None and file.restore(exchange, seed)
-            controller = BoardController(exchange, file=file, names={*names, host})
-            if not is_restored:
-                _publish_samples(exchange, file, requests)
-            _serve(controller, host, port, as_json=as_json, state=state)
-    except StateError as error:
+                exchange.random = Random()
+            is_new = not isinstance(exchange, JournaledExchange) or exchange.is_new
+            for cargo in samples(requests if is_new else 0, now := time.time()):
+                exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
+            _serve(BoardController(exchange, names={*names, host}), host, port, as_json=as_json, state=state)
+    except JournalError as error:
         raise _FileFailedError(str(error)) from error
 
 
-def _publish_samples(exchange: Exchange, file: StateFile | None, requests: int) -> None:
-    """Publish the examples, all or none, so that an interrupted start can be repeated."""
-    for cargo in samples(requests, now := time.time()):
-        exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
-    if requests and file is not None:
-        file.save(exchange)
-
-
 def _serve(controller: BoardController, host: str, port: int, *, as_json: bool, state: str | None) -> None:
-    async def serve() -> None:
+    async def main() -> None:
         async with AsyncExitStack() as stack:
             board = Board(controller)
             try:
-                server = await stack.enter_async_context(serve_tcp(controller, host=host, port=port, site=board))
+                server = await stack.enter_async_context(serve(controller, host=host, port=port, site=board))
             except OSError as error:
                 raise _NotListeningError(_explain(error, host, port)) from error
             url = _local_url(server.url, address)
@@ -124,14 +119,14 @@ def _serve(controller: BoardController, host: str, port: int, *, as_json: bool, 
     except socket.gaierror as error:
         raise _NotListeningError(f"cannot listen on {host}: no address is known by this name") from error
     try:
-        run(serve)
+        run(main)
     except KeyboardInterrupt:
         # Ctrl-C is the regular end of the server.
         if not as_json:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is saved in {state}.")
     except BaseExceptionGroup as group:
         # The tasks of connections wrap their errors.
-        cause: BaseException | None = group.subgroup(StateError)
+        cause: BaseException | None = group.subgroup(JournalError)
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
         raise cause if cause is not None else group from group

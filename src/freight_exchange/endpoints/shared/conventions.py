@@ -43,9 +43,10 @@ class Listed(NamedTuple):
     """Request for a listing.
 
     Attributes:
-        operation: The name under which page sizes are learned.
+        operation: The name in messages.
         method, path: The call.
         parameters: Parameters in addition to `offset` and `rowsperpage`.
+        documented_size: Rows of a page that the service gives by default (service document, 8); `None` if not stated.
         paged: Whether the operation has pages.
     """
 
@@ -53,4 +54,5 @@ class Listed(NamedTuple):
     method: str
     path: str
     parameters: Mapping[str, Any] = NOTHING
+    documented_size: int | None = None
     paged: bool = True

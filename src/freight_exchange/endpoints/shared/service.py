@@ -15,8 +15,7 @@ from freight_exchange.endpoints.shared.reply_check import check_reply
 from freight_exchange.endpoints.shared.reporting import ErrorReporter, ReplyFacts, ReportedErrors
 from freight_exchange.errors import DecodeError, NotFoundError
 from freight_exchange.models import validation
-from freight_exchange.paging import PageSizes, Paginator
-from freight_exchange.platform.background import BackgroundTasks
+from freight_exchange.paging import Paginator
 from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ class Service:
     limits: Limits
     conventions: Conventions
     hooks: Hooks
-    sizes: PageSizes
     page_size: int
     strict: bool
     reconciler: Reconciler
@@ -162,16 +160,15 @@ class Service:
             return fetch
 
         return Paginator(
-            start_read,
-            operation=listed.operation,
-            sizes=self.sizes,
-            tasks=BackgroundTasks,
+            name=listed.operation,
+            start_read=start_read,
             identity=identity,
-            page_size=rows_wanted if listed.paged else None,
+            page_size=rows_wanted if listed.paged else 0,
+            documented_size=listed.documented_size,
+            path=listed.path,
             window=pages_wanted,
             sweep=sweep,
             strict=self.strict,
-            path=listed.path,
             where=where,
         )
 
@@ -189,10 +186,9 @@ class Service:
     async def _page(
         self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]
     ) -> tuple[wire.Rows[T], ReplyFacts]:
-        # The first request for an unpaged listing has no page size; the service may page it anyway.
-        paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged or rows else {}
+        paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged else {}
         try:
-            return await self._rows(listed, paging, kind)
+            return await self._rows(listed, paging, kind, may_be_missing=number > 0)
         except NotFoundError as error:
             # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
@@ -252,15 +248,24 @@ class Service:
         return None
 
     async def _rows(
-        self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T]
+        self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T], *, may_be_missing: bool = False
     ) -> tuple[wire.Rows[T], ReplyFacts]:
-        """Read the records of one reply, and its facts."""
+        """Read the records of one reply, and its facts.
+
+        With `may_be_missing`, a page may be past the end of its listing: an empty reply, or the sentence that there
+        are no records, has no rows then.
+        """
         content, params = self.conventions.place(listed.method, {**listed.parameters, **parameters})
         facts = ReplyFacts()
 
         def read(response: Response) -> wire.Rows[T]:
             facts.record(response)
-            return wire.decode_rows(wire.parse(response.content), kind)
+            if may_be_missing and _is_blank(response.content):
+                return wire.Rows(())
+            data = wire.parse(response.content)
+            if may_be_missing and _says_no_records(data, kind.collection):
+                return wire.Rows(())
+            return wire.decode_rows(data, kind)
 
         rows = await self.connection.call(
             RequestKind.READ,
@@ -282,6 +287,12 @@ def _is_blank(content: bytes) -> bool:
 
 def _means_no_records(error: NotFoundError, collection: str) -> bool:
     """Return whether a 404 means that a listing is empty; a bare 404 means a wrong address."""
-    if not isinstance(error.body, Mapping):
-        return False
-    return wire.reports_no_records(wire.find_sentence(error.body) or "", collection)
+    return _says_no_records(error.body, collection)
+
+
+def _says_no_records(body: object, collection: str) -> bool:
+    return (
+        isinstance(body, Mapping)
+        and collection not in body
+        and wire.reports_no_records(wire.find_sentence(body) or "", collection)
+    )

@@ -14,9 +14,9 @@ from freight_exchange.feed.core.changes.observation import RecentUpdates
 from freight_exchange.feed.core.planning.active_scan import RecentPages
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
+from freight_exchange.feed.paging_legacy.end_signs import REFUSALS
 from freight_exchange.feed.scanning.journal import UnclearError
 from freight_exchange.feed.scanning.scan_waits import read_page, wait_to_continue
-from freight_exchange.paging.core.end_signs import REFUSALS
 from freight_exchange.platform.clock import max_elapsed
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from freight_exchange.feed.core.state_rules import (
     to_utc,
 )
 from freight_exchange.feed.core.watermark import MIN_RETENTION, WIDEST, Watermark
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
 from freight_exchange.models import RateRequest
-from freight_exchange.paging import PageSizes
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store.protocol import Commit, FeedStore, ReadSet, TrackedRequest
 

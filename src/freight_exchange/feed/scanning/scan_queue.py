@@ -11,8 +11,7 @@ from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import Planner, ScanPlan, is_recent
 from freight_exchange.feed.core.planning.scanner import PAGE_SIZE, Scanner
 from freight_exchange.feed.core.watermark import is_covered
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.page_sizes import size_after
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes, size_after
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError

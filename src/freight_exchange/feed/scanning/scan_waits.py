@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
-from freight_exchange.paging.core.page_sizes import SIZE_REFUSALS
+from freight_exchange.feed.paging_legacy.page_sizes import SIZE_REFUSALS
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError

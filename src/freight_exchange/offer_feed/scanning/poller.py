@@ -12,6 +12,7 @@ from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.state_rules import to_utc
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, wait_to_continue, wait_until_due
 from freight_exchange.instrumentation import ScanInfo
@@ -19,7 +20,6 @@ from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
 from freight_exchange.offer_feed.scanning.confirm_gone import GoneCheck
 from freight_exchange.offer_feed.scanning.sweeper import Sweeper
-from freight_exchange.paging import PageSizes
 
 if TYPE_CHECKING:
     from freight_exchange.feed.client_parts import ClientParts

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from freight_exchange.errors import FeedProtocolError
 from freight_exchange.errors.transient import READ_ERRORS
-from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE
-from freight_exchange.models import Listing
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.page_sizes import WantedSize
-from freight_exchange.paging.core.reread import PAGES_PAST_END
-from freight_exchange.paging.core.seen_rows import SeenRows
-from freight_exchange.paging.core.single_pass import SinglePass
+from freight_exchange.feed.core.planning.scanner import PAGE_SIZE
+from freight_exchange.paging import keys_of
+from freight_exchange.walk import Pass
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from freight_exchange.models import Listing
     from freight_exchange.offer_feed.core.scan import OfferScan
     from freight_exchange.offer_feed.scanning.source import OfferSource
     from freight_exchange.wire import Rows
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Sweeper"]
 
 _BETWEEN_SWEEPS: Final = 3600.0
+_PAST_END: Final = 100
+"""Rows to look past the end, since the service may hide as many rows in a row."""
 
 
 class Sweeper:
@@ -42,7 +42,6 @@ class Sweeper:
 
     def __init__(self, source: OfferSource) -> None:
         self._source = source
-        self._sizes = PageSizes()
         self._listed: frozenset[int] = frozenset()
         self._swept_at = -math.inf
         self._hides_rows = False
@@ -71,10 +70,7 @@ class Sweeper:
             scan: The scan, at its end.
             record: Commits a page.
         """
-        wanted = WantedSize(OPERATION, self._sizes, PAGE_SIZE, 0)
-        sweep = SinglePass[Listing](
-            wanted, SeenRows(attrgetter("index")), start=0, further=PAGES_PAST_END, probes_offset=True
-        )
+        sweep = Pass(PAGE_SIZE, past_end=_PAST_END)
         lengths: dict[int, dict[int, int]] = {}
         pages = 0
         try:
@@ -85,13 +81,15 @@ class Sweeper:
                     if page.failure is not None:
                         raise page.failure
                 except READ_ERRORS as error:
-                    if not sweep.fail(error):
+                    if sweep.refuse(error.status) is None:
                         raise
                     continue
                 await record(page)
                 pages += 1
                 lengths.setdefault(size, {})[number] = len(page.records) + len(page.broken)
-                sweep.take(page)
+                sweep.take(keys_of(page, attrgetter("index")))
+                if sweep.broken:
+                    raise FeedProtocolError("the service refuses a page in the middle of its listing")
         except READ_ERRORS:
             scan.is_uncertain = True
             return pages

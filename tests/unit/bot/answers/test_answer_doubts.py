@@ -11,17 +11,15 @@ import pytest
 
 from freight_exchange import Bot, Context, Offer, ValidationError
 from freight_exchange.bot.ops.admin import BotFile
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.store import MemoryStore, SQLiteStore, Store
 from freight_exchange.testing import FAULTS, Fault, Profile, Sandbox
+from freight_sandbox.faults import json_reply
 
 pytestmark = pytest.mark.virtual_time
 
 APPROVE = "quote/approveoffer"
 SOON = timedelta(minutes=4)
-REFUSAL = Fault(
-    name="refusal", path=APPROVE, processed=False, mutate=mutations.json_reply(400, {"message": "Not now."})
-)
+REFUSAL = Fault(name="refusal", path=APPROVE, processed=False, mutate=json_reply(400, {"message": "Not now."}))
 
 
 def blind(sandbox: Sandbox) -> None:
@@ -117,10 +115,7 @@ async def test_offer_whose_decline_is_in_doubt_is_not_approved() -> None:
     blind(sandbox)
     async with sandbox.running(bot, account=sandbox.shipper):
         await wait_parked(bot)
-        offers = sandbox.exchange.database.offers
-        raised = offers.get(5001)
-        assert raised is not None
-        sandbox.exchange.database.set_offer_status(raised, "revised", sandbox.now())
+        sandbox.exchange.set_offer_status(5001, "revised", sandbox.now())
         await anyio.sleep(900)
     assert len(sandbox.audit_log.calls_to("POST", APPROVE)) == 1
 

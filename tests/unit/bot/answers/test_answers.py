@@ -22,9 +22,9 @@ from freight_exchange import (
     RateRequest,
     ValidationError,
 )
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import FAULTS, Cargo, Fault, Profile, Sandbox
+from freight_sandbox.faults import json_reply
 
 pytestmark = [pytest.mark.virtual_time, pytest.mark.both_backends]
 
@@ -276,7 +276,7 @@ async def test_refused_approval_is_a_dead_letter_and_not_sent_again() -> None:
     request = sandbox.publish()
     await offer(sandbox, request, 900)
     await offer(sandbox, request, 800, rival=True)
-    refusal = mutations.json_reply(400, {"message": "Not now."})
+    refusal = json_reply(400, {"message": "Not now."})
     sandbox.strike(Fault(name="refusal", path=APPROVE, processed=False, mutate=refusal))
     async with sandbox.running(tender.bot, account=sandbox.shipper) as trial:
         await trial.idle()

@@ -17,9 +17,9 @@ from tests.unit.bot.rig import (
 
 from freight_exchange import Bot
 from freight_exchange.models import Bid
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Fault
+from freight_sandbox.wire import Reply
 
 LOOK = timedelta(minutes=2)
 CONTACTS = ("loadingPOC", "loadingCompany")

@@ -36,9 +36,9 @@ from tests.unit.bot.rig import (
 )
 
 from freight_exchange.models import Bid
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Fault, Profile, Sandbox
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 

@@ -185,10 +185,6 @@ class TestDuringDoubt:
 
 
 class TestRepeatedTimeouts:
-    @pytest.fixture(autouse=True)
-    def short_sweeps(self) -> None:
-        """Use sweeps of full length, whose requests fill the retry budget."""
-
     async def test_offer_is_parked_after_four_sends(self, sandbox: Sandbox, store: Store) -> None:
         bot, calls = new_bot(store, interval=SELDOM), list[int]()
 
@@ -213,10 +209,10 @@ class TestRepeatedTimeouts:
         """All other operations of the service work for hours."""
         bot, calls = new_bot(store, interval=SELDOM), list[int]()
 
-        @bot.on_new(retries=2, timeout=10)
+        @bot.on_new(retries=2, timeout=4)  # shorter than one attempt to connect
         async def quote(request: Any, ctx: Any) -> None:
             calls.append(request.index)
-            with anyio.move_on_after(5 if leaves else HOUR):
+            with anyio.move_on_after(3 if leaves else HOUR):
                 # The account's bids on the request are read, since others may stand beside it.
                 await ctx.offer(amount=AMOUNT, currency=840, allow_existing=True)
 

@@ -36,11 +36,11 @@ from freight_exchange.bot.offers.existing_bids import merge_bids
 from freight_exchange.bot.offers.record import is_offer
 from freight_exchange.errors import AlreadyOfferedError
 from freight_exchange.models import Bid
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore, rows
 from freight_exchange.store.sqlite.sql import effect_sql
 from freight_exchange.store.work import Effect
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 OTHERS = 990

@@ -17,10 +17,10 @@ from tests.unit.bot.rig import OFFER, amounts_on, eventually, messages, offering
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.errors import FencedError, StoreAwayError
 from freight_exchange.models import Bid, Offer
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.store.work import Delivery
 from freight_exchange.testing import Fault, Sandbox
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 

@@ -27,9 +27,9 @@ from freight_exchange import Bid, RateRequest, RetryLater, UnknownWord
 from freight_exchange.bot.offers.own_updates import changed_by_offer, offer_fields
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.models import BidStatus, RequestStatus
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
+from freight_sandbox.wire import Reply
 
 QUOTED = "1 offer received."
 WAITING = RateRequest(index=4, status=RequestStatus.AVAILABLE, notes="No offer yet.")

@@ -13,9 +13,9 @@ import attrs
 import pytest
 from tests.unit.bot.rig import AMOUNT, OFFER, eventually, new_bot, offering_bot, offers, run_until_idle
 
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Cargo, Fault, Profile, Sandbox
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 QUOTED = "Quoted."

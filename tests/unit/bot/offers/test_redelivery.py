@@ -33,8 +33,7 @@ from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.errors import OfferInDoubtError
 from freight_exchange.store import SQLiteStore, Store
 from freight_exchange.store.work import WorkStore
-from freight_exchange.testing import Sandbox, Trial
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import Sandbox, Trial, virtual_time_options
 
 pytestmark = pytest.mark.virtual_time
 HOUR = 3600

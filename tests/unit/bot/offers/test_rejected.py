@@ -26,9 +26,9 @@ from tests.unit.bot.rig import (
 
 from freight_exchange.errors import OfferRejectedError, ValidationError
 from freight_exchange.models import Bid
-from freight_exchange.sandbox.model.messages import Reply
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Fault, Sandbox
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 NO_CURRENCY = 99

@@ -23,8 +23,7 @@ from freight_exchange import (
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.store import SQLiteStore
-from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
 
 
 @pytest.fixture
@@ -141,7 +140,7 @@ async def allowing(request: Any, ctx: Any) -> None:
 def test_gap_is_acknowledged(path: Path) -> None:
     sandbox = Sandbox()
     run(sandbox, made(path, offer))
-    sandbox._began_wall += timedelta(days=7).total_seconds()
+    sandbox.machine.suspend(timedelta(days=7).total_seconds())
     run(sandbox, made(path, offer))
     file = BotFile(path)
     (gap,) = file.gaps()

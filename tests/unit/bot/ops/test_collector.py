@@ -29,8 +29,8 @@ from freight_exchange.bot.metrics.histogram import Histogram
 from freight_exchange.bot.metrics.metrics import ENDINGS, OUTCOMES, Metrics
 from freight_exchange.bot.ops.collector import BotCollector, Exposition
 from freight_exchange.bot.ops.metrics_source import MetricsSource
-from freight_exchange.sandbox.core.operations import OPERATIONS
 from freight_exchange.testing import Sandbox
+from freight_sandbox.service import OPERATIONS
 
 PREFIX = "freight_exchange_bot_"
 Samples = Mapping[tuple[str, frozenset[tuple[str, str]]], float]

@@ -12,8 +12,7 @@ import pytest
 from freight_exchange import Bot, ConfigurationError, Context, Offer
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.store import SQLiteStore
-from freight_exchange.testing import Profile, Sandbox
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import Profile, Sandbox, virtual_time_options
 
 
 @pytest.fixture

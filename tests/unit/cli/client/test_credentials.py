@@ -10,8 +10,8 @@ import pytest
 from tests.unit.cli.harness import Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import FAULTS, Exchange
-from freight_exchange.sandbox.faces.tcp import refused_port
+from freight_sandbox import FAULTS, Exchange
+from freight_sandbox.server import refused_port
 
 
 @pytest.fixture

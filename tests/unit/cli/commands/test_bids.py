@@ -10,8 +10,8 @@ import pytest
 from tests.unit.cli.harness import DRAFT, ROUTE, SUBMIT, Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import Fault
-from freight_exchange.sandbox.faults import mutations
+from freight_sandbox import Fault
+from freight_sandbox.faults import json_reply
 
 
 def test_offer_is_submitted_listed_approved_and_selected(shell: Shell) -> None:
@@ -200,9 +200,7 @@ def test_offer_in_doubt_is_reported_with_count_of_earlier_equal_offers(shell: Sh
     shell.publish()
     shell(*SUBMIT, "--yes")
     shell("bids", "submit", "1", "--amount", "7", "--currency", "USD", "--yes")
-    shell.exchange.faults.add(
-        Fault(name="lost", path="quote/submitoffer", processed=True, mutate=mutations.json_reply(500, {}))
-    )
+    shell.exchange.faults.add(Fault(name="lost", path="quote/submitoffer", processed=True, mutate=json_reply(500, {})))
     result = shell(*SUBMIT, "--again", "--yes")
     assert result.status == Status.OUTCOME_UNKNOWN, result.err
     assert "Before this offer, you had 1 offer of 1840.50 USD on request 1.\n" in result.err

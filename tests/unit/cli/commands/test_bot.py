@@ -19,8 +19,7 @@ from tests.unit.cli.harness import Shell, finish, start, wait_until
 from freight_exchange import Bot
 from freight_exchange.cli.exit_status import Status
 from freight_exchange.store import SQLiteStore
-from freight_exchange.testing import FAULTS, Profile, Sandbox
-from freight_exchange.testing.virtual_time import virtual_time_options
+from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
 
 MODULE = """
 from datetime import timedelta

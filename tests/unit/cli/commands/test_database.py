@@ -26,7 +26,7 @@ def fleet(shell: Shell) -> Iterator[Shell]:
     sandbox.strike(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
     sandbox.publish()
     run_virtually(sandbox)
-    sandbox._began_wall += 7 * 24 * 3600
+    sandbox.machine.suspend(7 * 24 * 3600)
     run_virtually(sandbox)
     empty_store().close()
     url = database_url()

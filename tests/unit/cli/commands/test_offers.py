@@ -8,8 +8,8 @@ import pytest
 from tests.unit.cli.harness import SUBMIT, Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.testing import Fault
+from freight_sandbox.faults import json_reply
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_offer_is_watched_as_line_and_as_json(shipper: Shell) -> None:
 
 
 def test_watch_goes_on_if_the_currencies_cannot_be_read(shipper: Shell) -> None:
-    refusal = mutations.json_reply(400, {"message": "Not now."})
+    refusal = json_reply(400, {"message": "Not now."})
     shipper.exchange.faults.add(Fault(name="refusal", path="currency", processed=False, mutate=refusal))
     result = shipper("offers", "watch", "--count", "1")
     assert "offer 5001  1840.50 (currency 840)" in result.out

@@ -13,8 +13,8 @@ from tests.unit.blocks import ROOT
 from tests.unit.cli.harness import DRAFT, TILES, Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import Cargo, Fault
-from freight_exchange.sandbox.faults import mutations
+from freight_sandbox import Cargo, Fault
+from freight_sandbox.faults import json_reply
 
 BATTERIES = Cargo(
     commodityname="Lithium batteries",
@@ -289,7 +289,7 @@ class TestImport:
 
     def test_refused_rows_end_with_their_status(self, shell: Shell) -> None:
         shell.use_account(shell.exchange.shipper)
-        no = mutations.json_reply(400, {"message": "there is no such port"})
+        no = json_reply(400, {"message": "there is no such port"})
         shell.exchange.faults.add(
             Fault(name="refused", path="quote/submitrequest", processed=False, times=1, mutate=no)
         )

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.cli.harness import ROUTE, Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import Fault
-from freight_exchange.sandbox.faults import mutations
+from freight_sandbox import Fault
+from freight_sandbox.faults import json_reply
 
 
 def create(shell: Shell) -> Any:
@@ -49,7 +49,7 @@ def test_question_shows_whole_route(shell: Shell) -> None:
 
 
 def test_route_without_number_is_shown_as_sent(shell: Shell) -> None:
-    no_number = mutations.json_reply(200, {})
+    no_number = json_reply(200, {})
     shell.exchange.faults.add(Fault(name="no number", path="route", method="POST", processed=True, mutate=no_number))
     Path("route.json").write_text(json.dumps(ROUTE))
     result = shell("routes", "create", "--file", "route.json", "--yes", "--json")

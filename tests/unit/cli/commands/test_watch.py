@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.harness import TILES, Shell
 
 from freight_exchange.cli.exit_status import Status
-from freight_exchange.sandbox import FAULTS, Cargo
+from freight_sandbox import FAULTS, Cargo
 
 WATCH = ("requests", "watch", "--start", "backfill", "--count", "1")
 

@@ -19,7 +19,7 @@ from freight_exchange import Feed, FeedStatus, RateRequest, RequestEvent, StoreE
 from freight_exchange.cli.exit_status import Status
 from freight_exchange.cli.render.live import format_status, show_live
 from freight_exchange.feed.events import Event
-from freight_exchange.sandbox import FAULTS, Cargo
+from freight_sandbox import FAULTS, Cargo
 
 NEW = RequestEvent(
     kind="new",

@@ -18,8 +18,8 @@ from freight_exchange import (
     StillUnknown,
 )
 from freight_exchange.models import Respond
-from freight_exchange.sandbox.faults import mutations
 from freight_exchange.testing import Cargo, Fault
+from freight_sandbox.faults import json_reply
 
 pytestmark = pytest.mark.virtual_time
 
@@ -114,7 +114,7 @@ def _refusal(word: str, times: int | None) -> Fault:
         when=lambda call: f'"{word}"'.encode() in call.body,
         processed=False,
         times=times,
-        mutate=mutations.json_reply(400, {"message": "There is no such type."}),
+        mutate=json_reply(400, {"message": "There is no such type."}),
     )
 
 
@@ -150,7 +150,7 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
     async with setup.client() as exchange:
         error = await setup.doubt(exchange, applied=True)
         setup.sandbox.exchange.select(setup.rivals, setup.sandbox.now())
-        gateway = mutations.json_reply(400, {"error": {"code": 400}})
+        gateway = json_reply(400, {"error": {"code": 400}})
         typed = Fault(
             name="expired",
             method="GET",
@@ -158,7 +158,7 @@ async def test_a_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
             when=lambda call: b'"type"' in call.body,
             processed=False,
             times=None,
-            mutate=mutations.json_reply(401, {"Unauthorized": "access denied"}),
+            mutate=json_reply(401, {"Unauthorized": "access denied"}),
         )
         setup.sandbox.strike(typed, Fault(name="gateway", path="login", processed=False, times=None, mutate=gateway))
         assert isinstance(await error.reconcile(), StillUnknown)

@@ -13,7 +13,7 @@ from freight_exchange.feed.core.planning.schedule import DEEP
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.core.state_rules import absence_query, recheck_window, with_watermark
 from freight_exchange.feed.core.watermark import Watermark
-from freight_exchange.paging import PageSizes
+from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import Store
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tools.lib.postgres import PostgresServer, find_programs, running_server
+from tests.support.postgres import PostgresServer, find_programs, running_server
 
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.schema import prepare

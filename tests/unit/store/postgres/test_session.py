@@ -6,10 +6,10 @@ from contextlib import closing
 
 import psycopg
 import pytest
+from tests.support.postgres import find_programs, running_server
 from tests.unit.store.postgres.databases import database_url, server
 from tests.unit.store.postgres.replicas import join
 from tests.unit.store.rows import effect
-from tools.lib.postgres import find_programs, running_server
 
 from freight_exchange.errors import StoreAwayError, StoreError
 from freight_exchange.store import PostgresStore

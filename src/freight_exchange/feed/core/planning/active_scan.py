@@ -18,8 +18,8 @@ from freight_exchange.store.protocol import TrackedRequest
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.feed.core.state import AbsenceDoubt, State
+    from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
     from freight_exchange.models import RateRequest
-    from freight_exchange.paging import PageSizes
     from freight_exchange.wire import Rows
 
 __all__ = ["ActiveScan", "RecentPages"]

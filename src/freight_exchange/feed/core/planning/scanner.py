@@ -1,7 +1,7 @@
 """Scanner of one window: the next page to request, and the end of the scan. Pure.
 
 Only a single page is a snapshot. A listing of several pages is read in passes up and down until nothing that was listed
-all the time can be missing (`paging.core.window_walk`). This module adds the handling of errors:
+all the time can be missing (`feed.paging_legacy.window_walk`). This module adds the handling of errors:
 
 - An error in place of a page ends the listing only if a second walk ends at the same page.
 - A page that fails for a transient reason is requested again.
@@ -16,9 +16,8 @@ from typing import Final, Generic, Literal, TypeVar
 
 from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
 from freight_exchange.errors.transient import is_from_login, is_transient
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.page_sizes import MODEST_PAGE, SIZE_REFUSALS, size_below
-from freight_exchange.paging.core.window_walk import WindowWalk
+from freight_exchange.feed.paging_legacy.page_sizes import MODEST_PAGE, SIZE_REFUSALS, PageSizes, size_below
+from freight_exchange.feed.paging_legacy.window_walk import WindowWalk
 from freight_exchange.wire import Rows
 
 __all__ = ["OPERATION", "PAGE_SIZE", "Scanner"]

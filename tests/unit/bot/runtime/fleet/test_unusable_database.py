@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.faults.secrets.canary import Catch
+from tests.calls.canary import Catch
 from tests.unit.store.postgres.unusable import MARK, Unusable, contents, unusable
 
 from freight_exchange import Bot, StoreError

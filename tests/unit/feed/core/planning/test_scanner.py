@@ -20,9 +20,8 @@ from freight_exchange.errors import (
 )
 from freight_exchange.errors.transient import is_transient
 from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE, Scanner
+from freight_exchange.feed.paging_legacy.page_sizes import MODEST_PAGE, PageSizes
 from freight_exchange.models import RateRequest
-from freight_exchange.paging import PageSizes
-from freight_exchange.paging.core.page_sizes import MODEST_PAGE
 from freight_exchange.wire import Rows
 
 GONE = NotFoundError("no such page", status=404)
@@ -101,7 +100,7 @@ def test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen() -> None:
     """The sweep goes back. A single pass would lose row 3, which moves to page 0 when row 0 is removed."""
     scanner, listing, seen = Scanner[RateRequest](known(3)), [*range(8)], set[int]()
     while not scanner.ended:
-        page = page_of(scanner, listing)
+        page = page_of(scanner, listing, clamp=3)
         seen |= {record.index for record in page.records}
         scanner.take(page)
         if scanner.pages == 1:

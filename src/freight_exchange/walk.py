@@ -1,0 +1,348 @@
+"""Walks through a listing: choose the next page, and know when the listing has ended. Pure.
+
+A service may cut pages silently, but not below its documented size: it gives that many rows to a client that asks for
+nothing. A walk trusts a larger size only after a full page of it. A short page is never the end, since a service may
+hide rows of a page from the user: the end are `past_end` rows without a new one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Final, Literal
+
+__all__ = ["LARGE", "SAFE", "Down", "Pass", "Places", "Sweep"]
+
+SAFE: Final = 10
+"""Rows of a page that no service cuts: the documented default of most listings (service document, 8)."""
+
+LARGE: Final = 100
+"""Rows of a page that are tried after a full page of the documented size, before any larger size."""
+
+REFUSALS: Final = frozenset({400, 404, 413, 416, 422, 500})
+"""Statuses of a reply that there is no such page, or that it is too large. 500 also stands for an outage."""
+
+_ROUNDS: Final = 8
+_ROUNDS_WITHOUT_NEWS: Final = 3
+_AGREEMENTS_IF_MOVED: Final = 3
+
+
+class Pass:
+    """One pass upwards. Until it has `ended`, `number` and `size` describe the next page.
+
+    Attributes:
+        fitting: Page size with which a later pass continues after the last page.
+        rows: How often each row was found.
+        pages: Number of the last page with rows, plus one.
+        short: Number of rows of each page with fewer rows than requested.
+        moved: Some row came again.
+        broken: A page follows one that failed, or rows follow a refused one, so that one was not past the end.
+        ignores_offset: The service ignores page numbers.
+    """
+
+    def __init__(self, size: int, *, safe: int = SAFE, start: int = 0, past_end: int = 20) -> None:
+        # A page size gives `start` its meaning, so only a pass from page 0 may try others.
+        sizes = sorted({min(safe, size), min(LARGE, size), size}) if start == 0 else [size]
+        self.size, *self._larger = sizes
+        self.number = self.pages = self._start = start
+        self.fitting = self.size
+        self.rows: Counter[Hashable] = Counter()
+        self.short: dict[int, int] = {}
+        self.moved = self.broken = self.ended = self.ignores_offset = False
+        self._given: Counter[Hashable] = Counter()
+        self._past_end = past_end
+        self._before: Counter[Hashable] = Counter()
+        self._first: list[Hashable] = []
+        self._without = self._repeats = self._smaller = self._last_rows = 0
+        self._failed_at = -1
+        self._refused = self._fails_past_end = False
+        self._asking: Literal["", "size", "offset", "alive"] = ""
+
+    @property
+    def settling(self) -> bool:
+        """`True` while the first page is requested again, in a larger size."""
+        return self._asking == "size"
+
+    def ahead(self, window: int) -> Sequence[int]:
+        """Return the numbers of up to `window` next pages that are needed whatever the next one brings."""
+        if self._asking or self._larger or self.number == 0:
+            return (self.number,)
+        left = -(-(self._past_end - self._without) // self.size) if self._last_rows < self.size else window
+        return range(self.number, self.number + min(window, left))
+
+    def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
+        """Process the requested page; return the rows that it adds."""
+        self.broken = self.broken or (self._fails_past_end and not self._asking)
+        return self._take(keys)
+
+    def _take(self, keys: Sequence[Hashable]) -> list[Hashable]:
+        page, asking = Counter(keys), self._asking
+        self._asking = ""
+        match asking:
+            case "size" if len(keys) < self.size:
+                self.number, self.size, self.fitting = 1, self._smaller, max(self._smaller, len(keys))
+                self._larger.clear()
+                return self._give(page)
+            case "size":
+                self.rows.clear()
+            case "offset":
+                # With page numbers, this is the last row of the first page, or a later one, but not the first.
+                self.ignores_offset = self.ended = [*keys[:1]] == self._first[:1]
+                self.number, self.size, self._repeats = 1, self._smaller, 1
+                if not self.ended:
+                    self._go_on(self._without + self.size)
+                return []
+            case "alive":
+                self.number = self._failed_at
+                return []
+        self.fitting = self.size
+        if not page or page == self._before:
+            return self._pass_without_rows(page)
+        return self._pass_rows(page, keys)
+
+    def refuse(self, status: int | None) -> list[Hashable] | None:
+        """Process a refusal in place of the page, as `take` does; return `None` if the caller has to raise it."""
+        is_first = self.number == 0 and not self._asking
+        if status not in REFUSALS or is_first or self._asking == "alive":
+            return None
+        if not self._asking:
+            if status == 500 and not self._fails_past_end and self._failed_at != self.number:
+                # An outage looks like the end: the first page has to come before this one fails again.
+                self._failed_at, self.number, self._asking = self.number, self._start, "alive"
+                return []
+            self._refused, self._fails_past_end = True, status == 500
+        return self._take(())
+
+    def _pass_without_rows(self, page: Counter[Hashable]) -> list[Hashable]:
+        if page and self.number == 1 and self._start == 0 and self._first[0] != self._first[-1]:
+            self._asking, self._smaller, self.number, self.size = "offset", self.size, self.size - 1, 1
+            return []
+        # Equal pages are real if other or no rows follow: a service that repeats its last page repeats it for ever.
+        self._repeats += bool(page)
+        added = [] if page else self._count_repeats()
+        self._last_rows = 0
+        self._go_on(self._without + self.size)
+        return added
+
+    def _pass_rows(self, page: Counter[Hashable], keys: Sequence[Hashable]) -> list[Hashable]:
+        added = self._count_repeats()
+        is_new = not page.keys() <= self.rows.keys()
+        self.moved = self.moved or not self.rows.keys().isdisjoint(page.keys())
+        self.broken = self.broken or self._refused
+        self.rows.update(page)
+        self._before, self.pages, self._last_rows = page, self.number + 1, len(keys)
+        if len(keys) < self.size:
+            self.short[self.number] = len(keys)
+        added += self._give({key: self.rows[key] for key in page})
+        if self.number == 0:
+            self._first = [keys[0], keys[-1]]
+            if self._larger and len(keys) >= self.size:
+                self._asking, self._smaller, self.size = "size", self.size, self._larger.pop(0)
+                return added
+            self._larger.clear()
+        # A service that changes the order at each call may give known rows for ever.
+        self._go_on(0 if is_new else self._without + self.size)
+        return added
+
+    def _go_on(self, without: int) -> None:
+        self._without = without
+        self.number += 1
+        self.ended = without >= self._past_end or not self.size
+
+    def _count_repeats(self) -> list[Hashable]:
+        for _ in range(self._repeats):
+            self.rows.update(self._before)
+            self.pages += 1
+        added = self._give({key: self.rows[key] for key in self._before}) if self._repeats else []
+        self._repeats = 0
+        return added
+
+    def _give(self, counts: Mapping[Hashable, int]) -> list[Hashable]:
+        """Return the rows that earlier pages did not add as often."""
+        added: list[Hashable] = []
+        for key, count in counts.items():
+            if count > self._given[key]:
+                added += [key] * (count - self._given[key])
+                self._given[key] = count
+        return added
+
+
+class Down:
+    """Pass downwards over the pages of a pass, which proves that it missed nothing if it finds the same rows."""
+
+    def __init__(self, up: Pass, start: int) -> None:
+        # The last rows may have moved a few places towards the end.
+        self.number, self.size = up.pages + -(-SAFE // up.size), up.size
+        self.rows: Counter[Hashable] = Counter()
+        self.ended = up.pages == start
+        self._start, self._end = start, up.pages
+        self._before: Counter[Hashable] = Counter()
+
+    def ahead(self, window: int) -> Sequence[int]:
+        return range(self.number, self._start - 1, -1)[:window]
+
+    def take(self, keys: Sequence[Hashable]) -> None:
+        page = Counter(keys)
+        if self.number < self._end - 1 or page != self._before:  # past the end, a service may repeat the last page
+            self.rows.update(page)
+            self._before = page
+        self.ended = self.number == self._start
+        self.number -= 1
+
+    def refuse(self, status: int | None) -> list[Hashable] | None:
+        if status not in REFUSALS or self.number == self._start:
+            return None
+        self.take(())
+        return []
+
+
+class Places:
+    """Single rows at places that a pass lacks if the service cuts pages below the size of that pass.
+
+    A cut page lacks its last row, and the last page the row after those that it has.
+    """
+
+    size: Final = 1
+
+    def __init__(self, up: Pass) -> None:
+        last = up.pages - 1
+        self._places = [
+            number * up.size + (rows if number == last else up.size - 1) for number, rows in up.short.items()
+        ]
+        self.rows: Counter[Hashable] = Counter()
+
+    @property
+    def ended(self) -> bool:
+        return not self._places
+
+    @property
+    def number(self) -> int:
+        return self._places[0]
+
+    def ahead(self, window: int) -> Sequence[int]:
+        return self._places[:window]
+
+    def take(self, keys: Sequence[Hashable]) -> None:
+        del self._places[0]
+        self.rows.update(keys)
+
+    def refuse(self, status: int | None) -> list[Hashable] | None:
+        if status not in REFUSALS:
+            return None
+        self.take(())
+        return []
+
+
+class Sweep:
+    """Passes up and down until they agree. `number` and `size` describe the next page until it has `ended`.
+
+    Args:
+        documented: Whether the service document states the size `safe`. If not, rows that a cut below that size would
+            have skipped are looked for before the sweep is complete.
+
+    Attributes:
+        complete: No row that was listed all the time is missing.
+        rows: How often each row was found, by the last pass; rows of earlier passes that it lacks count once.
+        cut: The service cuts pages below `safe`.
+    """
+
+    def __init__(
+        self, size: int, *, safe: int = SAFE, start: int = 0, past_end: int = 100, documented: bool = True
+    ) -> None:
+        self._size, self._safe, self._start, self._past_end = size, safe, start, past_end
+        self._documented = documented
+        self._known: dict[Hashable, None] = {}
+        self._news = False
+        self._rounds = self._quiet = self._agreed = 0
+        self.ended = self.complete = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._up = Pass(self._size, safe=self._safe, start=self._start, past_end=self._past_end)
+        self._walk: Pass | Down | Places = self._up
+        self._is_equal = self._news = self.cut = False
+
+    @property
+    def number(self) -> int:
+        return self._walk.number
+
+    @property
+    def size(self) -> int:
+        return self._walk.size
+
+    @property
+    def fitting(self) -> int:
+        return self._up.fitting
+
+    @property
+    def settling(self) -> bool:
+        return self._walk is self._up and self._up.settling
+
+    @property
+    def broken(self) -> bool:
+        return self._up.broken
+
+    @property
+    def is_unstable(self) -> bool:
+        """`True` if each of many readings had new rows, and none was complete."""
+        return self._rounds == _ROUNDS and not self.complete
+
+    @property
+    def moved(self) -> bool:
+        return self._up.moved
+
+    @property
+    def ignores_offset(self) -> bool:
+        return self._up.ignores_offset
+
+    @property
+    def rows(self) -> Counter[Hashable]:
+        return self._up.rows | Counter(self._known.keys())
+
+    def ahead(self, window: int) -> Sequence[int]:
+        """Return the numbers of up to `window` next pages that are needed whatever the next one brings."""
+        return self._walk.ahead(window)
+
+    def take(self, keys: Sequence[Hashable]) -> list[Hashable]:
+        """Process the requested page; return the rows that no earlier page had."""
+        self._walk.take(keys)
+        added = [key for key in dict.fromkeys(keys) if key not in self._known]
+        self._known |= dict.fromkeys(added)
+        self._news = self._news or bool(added)
+        self._conclude()
+        return added
+
+    def refuse(self, status: int | None) -> list[Hashable] | None:
+        """Process a refusal in place of the page, as `take` does; return `None` if the caller has to raise it."""
+        if self._walk.refuse(status) is None:
+            return None
+        self._conclude()
+        return []
+
+    def _conclude(self) -> None:
+        if not self._walk.ended:
+            return
+        if self._up.ignores_offset:
+            self.ended = True
+            return
+        if self._walk is self._up:
+            self._walk = Down(self._up, self._start)
+            if not self._walk.ended:
+                return
+        if isinstance(self._walk, Down):
+            self._is_equal = self._up.rows == self._walk.rows
+            if self._is_equal and not self._documented and self._up.short:
+                self._walk = Places(self._up)
+                return
+        if isinstance(self._walk, Places):
+            self.cut = not self._walk.rows.keys() <= self._up.rows.keys()
+        self._end_round(agrees=self._is_equal and not self.cut)
+
+    def _end_round(self, *, agrees: bool) -> None:
+        self._rounds += 1
+        self._quiet = 0 if self._news else self._quiet + 1
+        self._agreed = self._agreed + 1 if agrees else 0
+        self.complete = self._agreed >= (_AGREEMENTS_IF_MOVED if self._up.moved else 1)
+        self.ended = self.complete or self._quiet >= _ROUNDS_WITHOUT_NEWS or self._rounds == _ROUNDS
+        if not self.ended:
+            self._begin()

@@ -1,0 +1,129 @@
+"""Log of every call, every write that took effect and every state of a request, with times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import attrs
+
+from freight_sandbox.records import Offer, Request
+
+
+@attrs.frozen
+class CallRecord:
+    """One call. `processed` is true if the exchange carried it out. `status` is 0 if no reply was sent."""
+
+    number: int
+    time: float
+    method: str
+    path: str
+    query: Mapping[str, str]
+    parameters: Mapping[str, Any] = attrs.field(repr=False)
+    body: bytes = attrs.field(repr=False)
+    account: str | None
+    status: int
+    processed: bool
+    fault: str | None = None
+
+
+class Publication(NamedTuple):
+    """Publication of a request. `call` is the number of the HTTP call; `None` if there was none."""
+
+    request: int
+    account: str
+    time: float
+    call: int | None
+
+
+class RequestChange(NamedTuple):
+    """State of a request from `time` on. `what` is published, updated, touched, selected or withdrawn."""
+
+    request: int
+    time: float
+    what: str
+    state: Request
+    call: int | None
+
+
+class OfferRecord(NamedTuple):
+    """Submission of an offer, with the offer as it was submitted."""
+
+    offer: Offer
+    account: str
+    time: float
+    call: int | None
+
+
+class OfferChange(NamedTuple):
+    """Offer with a new status, from `time` on."""
+
+    offer: Offer
+    time: float
+
+
+class LoginRecord(NamedTuple):
+    """Login attempt."""
+
+    email: str
+    accepted: bool
+    time: float
+    call: int | None
+
+
+class Span(NamedTuple):
+    """State of a request and the time during which reads show it; `until` is `None` for the last state."""
+
+    state: Request
+    since: float
+    until: float | None
+
+
+class AuditLog:
+    """Record of all calls and changes of the exchange, for assertions about clients. It grows until `forget`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop every record. The numbers of calls continue."""
+        self.calls: list[CallRecord] = []
+        self.publications: list[Publication] = []
+        self.changes: list[RequestChange] = []
+        self.offers: list[OfferRecord] = []
+        self.offer_changes: list[OfferChange] = []
+        self.logins: list[LoginRecord] = []
+
+    def next_call(self) -> int:
+        """Return the number of the next call."""
+        self.count += 1
+        return self.count
+
+    def calls_to(self, method: str, path: str) -> list[CallRecord]:
+        """Return the calls to one address, in order."""
+        return [call for call in self.calls if call.path == path and call.method == method]
+
+    def offers_on(self, request: int, account: str | None = None) -> list[OfferRecord]:
+        """Return every offer ever made on a request, by one account or by all."""
+        on = [record for record in self.offers if record.offer.request == request]
+        return on if account is None else [record for record in on if record.account == account]
+
+    def duplicate_offers(self) -> list[list[OfferRecord]]:
+        """Return groups of offers with equal request, account, amount and currency.
+
+        Each group is one offer that was sent more than once.
+        """
+        groups: dict[tuple[object, ...], list[OfferRecord]] = {}
+        for record in self.offers:
+            offer = record.offer
+            groups.setdefault((offer.request, record.account, offer.amount, offer.currency), []).append(record)
+        return [group for group in groups.values() if len(group) > 1]
+
+    def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
+        """Return the states of a request with their times, as reads show them that are `late` seconds late."""
+        changes = [change for change in self.changes if change.request == request]
+        ends: list[float | None] = [change.time + late for change in changes[1:]]
+        return [
+            Span(change.state, change.time + late, end) for change, end in zip(changes, [*ends, None], strict=False)
+        ]

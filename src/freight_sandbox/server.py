@@ -1,0 +1,228 @@
+"""Player of scripts over sockets: an HTTP server that can end a connection with a reset, on asyncio and trio.
+
+Server libraries close connections cleanly and cannot send an RST, so this server controls its sockets itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import socket
+import ssl
+import struct
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import anyio
+import anyio.lowlevel
+import attrs
+from anyio.abc import ByteStream, TaskGroup
+from anyio.streams.tls import TLSStream
+
+from freight_sandbox.journal import JournalError
+from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
+
+__all__ = ["LOGGER", "Server", "Site", "refused_port", "serve", "stalled_listener"]
+
+LOGGER = "freight_sandbox"
+_logger = logging.getLogger(LOGGER)
+_ACCEPT_RETRY_DELAY = 0.5
+_FAILED = Reply(
+    500,
+    (("content-type", "application/json"),),
+    b'{"message": "The sandbox failed on this call, because of a bug of its own. Its log has the traceback."}',
+)
+
+Site = Callable[[Call], Awaitable[Reply]]
+"""Handler of requests outside of the API. The paths of its calls are relative to the server's root."""
+
+
+@asynccontextmanager
+async def serve(
+    exchange: Answering,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    clock: Callable[[], float] = time.time,
+    site: Site | None = None,
+) -> AsyncIterator[Server]:
+    """Serve `exchange` until the end of the context.
+
+    Port 0, the default, takes a free port. `site` answers paths outside of the API, which are otherwise a 404.
+
+    If `exchange` or `site` raises, the reply is a 500, and the logger `freight_sandbox` logs the traceback. Only a
+    `JournalError` ends the server, since a change that cannot be saved must not be answered.
+
+    The server performs all faults of the network that begin on an open connection. For earlier ones, such as a refused
+    connection, the reply is a 500 with the name of the fault. For these use `refused_port`, `stalled_listener`, a name
+    that does not resolve, or a `tls` context with an untrusted certificate.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, port), family=family, backlog=1024) as listener:
+        listener.setblocking(False)
+        name = f"[{host}]" if family == socket.AF_INET6 else host
+        scheme = "http" if tls is None else "https"
+        url = f"{scheme}://{name}:{listener.getsockname()[1]}/api"
+        server = Server(url, exchange=exchange, clock=clock, tls=tls, site=site)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server._accept, listener, tasks)
+            yield server
+            tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
+    """Yield a port that refuses connections. It is bound, so that no other program takes it, but does not listen."""
+    with socket.socket() as bound:
+        bound.bind((host, 0))
+        yield bound.getsockname()[1]
+
+
+@contextmanager
+def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Iterator[int]:
+    """Yield a port that never answers.
+
+    With `connects`, the system completes the TCP handshake, but sent data, such as a TLS hello, is not answered.
+    Without it, the accept queue is full: connecting hangs on Linux, and may be refused on other systems.
+    """
+    with socket.socket() as listener:
+        listener.bind((host, 0))
+        listener.listen(128 if connects else 0)
+        fillers = [] if connects else [socket.socket() for _ in range(4)]
+        try:
+            for waiting in fillers:
+                waiting.setblocking(False)
+                waiting.connect_ex(listener.getsockname())
+            yield listener.getsockname()[1]
+        finally:
+            for waiting in fillers:
+                waiting.close()
+
+
+@attrs.define(eq=False)
+class Server:
+    """Running server: its URL and its counters."""
+
+    url: str
+    """The API root, `http://127.0.0.1:PORT/api`."""
+    connections: int = 0
+    """Connections accepted."""
+    open_connections: int = 0
+    """Connections that are open now."""
+    requests: int = 0
+    """Requests whose head was read, including those that were cut short."""
+    _exchange: Answering = attrs.field(alias="exchange", kw_only=True, repr=False)
+    _clock: Callable[[], float] = attrs.field(alias="clock", kw_only=True, repr=False)
+    _tls: ssl.SSLContext | None = attrs.field(alias="tls", kw_only=True, repr=False)
+    _site: Site | None = attrs.field(alias="site", kw_only=True, repr=False)
+
+    async def _accept(self, listener: socket.socket, tasks: TaskGroup) -> None:
+        while True:
+            await anyio.wait_readable(listener)
+            try:
+                accepted, _ = listener.accept()
+            except (BlockingIOError, ConnectionError):
+                continue
+            except OSError as error:  # too many open files: some will be closed
+                _logger.warning("cannot accept a connection: %s; retrying in %g s", error, _ACCEPT_RETRY_DELAY)
+                await anyio.sleep(_ACCEPT_RETRY_DELAY)
+                continue
+            self.connections += 1
+            tasks.start_soon(self._serve, accepted)
+
+    async def _serve(self, accepted: socket.socket) -> None:
+        self.open_connections += 1
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream: ByteStream = _SocketStream(accepted)
+            if self._tls is not None:
+                stream = await TLSStream.wrap(stream, server_side=True, ssl_context=self._tls)
+            if await self._converse(stream) is End.RST:
+                # Closing sends an RST when the linger time is 0.
+                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, ssl.SSLError):
+            pass  # the client has closed the connection, as it may
+        finally:
+            # The socket is closed directly, as closing TLS would send a close_notify, which does not belong to a cut.
+            accepted.close()
+            self.open_connections -= 1
+
+    async def _converse(self, stream: ByteStream) -> End:
+        """Answer one request after another, and return the end of the connection."""
+        conversation = Conversation(self._exchange, self._clock)
+        data = b""
+        while True:
+            answer = await self._answer(conversation, data)
+            data = b""
+            if answer is None:
+                data = await stream.receive()
+                continue
+            for at, part in enumerate(answer, 1):
+                if isinstance(part, End):
+                    return part
+                if isinstance(part, bytes):
+                    await stream.send(part)
+                elif part == math.inf:
+                    while True:
+                        await stream.receive()  # until the client has closed the connection
+                elif answer[at:] == [End.FIN]:
+                    with anyio.move_on_after(part) as idle:
+                        data = await stream.receive()
+                    if not idle.cancelled_caught:
+                        break
+                else:
+                    await anyio.sleep(part)
+
+    async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
+        heads = conversation.heads
+        try:
+            due = conversation.feed(data)
+            self.requests += conversation.heads - heads
+            if isinstance(due, Call):
+                return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
+        except JournalError:
+            raise
+        except Exception:
+            _logger.exception("sandbox failed on %s; the reply is a 500", conversation.address)
+            return conversation.say(_FAILED)
+        return due
+
+
+class _SocketStream(ByteStream):
+    """Byte stream on a socket, without the buffers of an event loop."""
+
+    def __init__(self, raw: socket.socket) -> None:
+        self._raw = raw
+
+    async def receive(self, max_bytes: int = 65_536) -> bytes:
+        while True:
+            await anyio.wait_readable(self._raw)
+            try:
+                data = self._raw.recv(max_bytes)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+            if not data:
+                raise anyio.EndOfStream
+            return data
+
+    async def send(self, item: bytes) -> None:
+        await anyio.lowlevel.checkpoint()
+        rest = memoryview(item)
+        while rest:
+            try:
+                rest = rest[self._raw.send(rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._raw)
+            except OSError as error:
+                raise anyio.BrokenResourceError from error
+
+    async def send_eof(self) -> None:
+        self._raw.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        self._raw.close()

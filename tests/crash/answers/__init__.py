@@ -1,1 +1,0 @@
-"""Crashes of a shipper's bot around its answers."""

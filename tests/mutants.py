@@ -1,0 +1,600 @@
+"""Mutants: promises broken on purpose, one clause each, with the tests that must notice.
+
+    python -m tests.mutants                      # all, two at a time; exits with 1 if one survives
+    python -m tests.mutants --only login --why   # those with the word in their name, with the output of pytest
+    python -m tests.mutants --part calls --list
+
+Functions and constants are found by name anywhere in `src`, so a moved or renamed module breaks nothing. In a copy of
+the package, a decorator is put above the function, or a line below the constant. So imports, methods and subprocesses
+all get the mutant.
+
+To add one, name the broken behaviour, the function (`rule_of`, `Retry.__call__`, `outer.inner`; `sqlite/prepare` if
+several modules have the name) and a change: a helper below, or any function from the original to the mutant. Name the
+narrowest tests; without any, those of the part run. Check with `--why` that a test fails for the right reason, and add
+a line to `behaviours.md`. If a function is renamed, `test_mutants.py` says which mutant misses it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import functools
+import importlib
+import inspect
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+_OWN_CODE: Final = Path(__file__).read_text()
+
+Change = Callable[[Any], Any]
+"""From an original function or constant to its mutant."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken clause of a promise.
+
+    Attributes:
+        changes: Changes by the name of the function, method or constant.
+        tests: Tests that must fail, below `tests/`; empty for those of the part.
+    """
+
+    name: str
+    promise: str
+    changes: dict[str, Change]
+    tests: tuple[str, ...] = ()
+
+
+class MutantError(Exception):
+    """A mutant that cannot be made."""
+
+
+# Changes
+
+
+def returns(value: object) -> Change:
+    """Return the value without doing anything."""
+
+    async def wait(*_: object, **__: object) -> object:
+        return value
+
+    return lambda original: wait if inspect.iscoroutinefunction(original) else lambda *_, **__: value
+
+
+def becomes(value: object) -> Change:
+    """Replace a constant."""
+    return lambda _: value
+
+
+def swapped(old: str, new: str = "") -> Change:
+    """Replace a part of an SQL statement."""
+
+    def change(original: str) -> str:
+        if original.count(old) != 1:
+            raise MutantError(f"the statement has {old!r} {original.count(old)} times")
+        return original.replace(old, new)
+
+    return change
+
+
+def given(**values: object) -> Change:
+    """Call the original with other values of some parameters."""
+
+    def change(original: Any) -> Any:
+        signature = inspect.signature(original)
+        if not values.keys() <= signature.parameters.keys():
+            raise MutantError(f"{original.__qualname__} lacks one of the parameters {[*values]}")
+
+        def call(*positional: Any, **named: Any) -> Any:
+            bound = signature.bind(*positional, **named)
+            bound.arguments.update(values)
+            return original(*bound.args, **bound.kwargs)
+
+        return call
+
+    return change
+
+
+def after(action: Callable[..., object]) -> Change:
+    """Call `action` with the same arguments after the original."""
+    return lambda original: lambda *args, **named: (original(*args, **named), action(*args, **named))[0]
+
+
+def yields(convert: Callable[[Any], object]) -> Change:
+    """Convert the result of the original."""
+
+    def change(original: Any) -> Any:
+        async def wait(*args: Any, **named: Any) -> object:
+            return convert(await original(*args, **named))
+
+        is_async = inspect.iscoroutinefunction(original)
+        return wait if is_async else lambda *args, **named: convert(original(*args, **named))
+
+    return change
+
+
+def names(original: Any) -> dict[str, Any]:
+    """Return the names in the module of the original."""
+    return dict(original.__globals__)
+
+
+def public(name: str) -> Any:
+    """Return a public name of the package."""
+    return getattr(importlib.import_module("freight_exchange"), name)
+
+
+# Mutants
+
+TWICE: Final = "never twice"
+MISSED: Final = "never missed"
+HANG: Final = "never a hang"
+LEAKED: Final = "never leaked"
+STORM: Final = "never a storm"
+RECORDS: Final = "correct records"
+FLEET: Final = "a fleet"
+TOOLS: Final = "honest tools"
+
+
+def _write_as_read(rule_of: Any) -> Any:
+    return lambda error, cause, kind, policy: rule_of(
+        error, cause, type(kind)("read") if kind.value == "write" else kind, policy
+    )
+
+
+def _withdraw(self: Any) -> Any:
+    row = self._lookups.next_row()
+    self._lookups.close(row.index)
+    return self._journal.record_withdrawal(row, self._clock.read())
+
+
+async def _send_again(self: Any, records: Any, *, wait: float) -> None:
+    for record in records:
+        await self._repository.advance(record, "intent")
+
+
+def _shielded(call: Any) -> Any:
+    async def wait(*args: Any, **named: Any) -> None:
+        with names(call)["anyio"].CancelScope(shield=True):
+            await call(*args, **named)
+
+    return wait
+
+
+_MESSAGE: Final = "unit/transport/test_message.py"
+_CONNECTIONS: Final = "faults/connections"
+_LOGIN: Final = "faults/logins/test_login.py"
+_SECRETS: Final = "faults/secrets"
+_WATCHER: Final = "unit/feed/watcher"
+_STARTS: Final = f"{_WATCHER}/test_starts.py"
+_RULES: Final = f"{_WATCHER}/test_watcher.py::"
+_EVENTS: Final = f"{_WATCHER}/test_rules.py::"
+_OFFERS: Final = "unit/bot/offers"
+_CRASHES: Final = f"{_OFFERS}/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper"
+_DELIVERY: Final = "unit/bot/delivery"
+_PROCESS: Final = "unit/bot/runtime/process"
+_POSTGRES: Final = "unit/store/postgres"
+_TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
+
+# fmt: off
+_CALLS: Final = (
+    Mutant("write-sent-again-after-it-began", TWICE, {"in_doubt": returns(False), "rule_of": _write_as_read}),
+    Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
+    Mutant("deadline-denies-a-write-that-began", TWICE,
+           {"Deadline._error": lambda _: lambda *_: public("DeadlineExceededError")("nothing took effect")}),
+    Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
+           {"SendProgress.record_send": after(lambda self: setattr(self, "_handed", False))}, (_MESSAGE,)),
+    Mutant("given-up-write-begins", TWICE, {"SendProgress.abandon": returns(None)}, (_MESSAGE,)),
+    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
+    Mutant("write-on-a-kept-connection", TWICE, {"own_pools.pool": lambda pool: lambda keepalive, *, writes:
+           pool(5.0 if writes else keepalive, writes=writes)},
+           (f"{_CONNECTIONS}/test_sockets.py::test_a_write_never_meets_a_kept_connection",)),
+    Mutant("kernel-sends-for-minutes", TWICE, {"_SEND_TIMEOUT": becomes(())},
+           (f"{_CONNECTIONS}/test_killed.py::test_sockets_have_the_options_that_bound_an_absence",)),
+    Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
+           ("faults/writes/test_contradictions.py",)),
+    Mutant("middleware-sends-a-write-twice", TWICE, {"guard_middleware": lambda _: lambda layer: layer},
+           ("unit/transport/middleware/test_user.py",)),
+    Mutant("absence-proven-by-one-reading", TWICE,
+           {"reconcile/_settle": lambda settle: lambda search, _: search(names(settle)["SearchExtent"].COMPLETE)},
+           ("model/test_fault_runs.py",)),
+    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_despite_gaps": lambda _: lambda strict, lenient: lenient},
+           ("unit/endpoints/reconcile/test_reconcile.py",)),
+    Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._conclude": lambda _: lambda self:
+           self.__dict__.update(complete=self._pass.ended, ended=self._pass.ended)}, ("model/test_paging_model.py",)),
+    Mutant("short-page-ends-a-listing", MISSED, {"SinglePass._go_on": after(
+        lambda self, rows, idle: setattr(self, "ended", self.ended or rows < self.first_size)
+    )}, ("model/test_paging_model.py",)),
+    Mutant("object-without-its-collection-is-empty", MISSED, {"_collection": lambda read: lambda data, name:
+           read({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/wire/test_collections.py",)),
+    Mutant("unreadable-row-hides-its-page", MISSED,
+           {"_one_by_one": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
+           ("unit/wire/test_broken_rows.py",)),
+    Mutant("no-deadline", HANG, {"Deadline.__call__": lambda _: lambda self, request, call_next: call_next(request)}),
+    Mutant("ended-call-keeps-its-slot", HANG, {"_Slots.release": returns(None)}, ("faults/test_flood.py",)),
+    Mutant("reply-of-any-size", HANG, {"Body._keep": lambda _: lambda self, data: self._body.extend(data)},
+           ("unit/transport/http/test_decompression.py::test_the_limit_is_exact",)),
+    Mutant("login-for-each-caller", STORM,
+           {"TokenRefresh._refreshed": lambda _: lambda self, reason: self._start(reason).wait()}, (_LOGIN,)),
+    Mutant("rejected-password-tried-again", STORM, {"LoginBackoff.check_credentials": returns(None)}, (_LOGIN,)),
+    Mutant("retries-without-a-budget", STORM, {"RetryBudget.allows": returns(True)}, ("faults/test_outage.py",)),
+    Mutant("retry-after-ignored", STORM, {"retry_after/retry_after": returns(None)}),
+    Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value},
+           (f"{_SECRETS}/test_canary_arguments.py",)),
+    Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.without_half": lambda _: lambda self, cut: cut},
+           ("unit/transport/rules/test_redaction.py",)),
+    Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (f"{_SECRETS}/test_canary_logs.py",)),
+    Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
+    Mutant("number-read-as-a-float", RECORDS, {"scalars/number": yields(lambda value: value and Decimal(float(value)))},
+           ("contract/test_sdk.py",)),
+)
+
+_WATCH: Final = (
+    Mutant("no-allowance-for-late-updates", MISSED, {
+        "window_for": lambda window_for: lambda elapsed, allowance, scan_time: window_for(elapsed, 0.0, scan_time),
+        "is_covered": lambda is_covered: lambda window, elapsed, allowance: is_covered(window, elapsed, 0.0),
+    }, (f"{_RULES}test_rule_1_each_window_covers_the_watermarks_age_the_allowance_and_a_scan",)),
+    Mutant("window-not-checked-after-the-scan", MISSED, {"is_covered": returns(True)},
+           (f"{_RULES}test_rule_1_scan_whose_window_slid_past_the_watermark_is_repeated_with_a_wider_one",)),
+    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"ScanJournal.record_page": lambda record: lambda
+           self, scan, page, sent, received: (scan.scanner.ended and scan.__setattr__("began", received),
+                                              record(self, scan, page, sent, received))[1]},
+           (f"{_RULES}test_rule_1_watermark_is_when_page_0_was_requested",)),
+    Mutant("wall-clock-alone-gives-the-age", MISSED,
+           {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
+           ("unit/platform/test_clock.py",)),
+    Mutant("partial-scan-moves-the-watermark", MISSED, {"StateRules.advance": given(is_covering=True)},
+           ("unit/feed/scanning/test_journal.py::test_scan_that_fails_after_its_first_page_does_not_move_the_watermark",)),
+    Mutant("page-committed-in-pieces", MISSED, {"connection/transaction": lambda transaction: names(transaction)
+           ["contextlib"].contextmanager(lambda connection, path: iter([None]))},
+           ("model/test_watcher_model.py::test_a_kill_between_two_statements_is_lived_through_and_was_one",)),
+    Mutant("pages-read-once-while-rows-move", MISSED,
+           {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
+           ("unit/feed/core/planning/test_scanner.py::test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen",)),
+    Mutant("no-deep-scans", MISSED, {"due_tier": lambda due_tier: lambda *_: names(due_tier)["NARROW"]},
+           (f"{_RULES}test_rule_5_request_shown_too_late_for_narrow_scans_is_found_by_deep_ones",)),
+    Mutant("no-deep-scan-at-a-start", MISSED,
+           {"Planner.__init__": after(lambda self, _: setattr(self, "is_fresh", False))},
+           (f"{_RULES}test_rule_5_a_restart_looks_five_days_back",)),
+    Mutant("unreadable-request-untold", MISSED, {"classify": given(broken=())},
+           (f"{_EVENTS}test_rule_7_unreadable_record_is_reported_once_and_before_the_watermark_moves",)),
+    Mutant("gap-untold", MISSED, {"find_gap": lambda _: lambda state, reading: ((), state)}, (_STARTS,)),
+    Mutant("update-untold", MISSED, {"classify/_events_of": lambda events: lambda kind, *rest, **named:
+           iter(()) if kind == "updated" else events(kind, *rest, **named)},
+           (f"{_EVENTS}test_rule_7_new_updated_there_and_back",)),
+    Mutant("old-request-forgotten", TWICE, {"feed_sql/prune": after(
+        lambda connection, *_: connection.execute("DELETE FROM seen WHERE record IS NULL")
+    )}, (f"{_EVENTS}test_rule_8_after_six_days_a_tombstone_is_left",)),
+    Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda *args:
+           attrs.evolve(load(*args), stage="entering")}, (_STARTS,)),
+    Mutant("withdrawn-without-a-look-up", RECORDS, {"WithdrawalCheck._look_up_one": lambda _: _withdraw},
+           (f"{_EVENTS}test_rule_7_request_that_a_look_up_finds_is_not_withdrawn",)),
+    Mutant("denial-without-a-control", RECORDS, {"LookupTrust.begin": given(listed=())},
+           (f"{_WATCHER}/test_look_ups.py::test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing",)),
+    Mutant("offer-gone-without-a-control", RECORDS, {"GoneCheck._finds_listed_offer": returns(True)},
+           ("unit/offer_feed/scanning/test_confirm_gone.py",)),
+    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventQueue.requeue_unacknowledged": returns(None)},
+           ("unit/feed/test_feed_acks.py",)),
+    Mutant("feeds-in-step", STORM, {"pacer/_JITTER": becomes(0.0),
+           "Pacer.begin": after(lambda self, now: setattr(self, "due", now))},
+           (f"{_RULES}test_rule_11_the_first_phase_is_random",)),
+    Mutant("failures-cost-no-pause", STORM, {"Pacer._cost": returns(0.0)},
+           (f"{_RULES}test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health",)),
+)
+
+_BOT: Final = (
+    Mutant("sending-not-recorded", TWICE, {"OfferRepository._put": returns(None)}, (_CRASHES,)),
+    Mutant("offer-of-a-crash-sent-again", TWICE, {"OfferSender.adopt": lambda _: _send_again},
+           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_sent_before_crash_is_found_late",)),
+    Mutant("lost-reply-counts-as-unsent", TWICE,
+           {"outcome_of": yields(lambda outcome: "not sent" if outcome == "unknown" else outcome)}, (_CRASHES,)),
+    Mutant("offer-for-each-handler", TWICE, {"OfferRecord.key": lambda key: lambda self: f"{key(self)}:{self.handler}"},
+           (f"{_OFFERS}/test_ledger.py",)),
+    Mutant("other-price-sent-during-a-doubt", TWICE, {"OfferLedger._check_other_offers": returns(None)},
+           (f"{_OFFERS}/test_revisions.py",)),
+    Mutant("existing-bid-ignored", TWICE, {"ExistingBids.has_unknown_bid": returns(False)},
+           (f"{_OFFERS}/test_existing_bids.py",)),
+    Mutant("unproven-offer-counts-as-absent", TWICE, {"InDoubtResolver._check": yields(
+        lambda result: public("NotApplied")() if isinstance(result, public("StillUnknown")) else result
+    )}, (f"{_OFFERS}/test_parked.py::TestParked::test_after_three_checks",)),
+    Mutant("absent-offer-sent-for-ever", TWICE, {"_MAX_RESENDS": becomes(10**9)},
+           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_listed_late_is_sent_four_times_at_most",)),
+    Mutant("result-written-over-a-newer-doubt", TWICE, {"put_version": lambda _: lambda store, record, *, replaces:
+           store.put_effect(record.to_effect(), expected_state=replaces and replaces.state)},
+           (f"{_OFFERS}/test_newer_doubts.py",)),
+    Mutant("late-reply-dropped", TWICE, {"OfferRepository.record_late": returns(False)},
+           (f"{_OFFERS}/test_late_replies.py",)),
+    Mutant("adopted-offer-looked-for-at-once", TWICE, {"LateWrites.wait": returns(None)},
+           (f"{_OFFERS}/test_taken_over.py",)),
+    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"sqlite/_IS_CLAIMABLE": becomes("1 = 1")},
+           ("unit/store/test_work.py::TestClaim::test_takes_one_delivery_of_a_request_at_a_time",)),
+    Mutant("selection-told-again", TWICE,
+           {"selected_bids/_key_of": lambda _: lambda request: f"selected:{request}:{time.monotonic_ns()}"},
+           ("unit/bot/events/test_selected_bids.py",)),
+    Mutant("changed-offer-approved", TWICE, {"check_against": given(seen=None)}, ("unit/bot/answers/test_answers.py",)),
+    Mutant("approval-by-a-person-ignored", TWICE, {"check_against": lambda check_against: lambda listing, *rest:
+           check_against(attrs.evolve(listing, selected=None), *rest)}, ("unit/bot/answers/test_second_approval.py",)),
+    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker.release": lambda release: lambda self, one, delay:
+           self._settle(one, names(release)["Decision"](ending="failed", state="ready", delay=delay))},
+           ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+    Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"_is_service_reply": returns(True)},
+           (f"{_OFFERS}/test_rejected.py",)),
+    Mutant("outage-makes-dead-letters", MISSED, {"retry_policy/_is_transient": returns(False)},
+           (f"{_DELIVERY}/test_outages.py",)),
+    Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},
+           (f"{_DELIVERY}/test_suspects.py::test_killer_is_dead_after_its_retries",)),
+    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, (f"{_DELIVERY}/test_retries.py",)),
+    Mutant("second-signal-waits", HANG, {"_main.on_signal": returns(None)},
+           (f"{_PROCESS}/test_process.py::TestSignals",)),
+    Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
+           (f"{_PROCESS}/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
+    Mutant("dead-bot-looks-alive", HANG, {"Health.is_young": returns(True)},
+           ("unit/bot/runtime/session/test_health.py",)),
+    Mutant("deliveries-without-a-limit", STORM, {"Dispatcher._claim": given(free=1000)},
+           (f"{_DELIVERY}/test_dispatcher.py",)),
+)
+
+_STORE: Final = (
+    Mutant("commit-before-the-disk", TWICE, {"sqlite/prepare": after(
+        lambda connection, *_, **__: connection.execute("PRAGMA synchronous = OFF")
+    )}, ("unit/store/sqlite/test_connection.py",)),
+    Mutant("commit-before-the-disk-of-the-database", TWICE, {
+        "_DEFAULTS": lambda settings: settings | {"synchronous_commit": "off"},
+        "session/begin": yields(lambda statements: statements.replace("commit = on", "commit = off")),
+    }, (f"{_POSTGRES}/test_connection.py::test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk",)),
+    Mutant("file-used-by-two-processes", TWICE, {"StoreLock.acquire": lambda acquire: lambda cls, path:
+           acquire(cls, path.with_name(f"{time.monotonic_ns()}.lock"))}, ("unit/store/sqlite/test_store.py",)),
+    Mutant("store-of-another-account-used", TWICE, {"sqlite/_IS_EMPTY": becomes("1")},
+           ("unit/store/test_protocol.py::TestLease",)),
+    Mutant("reply-of-the-database-awaited-for-ever", HANG, {"connection/_limited": lambda _: lambda waits, _: waits},
+           (f"{_POSTGRES}/test_connection.py::test_reply_that_never_ends_is_cut_off",)),
+    Mutant("frozen-process-keeps-its-locks", HANG, {"session/begin": given(is_limited=False)},
+           (f"{_POSTGRES}/fleet/test_frozen_sessions.py",)),
+    Mutant("password-of-the-database-shown", LEAKED, {"describe_address": lambda _: lambda address: address},
+           (f"{_POSTGRES}/test_address.py::test_url_makes_a_store",)),
+    Mutant("ended-replica-writes", FLEET, {"replica_sql/_LIVING": swapped(" AND epoch = 0")},
+           (f"{_TAKE_OVER}::test_ends_all_writes_of_the_replica",)),
+    Mutant("ended-scanner-commits", FLEET, {"FENCE_TERM": swapped(" AND term_epoch = %(epoch)s")},
+           (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
+    Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
+           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
+    Mutant("work-of-an-ended-replica-left", FLEET, {"adopt_lapsed": returns(None)},
+           ("unit/bot/runtime/fleet/test_adoption.py",)),
+    Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
+           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
+    Mutant("restored-database-trusted", FLEET, {"History.check": yields(lambda found: (False, *found[1:]))},
+           (f"{_POSTGRES}/test_history.py",)),
+)
+
+_TOOLS: Final = (
+    Mutant("write-without-confirmation", TOOLS,
+           {"terminal/confirm": returns(None), "require_confirmation": returns(None)},
+           ("unit/cli/commands/test_bids.py",)),
+    Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
+           ("unit/cli/render",)),
+    Mutant("board-changed-by-another-site", TOOLS, {"permit_change": returns(None)},
+           ("unit/sandbox/board/test_site.py",)),
+    Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
+    Mutant("offers-ranked-across-currencies", RECORDS, {"quotes/_rate": returns(Decimal(1))}, ("unit/test_quotes.py",)),
+    Mutant("implausible-freight-priced", RECORDS, {"_refuse_implausible": returns(None)}, ("unit/tariff",)),
+)
+# fmt: on
+
+PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
+    "calls": (("faults/test_matrix.py", "faults/test_time.py"), _CALLS),
+    "watch": (("unit/feed", "model/test_watcher_model.py"), _WATCH),
+    "bot": (("unit/bot",), _BOT),
+    "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
+    "tools": (("unit/cli", "unit/sandbox", "unit/testing"), _TOOLS),
+}
+"""The parts of the package: tests of the mutants that name none, and the mutants."""
+
+MUTANTS: Final = {one.name: one for _, mutants in PARTS.values() for one in mutants}
+TESTS: Final = {
+    one.name: [f"tests/{test}" for test in one.tests or tests] for tests, mutants in PARTS.values() for one in mutants
+}
+
+# Making
+
+
+Definition = tuple[str, int, int, bool]
+"""Name of a function or a constant; the line before which its change goes; indentation; whether it is a function."""
+
+
+def find(target: str, source: Path) -> tuple[Path, Definition]:
+    """Find a function, method or constant; raise `MutantError` unless exactly one module defines it."""
+    folder, _, name = target.rpartition("/")
+    found = [
+        (file, definition)
+        for file, text in _texts(source).items()
+        if name.rpartition(".")[2] in text and (not folder or folder in file.relative_to(source).with_suffix("").parts)
+        for definition in _definitions(text)
+        if definition[0] == name
+    ]
+    if len(found) != 1:
+        places = ", ".join(str(file.relative_to(source)) for file, _ in found) or "no module"
+        raise MutantError(f"{target} is defined in {places}, not in one")
+    return found[0]
+
+
+@functools.lru_cache(maxsize=4)
+def _texts(source: Path) -> dict[Path, str]:
+    return {file: file.read_text() for file in sorted(source.rglob("*.py"))}
+
+
+@functools.cache
+def _definitions(text: str) -> list[Definition]:
+    """List the functions and constants of a module, with the qualified names that Python gives them, but `<locals>`."""
+    found: list[Definition] = []
+    waiting: list[tuple[str, ast.AST]] = [("", ast.parse(text))]
+    for scope, node in waiting:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.append((scope + name, node.lineno, node.col_offset, True))
+                scope += f"{name}."
+            case ast.ClassDef(name=name):
+                scope += f"{name}."
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.append((scope + name, (node.end_lineno or 0) + 1, node.col_offset, False))
+        if not isinstance(node, ast.expr):
+            waiting += [(scope, child) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+def mutate(source: Path, targets: Sequence[str], change: str) -> list[str]:
+    """Change functions and constants in a copy of `src`, and list the changed modules.
+
+    `change` is an expression for a function from a name to its change.
+    """
+    edits = sorted(((*find(target, source), target) for target in targets), key=lambda edit: -edit[1][1])
+    for file, (name, number, indent, is_function), target in edits:
+        word, call = name.rpartition(".")[2], f"__import__('_mutant').change({target!r})"
+        line = f"@{call}" if is_function else f"{word} = {call}({word})"
+        lines = file.read_text().splitlines(keepends=True)
+        lines.insert(number - 1, f"{' ' * indent}{line}\n")
+        file.unlink()  # other copies may have a link to it
+        file.write_text("".join(lines))
+    (source / "_mutants.py").write_text(_OWN_CODE)
+    (source / "_mutant.py").write_text(f"import _mutants\nchange = _mutants.{change}\n")
+    return [".".join(file.relative_to(source).with_suffix("").parts) for file, _, _ in edits]
+
+
+def check() -> None:
+    """Make each change once and import the changed modules.
+
+    Raises:
+        MutantError: A change cannot be made.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        source = shutil.copytree(ROOT / "src", Path(folder) / "src")
+        targets = {target for one in MUTANTS.values() for target in one.changes}
+        modules = mutate(source, sorted(targets), "probe")
+        script = f"import importlib\nfor name in {modules}: importlib.import_module(name)"
+        code, output = _run([sys.executable, "-c", script], source.parent)
+    if code:
+        raise MutantError(output)
+
+
+def probe(target: str) -> Change:
+    """Return a check that each change of a function or constant can be made, which changes nothing."""
+
+    def change(original: Any) -> Any:
+        for one in MUTANTS.values():
+            if target in one.changes and one.changes[target](original) is original:
+                raise MutantError(f"{one.name} does not change {target}")
+        return original
+
+    return change
+
+
+# Judging
+
+
+def judge(mutant: Mutant, base: Path) -> tuple[str, bool, str]:
+    """Make a mutant and run its tests; return the first to fail, whether that kills it, and the output of pytest."""
+    # All in links: tests find the package beside them, and start processes there.
+    tree = shutil.copytree(base, base.with_name(mutant.name), copy_function=os.link)
+    try:
+        mutate(tree / "src", [*mutant.changes], f"MUTANTS[{mutant.name!r}].changes.__getitem__")
+    except MutantError as error:
+        return f"CANNOT BE MADE: {error}", False, ""
+    code, output = _pytest(tree, ["-x", *TESTS[mutant.name]])
+    shutil.rmtree(tree)
+    return *_read(code, output), output
+
+
+def _read(code: int, output: str) -> tuple[str, bool]:
+    """Return the test that failed, and whether that kills the mutant."""
+    if broken := re.search(r"mutants\.py:\d+: (Type|Attribute|Name|Key|Value|Mutant)Error", output):
+        return f"CANNOT BE JUDGED: the mutant itself fails ({broken[0]})", False
+    failed = re.search(r"^FAILED (?:[\w/]*/)?(.*?)(?: - .*)?$", output, re.MULTILINE)
+    hung = re.search(r"^(?:[\w/]*/)?(\S+::.*?) +Timeout \(", output, re.MULTILINE)
+    if code == 1 and (found := failed or hung):
+        return found[1] + " (hangs)" * (failed is None), True
+    return "SURVIVED" if code == 0 else f"CANNOT BE JUDGED: pytest ends with {code}: {output.strip()[-300:]}", False
+
+
+def _pytest(tree: Path, arguments: Sequence[str]) -> tuple[int, str]:
+    options = ("-v", "-p", "no:cacheprovider", "-o", "faulthandler_timeout=60")
+    return _run([sys.executable, "-m", "pytest", *options, *arguments], tree)
+
+
+def _run(command: Sequence[str], tree: Path) -> tuple[int, str]:
+    """Run a command in a tree, end the processes that it leaves, and return its status and output."""
+    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
+    # A file, since processes that are left would keep a pipe open.
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, cwd=tree, env=environment, stdout=output, stderr=-2, start_new_session=True)
+        code = process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        output.seek(0)
+        return code, output.read()
+
+
+def run(chosen: Sequence[Mutant], *, processes: int, is_verbose: bool) -> int:
+    """Judge mutants, print a table, and return the exit status."""
+    began = time.monotonic()
+    needed = sorted({test for one in chosen for test in TESTS[one.name]})
+    subprocess.run([sys.executable, "-m", "compileall", "-q", ROOT / "src"], check=False)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:
+        base = shutil.copytree(ROOT, Path(folder) / "base", ignore=shutil.ignore_patterns(".*", "build", "site"))
+        shares = [share for number in range(processes) if (share := needed[number::processes])]
+        for code, output in pool.map(functools.partial(_pytest, base), shares):
+            if code:
+                _print(output, "The tests fail without a mutant.")
+                return 1
+        _print(f"The tests pass without a mutant: {time.monotonic() - began:.0f} s\n")
+        _print("| Mutant | Promise | Killed by | s |", "|---|---|---|---|")
+
+        def judge_one(one: Mutant) -> bool:
+            started = time.monotonic()
+            killer, is_killed, output = judge(one, base)
+            _print(f"| {one.name} | {one.promise} | {killer} | {time.monotonic() - started:.0f} |")
+            if is_verbose:
+                _print(output)
+            return is_killed
+
+        survivors = [*pool.map(judge_one, chosen)].count(False)
+    _print(f"\n{len(chosen) - survivors} of {len(chosen)} are killed: {time.monotonic() - began:.0f} s")
+    return int(bool(survivors))
+
+
+def _print(*lines: str) -> int:
+    sys.stdout.write("\n".join((*lines, "")))
+    sys.stdout.flush()
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--part", choices=[*PARTS], help="mutants of one part")
+    parser.add_argument("--only", metavar="WORD", default="", help="mutants with this in their name or promise")
+    parser.add_argument("--list", action="store_true", help="list them and their tests")
+    parser.add_argument("--why", action="store_true", help="print the output of pytest for each")
+    parser.add_argument("-j", type=int, metavar="N", default=2, help="mutants at a time (default 2)")
+    options = parser.parse_args()
+    chosen = [one for one in MUTANTS.values() if options.part is None or one in PARTS[options.part][1]]
+    chosen = [one for one in chosen if options.only in f"{one.name} {one.promise}"]
+    if options.list:
+        return _print(*(f"{one.promise}: {one.name}: {' '.join(TESTS[one.name])}" for one in chosen))
+    return run(chosen, processes=options.j, is_verbose=options.why)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+"""Tests of the files around the code: `deploy/`, the workflow, the hooks and the forms."""
+
+from __future__ import annotations
+
+import configparser
+import inspect
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from freight_exchange import Bot, settings
+from freight_exchange.bot.runtime.process.process import STATUSES
+from freight_exchange.cli.commands.sandbox import sandbox
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DRAIN = inspect.signature(Bot).parameters["drain"].default.total_seconds()
+YAML = [*ROOT.glob(".*.yaml"), *ROOT.glob(".github/**/*.yml"), *DEPLOY.glob("*.yaml")]
+
+
+def instructions(text: str) -> list[tuple[str, str]]:
+    """Return the instructions of a Containerfile, with continued lines joined and without comments."""
+    lines = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)).splitlines()
+    return [(parts[0], parts[2].strip()) for line in lines if (parts := line.partition(" "))[0]]
+
+
+def context_files() -> list[Path]:
+    """Return the files that `.dockerignore` lets into the image, relative to the root."""
+    rules = (ROOT / ".dockerignore").read_text().split()
+    assert rules[0] == "*", "everything is left out but what is named"
+    allowed = [ROOT / rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    found = (path for named in allowed for path in ([named] if named.is_file() else sorted(named.rglob("*"))))
+    return [path.relative_to(ROOT) for path in found if path.is_file() and "__pycache__" not in path.parts]
+
+
+def verify_unit(folder: Path, program: str) -> str:
+    """Return the problems that `systemd-analyze verify` finds in the unit, with a program that this machine has."""
+    unit = folder / "bot.service"
+    text = (DEPLOY / "bot.service").read_text()
+    unit.write_text(re.sub(r"^ExecStart=\S+", f"ExecStart={program}", text, flags=re.MULTILINE))
+    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # Problems of other units do not count.
+    problems = [line for line in done.stderr.splitlines() if "bot.service" in line]
+    return "\n".join(problems) or ("" if done.returncode == 0 else done.stderr)
+
+
+def loaded(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+class TestUnit:
+    def test_agrees_with_the_bot_and_the_page(self) -> None:
+        page = (ROOT / "docs" / "deployment.md").read_text()
+        unit = configparser.ConfigParser()
+        unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd's settings have capitals
+        unit.read_string((DEPLOY / "bot.service").read_text())
+        service = unit["Service"]
+        hopeless = {status for _, status in STATUSES} - {75}
+        assert set(map(int, service["RestartPreventExitStatus"].split())) == hopeless
+        assert int(service["TimeoutStopSec"]) > DRAIN
+        assert f"--stop-timeout {service['TimeoutStopSec']}" in page
+        assert service["WorkingDirectory"] == f"/var/lib/{service['StateDirectory']}"
+        assert re.findall(r"^\| (\d+(?:, \d+)+) \| no", page, re.MULTILINE) == [", ".join(map(str, sorted(hopeless)))]
+
+    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
+    def test_is_valid_to_systemd(self, tmp_path: Path) -> None:
+        assert verify_unit(tmp_path, sys.executable) == ""
+        assert "nowhere is not executable" in verify_unit(tmp_path, "/nowhere")
+
+    def test_environment_names_service_and_account(self) -> None:
+        names = set(re.findall(r"^(FREIGHT_EXCHANGE_\w+)=", (DEPLOY / "bot.env").read_text(), re.MULTILINE))
+        assert names == {settings.URL_VARIABLE, settings.EMAIL_VARIABLE, settings.PASSWORD_VARIABLE}
+
+
+class TestImage:
+    STEPS = instructions((DEPLOY / "Containerfile").read_text())
+
+    def test_copies_only_files_of_its_context(self) -> None:
+        context = set(map(str, context_files()))
+        assert {"pyproject.toml", "README.md", "LICENSE", "src/freight_exchange/py.typed"} <= context
+        assert not any(path.startswith(("tests", ".git", ".venv")) for path in context)
+        copied = [rest.split()[0] for name, rest in self.STEPS if name == "COPY" and not rest.startswith("--")]
+        assert set(copied) - {"."} <= context
+
+    def test_runs_the_bot_without_a_shell_and_without_root(self) -> None:
+        steps = dict(self.STEPS)
+        assert json.loads(steps["CMD"])[-2:] == ["/app/bot.py", "bot.db"]
+        assert steps["USER"] == "bot"
+        assert steps["VOLUME"] == steps["WORKDIR"] == "/data"
+
+    @pytest.mark.parametrize("name", ["compose.yaml", "compose-fleet.yaml"])
+    def test_services_share_the_image_and_the_loopback_address(self, name: str) -> None:
+        services = loaded(DEPLOY / name)["services"]
+        program, command, *options = services["sandbox"]["command"]
+        assert (program, command) == ("freight-exchange", sandbox.name)
+        parameters = sandbox.make_context("sandbox", options).params
+        assert parameters["host"] == "0.0.0.0"
+        (port,) = services["sandbox"]["ports"]
+        assert port == f"127.0.0.1:{parameters['port']}:{parameters['port']}"
+        bot = services["bot"]
+        assert bot["network_mode"] == "service:sandbox"
+        assert (
+            settings.base_url(bot["environment"][settings.URL_VARIABLE]) == f"http://127.0.0.1:{parameters['port']}/api"
+        )
+        assert int(bot["stop_grace_period"].removesuffix("s")) > DRAIN
+        assert bot["image"] == services["sandbox"]["image"]
+
+
+class TestRepository:
+    def test_workflow_calls_the_one_judgement(self) -> None:
+        jobs = loaded(ROOT / ".github/workflows/ci.yml")["jobs"]
+        assert {"run": "bash .ci/run"} in jobs["checks"]["steps"]
+        classifiers = set(re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text()))
+        assert set(jobs["checks"]["strategy"]["matrix"]["python"]) == classifiers
+
+    @pytest.mark.parametrize("path", YAML, ids=lambda path: path.name)
+    def test_make_targets_exist(self, path: Path) -> None:
+        assert loaded(path)
+        targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        assert set(re.findall(r"- (?:run: )?make ([a-z-]+)", path.read_text())) <= targets
+
+    def test_fields_of_each_form_have_labels_and_ids(self) -> None:
+        for form in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("[bf]*.yml"):
+            fields = [field for field in loaded(form)["body"] if field["type"] != "markdown"]
+            assert all(field["attributes"]["label"] for field in fields)
+            assert len({field["id"] for field in fields}) == len(fields) > 2

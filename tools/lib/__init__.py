@@ -1,3 +1,0 @@
-"""Modules that the tools import or run."""
-
-from __future__ import annotations
