@@ -308,18 +308,8 @@ LIES: dict[str, Callable[[], Any]] = {
 }
 
 
-_RESENT = pytest.mark.xfail(
-    strict=True, reason="known fault: a middleware that makes a 429 of a reply has a write resent"
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        *((name, "reset_after_processing") for name in LIES),
-        *(pytest.param(name, None, marks=_RESENT if name == "throttling" else ()) for name in LIES),
-    ],
-)
+@pytest.mark.parametrize("name", LIES)
+@pytest.mark.parametrize("fault", ["reset_after_processing", None])
 async def test_middleware_cannot_talk_a_sent_write_undone(name: str, fault: str | None) -> None:
     """It answers, or raises, in place of the reply or of the failure of the network."""
 

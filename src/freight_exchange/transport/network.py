@@ -568,14 +568,15 @@ def _certificate_problem(error: BaseException) -> str:
 
 
 def _links(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over an error and its causes."""
+    """Iterate over an error and its causes, which may be a ring."""
     links = [error]
-    while links and len(links) < 20:
-        link = links.pop(0)
+    # The list grows while it is read.
+    for link in links:
         yield link
-        following = link.__cause__ or link.__context__
-        links += [] if following is None else [following]
-        links += link.exceptions if isinstance(link, BaseExceptionGroup) else []
+        following = link.exceptions if isinstance(link, BaseExceptionGroup) else ()
+        for one in (link.__cause__ or link.__context__, *following):
+            if one is not None and one not in links:
+                links.append(one)
 
 
 def _foreign(error: Exception) -> TransportError:

@@ -76,6 +76,12 @@ class Outcome:
             wait = retry_after(response, wall=clock.wall_time())
             map_error = login_error if call.kind is RequestKind.LOGIN else error_of
             error: FreightExchangeError | None = map_error(response, self._redactor, wait=wait)
+            if error is not None and call.in_doubt and call.reply is not None and response is not call.reply:
+                # A middleware's answer proves nothing about a write: the network's own reply decides.
+                response = call.reply
+                error = error_of(response, self._redactor, wait=retry_after(response, wall=clock.wall_time()))
+                if error is None:
+                    raise TransportError("a middleware made an error of the reply")
             if error is None:
                 return call.read(response)
         except Exception as failure:  # noqa: BLE001  # as above
