@@ -43,7 +43,15 @@ _FLAGS: Final = {
 
 
 class RecordError(Exception):
-    """A record without a readable identifier. The message names types and fields, never values."""
+    """A record without a readable identifier. The message names types and fields, never values.
+
+    Attributes:
+        key: The key of the identifier, or an empty text if the record is no object.
+    """
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 # Scalars: a hook receives a value that is not null, and raises `ValueError` for one that it cannot read
@@ -151,6 +159,10 @@ def _fee(value: object) -> Decimal | None:
         return None if value is None else number(value)
     except ValueError:
         return None
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _offers(value: Any, _: object) -> tuple[Offer, ...]:
@@ -271,7 +283,7 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
             if name in keys and name not in required:
                 extra[keys[name]] = value
         if missing := required - values.keys():
-            raise RecordError(f"no readable {names[missing.pop()][0]!r}")
+            raise RecordError("no readable identifier", names[missing.pop()][0])
         return build({**values, "extra": extra}, model)
 
     return hook
@@ -317,23 +329,18 @@ def _prepare_offers(values: dict[str, Any], extra: dict[str, object], name: str)
     Return the entries, and the position of the one that the record itself is about: the only one, or the selected one.
     """
     held = values.pop(name, None)
-    beside = held if isinstance(held, dict) else {}
-    if isinstance(held, dict) and held.keys().isdisjoint((*fields.OFFER_AMOUNT, *fields.OFFER_ID)):
-        keys = sorted((key for key, entry in held.items() if isinstance(entry, dict | list)), key=position_of)
-        entries = [held[key] for key in keys if key not in (fields.CONTACT, fields.COMPANY)]
-        if rest := {key: item for key, item in held.items() if key not in keys and item not in _EMPTY}:
-            extra[fields.OFFER] = rest
-    else:
-        entries = held if isinstance(held, list) else [held]
-    unread = [entry for entry in entries if entry not in _EMPTY and not isinstance(entry, dict)]
-    if unread:
-        extra[fields.OFFER] = held
-    entries = [dict(entry) for entry in entries if isinstance(entry, dict) and entry]
+    found = _entries(held)
+    if unread := {key: entry for key, entry in found.items() if not isinstance(entry, dict)}:
+        extra[fields.OFFER] = unread if isinstance(held, dict) else held
+    entries = [dict(entry) for entry in found.values() if isinstance(entry, dict)]
     selected = [at for at, entry in enumerate(entries) if _is_selected(entry)]
     used = 0 if len(entries) == 1 else selected[0] if selected else None
+    beside = held if isinstance(held, dict) else {}
     for part, key in (("contact", fields.CONTACT), ("company", fields.COMPANY)):
         for place in (beside, {} if used is None else entries[used]):
-            if values.get(part) in _EMPTY and place.get(key) not in _EMPTY:
+            if not isinstance(own := values.get(part), dict | None) and isinstance(place.get(key), dict):
+                extra[key] = own
+            if (own in _EMPTY or key in extra) and place.get(key) not in _EMPTY:
                 values[part] = place[key]
             # The copy in another place adds nothing.
             if used is not None and entries[used].get(key) == values.get(part):
@@ -341,6 +348,16 @@ def _prepare_offers(values: dict[str, Any], extra: dict[str, object], name: str)
         if values.get(part) in _EMPTY:
             values.pop(part, None)
     return entries, used
+
+
+def _entries(held: object) -> dict[str, Any]:
+    """Return what `offer` has, by keys: its entries, and stray values that are none."""
+    if isinstance(held, dict) and held.keys().isdisjoint((*fields.OFFER_AMOUNT, *fields.OFFER_ID)):
+        rest = {key: entry for key, entry in held.items() if key not in (fields.CONTACT, fields.COMPANY)}
+        found = {key: rest[key] for key in sorted(rest, key=position_of)}
+    else:
+        found = {str(at): entry for at, entry in enumerate(held if isinstance(held, list) else [held])}
+    return {key: entry for key, entry in found.items() if entry not in _EMPTY}
 
 
 def _is_selected(entry: Mapping[str, object]) -> bool:
@@ -407,20 +424,38 @@ _DATES: Final = frozenset(
 )
 
 
-def unread(record: object, path: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the place and the value of each known field that could not be read, also of nested records."""
+def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
+    """Yield the place in a row of each known value that its record could not read, also of nested records."""
     model = type(record)
-    if not attrs.has(model):
+    if not attrs.has(model) or not isinstance(raw, dict):
         return
-    for name, keys in _names(model).items():
-        found = getattr(record, name)
-        for at, part in enumerate(found if isinstance(found, tuple) else (found,)):
-            step = f"{keys[0]}.{at}" if isinstance(found, tuple) else keys[0]
-            yield from unread(part, f"{path}.{step}".lstrip("."))
-    extra: Mapping[str, object] = getattr(record, "extra", NOTHING)
-    # A date of zeros is usual, and no error of the reply.
-    for key in sorted(extra.keys() & known(model) - _DATES) if extra else ():
-        yield f"{path}.{key}".lstrip("."), extra[key]
+    names = _names(model)
+    for key in sorted(record.extra.keys() & known(model) - _DATES):
+        yield from (f"{path}{place}" for place in _unread_places(key, record.extra[key]))
+    for name, (key, *_) in names.items():
+        part = getattr(record, name)
+        if name in ("offers", "offer"):
+            parts = part if isinstance(part, tuple) else (part,)
+            entries = {at: entry for at, entry in _entries(raw.get(key)).items() if isinstance(entry, dict)}
+            for at, offer in zip(entries, parts if len(parts) == len(entries) else (), strict=False):
+                yield from unread(offer, entries[at], f"{path}{key}.{at}.")
+        else:
+            yield from unread(part, raw.get(key) or {}, f"{path}{key}.")
+
+
+def _unread_places(key: str, kept: object) -> Iterator[str]:
+    """Yield the places of the unreadable values among those that `extra` has under a key."""
+    if key == fields.RATES and isinstance(kept, Mapping):
+        yield from (f"{key}.{name}" for name, fee in kept.items() if not _is_blank(fee))
+    elif key == fields.OFFER and isinstance(kept, Mapping):
+        # Other keys are not entries, and a bid may keep several readable ones.
+        yield from (
+            f"{key}.{at}" for at, entry in kept.items() if position_of(at) >= 0 and not isinstance(entry, Mapping)
+        )
+    elif key == fields.OFFER and isinstance(kept, tuple):
+        yield from (f"{key}.{at}" for at, entry in enumerate(kept) if not isinstance(entry, Mapping))
+    else:
+        yield key
 
 
 def position_of(key: str) -> int:
@@ -513,7 +548,7 @@ def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
         elif kinds[0] is datetime:
             # `YYYY-MM-DD HH:mm:ss` has no zone.
             texts.append(variable)
-            lines.append(f"if len({variable}) != 19: raise ValueError")
+            lines.append(f"if len({variable}) != 19 or {variable}[13] + {variable}[16] != '::': raise ValueError")
             value = f"date({variable})"
         elif kinds[0] is bool:
             value = f"flags[{variable}]"

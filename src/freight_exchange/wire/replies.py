@@ -46,7 +46,7 @@ class Kind(NamedTuple, Generic[T]):
 class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and errors for what could not be read.
 
-    The `path` of an error is the place in the reply (`raterequests.3.weight`), and `raw` is the value as received.
+    The `path` of an error is the place in the reply (`raterequests.3.weight`), and `raw` is the row as received.
 
     Attributes:
         records: The records with a readable identifier.
@@ -97,12 +97,12 @@ def decode_rows(data: object, kind: Kind[T]) -> Rows[T]:
     for at in refused:
         record = found[at]
         if isinstance(record, RecordError):
-            problems, errors = [("", str(record), raws[at])], broken
+            message, places, errors = str(record), [record.key], broken
         else:
-            problems, errors = [(path, "a value that cannot be read", value) for path, value in unread(record)], flaws
-        for path, message, value in problems:
+            message, places, errors = "a value that cannot be read", [*unread(record, raws[at])], flaws
+        for place in places:
             if len(errors) < MAX_DESCRIBED:
-                errors.append(DecodeError(message, path=_path(kind, keys[at], path), raw=value))
+                errors.append(DecodeError(message, path=_path(kind, keys[at], place), raw=raws[at]))
             else:
                 more += 1
     records = [record for record in found if not isinstance(record, RecordError)] if broken or more else found
@@ -225,11 +225,9 @@ def _reports_failure(data: object) -> bool:
 _MAX_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
 _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
-_NOTHING_FOUND: Final = re.compile(
-    r"no (data|records?|results?|(rate )?requests|offers|bids|routes|carriers|currencies)( were)? found"
-)
-_NAMES: Final = {fields.REQUESTS: ("requests",), fields.OFFERS: ("requests",), fields.BIDS: ("offers",)}
-"""Other names of collections in sentences."""
+_NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
+_NAMES: Final = {fields.REQUESTS: "(rate ?)?requests"}
+"""Names of collections in sentences, where they differ from those in replies."""
 
 
 def reports_no_records(sentence: str, collection: str) -> bool:
@@ -239,10 +237,7 @@ def reports_no_records(sentence: str, collection: str) -> bool:
     sentences count.
     """
     words = " ".join(re.findall(r"\w+", sentence.casefold()[:100]))
-    if not (found := _NOTHING_FOUND.fullmatch(words)):
-        return False
-    named = found[1].rpartition(" ")[2]
-    return named.startswith(("data", "record", "result")) or named in (collection, *_NAMES.get(collection, ()))
+    return re.fullmatch(_NOTHING_FOUND.format(_NAMES.get(collection, collection)), words) is not None
 
 
 def is_unauthorized(data: object, *, success: bool) -> bool:
@@ -285,8 +280,9 @@ def _sentences(data: object, depth: int) -> Iterator[str]:
             yield from _sentences(folded.pop(key.casefold(), None), depth + 1)
         for key, value in folded.items():
             # Fields with their problems, as validators report them.
-            if isinstance(value, list) and all(isinstance(item, str) for item in value):
-                yield from (f"{key}: {words}" for words in _sentences(value, depth + 1))
+            problems = [value] if isinstance(value, str) and depth and key not in fields.ASIDES else value
+            if isinstance(problems, list) and all(isinstance(item, str) for item in problems):
+                yield from (f"{key}: {words}" for words in _sentences(problems, depth + 1))
             elif isinstance(value, dict):
                 yield from _sentences(value, depth + 1)
 
