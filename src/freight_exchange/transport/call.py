@@ -185,10 +185,14 @@ class Call:
         """`True` if this is a write that the service may have received in part."""
         return self.kind is RequestKind.WRITE and self.began
 
+    @property
+    def latest_start(self) -> float:
+        """Latest time at which it may be sent. A write needs time to learn its outcome."""
+        return self.ends_at - (_LEAST_SHARE * self.limits.deadline if self.kind is RequestKind.WRITE else 0.0)
+
     def is_late(self) -> bool:
-        """Return whether a write must not begin any more: too little time is left to learn its outcome."""
-        is_write = self.kind is RequestKind.WRITE
-        return is_write and self.ends_at - anyio.current_time() < LEAST_SHARE * self.limits.deadline
+        """Return whether this is a write that must not be sent any more."""
+        return self.kind is RequestKind.WRITE and anyio.current_time() > self.latest_start
 
     def reset(self) -> None:
         """Forget an attempt that had no effect, with proof."""
@@ -196,7 +200,7 @@ class Call:
         self.reply = None
 
 
-LEAST_SHARE = 0.25
+_LEAST_SHARE = 0.25
 """Share of its deadline that a write must have left when its first byte is sent."""
 
 

@@ -10,7 +10,6 @@ import anyio
 
 from freight_exchange.errors import DeadlineExceededError, RateLimitedError
 from freight_exchange.platform import clock
-from freight_exchange.transport.call import LEAST_SHARE, RequestKind
 from freight_exchange.transport.replies import MAX_HONOURED, format_seconds, retry_after
 
 if TYPE_CHECKING:
@@ -39,20 +38,17 @@ class Brake:
         self._probe = anyio.Lock()
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
-        # The reply to a login delays logins only, in `Token`.
-        if call.kind is RequestKind.LOGIN or not self._pause:
-            return self._observed(call, await call_next(call, request))
+        if not self._pause:
+            return self._observed(await call_next(call, request))
         await self._wait(call, self._until - anyio.current_time())
         async with self._probe:
             if self._pause:
                 await self._wait(call, self._until - anyio.current_time())
-                return self._observed(call, await call_next(call, request))
-        return self._observed(call, await call_next(call, request))
+                return self._observed(await call_next(call, request))
+        return self._observed(await call_next(call, request))
 
-    def _observed(self, call: Call, response: Response) -> Response:
+    def _observed(self, response: Response) -> Response:
         wait = retry_after(response, wall=clock.wall_time())
-        if call.kind is RequestKind.LOGIN:
-            return response
         if response.status == 429 or (response.status == 503 and wait is not None):
             self._pause = min(_LONGEST_PAUSE, max(_FIRST_PAUSE, 2 * self._pause))
             # With jitter, or all clients would come back in the same second.
@@ -66,8 +62,7 @@ class Brake:
     async def _wait(self, call: Call, seconds: float) -> None:
         if seconds <= 0:
             return
-        share = LEAST_SHARE * call.limits.deadline if call.kind is RequestKind.WRITE else 0.0
-        if seconds > min(MAX_WAIT, call.ends_at - share - anyio.current_time()):
+        if seconds > min(MAX_WAIT, call.latest_start - anyio.current_time()):
             error = RateLimitedError(
                 f"nothing was sent: the service asked for fewer calls; the next is sent in {format_seconds(seconds)}",
                 retry_after=seconds,
@@ -81,52 +76,44 @@ class Brake:
 
 
 class Slots:
-    """Middleware that bounds the requests in flight; writes have slots of their own.
+    """Middleware that bounds the requests in flight.
 
     A write is sent only while a quarter of its deadline is left: later, its outcome would probably be unknown.
     """
 
-    def __init__(self, reads: int, writes: int) -> None:
-        self._reads = anyio.Semaphore(reads, fast_acquire=True)
-        self._writes = anyio.Semaphore(writes, fast_acquire=True)
-        self._sizes = reads, writes
+    def __init__(self, size: int, what: str, option: str) -> None:
+        self._slots = anyio.Semaphore(size, fast_acquire=True)
+        self._name = f"one of {size} {what}"
+        self._option = option
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
-        is_write = call.kind is RequestKind.WRITE
-        slots = self._writes if is_write else self._reads
         began = anyio.current_time()
+        if call.is_late():
+            raise too_late(call, "")
         try:
-            if is_write:
-                with anyio.move_on_at(call.ends_at - LEAST_SHARE * call.limits.deadline) as scope:
-                    await slots.acquire()
-                if scope.cancelled_caught:
-                    raise too_late(call, f" after {self._wait(call, began)}")
-            else:
-                await slots.acquire()
+            with anyio.CancelScope(deadline=call.latest_start) as scope:
+                await self._slots.acquire()
         except anyio.get_cancelled_exc_class():
-            call.queue = f" after {self._wait(call, began)}"
+            call.queue = self._wait(began)
             raise
+        if scope.cancelled_caught:
+            raise too_late(call, self._wait(began))
         try:
-            if call.is_late():
-                raise too_late(call, "")
             return await call_next(call, request)
         finally:
-            slots.release()
+            self._slots.release()
 
-    def _wait(self, call: Call, began: float) -> str:
-        is_write = call.kind is RequestKind.WRITE
-        slots, option = (self._writes, "max_writes") if is_write else (self._reads, "max_connections")
+    def _wait(self, began: float) -> str:
         return (
-            f"{anyio.current_time() - began:.2f} s of waiting for one of {self._sizes[is_write]}"
-            f" {'slots for writes' if is_write else 'connections'} ({slots.statistics().tasks_waiting} more waiting);"
-            f" raise {option} or the deadline"
+            f" after {anyio.current_time() - began:.2f} s of waiting for {self._name}"
+            f" ({self._slots.statistics().tasks_waiting} more waiting); raise {self._option} or the deadline"
         )
 
 
 def too_late(call: Call, wait: str) -> DeadlineExceededError:
-    """Return the error for a write that was not sent, as too little time was left."""
+    """Return the error for a call that was not sent, as too little time was left."""
     remaining = max(call.ends_at - anyio.current_time(), 0.0)
     return DeadlineExceededError(
-        f"the write was not sent: {remaining:.2f} s of its deadline of {call.limits.deadline:g} s remained{wait};"
+        f"the call was not sent: {remaining:.2f} s of its deadline of {call.limits.deadline:g} s remained{wait};"
         " nothing took effect"
     )

@@ -241,11 +241,20 @@ class _Connection(httpx.AsyncHTTPTransport):
         if backend is not None:
             self._pool._network_backend = backend
 
-    def is_clean(self) -> bool:
-        """Return whether the connection is open and has no bytes with which the next reply would begin.
-
-        httpcore has no public name for those bytes.
-        """
+    def is_clean(self, response: httpx.Response) -> bool:
+        """Return whether the connection is open and has no bytes with which the next reply would begin."""
+        stream = response.extensions.get("network_stream")
+        if stream is not None and (tls := stream.get_extra_info("ssl_object")) is not None:
+            try:
+                # From memory, without waiting.
+                tls.read(1)
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                return False
+            else:
+                return False
+        # httpcore has no public name for the bytes that its parser holds.
         connections = self._pool.connections
         layer: Any = connections[0] if connections else None
         while layer is not None and not hasattr(layer, "_h11_state"):
@@ -297,7 +306,7 @@ class Connections:
                 await response.aclose()
             is_complete = True
         finally:
-            if is_complete and not fresh and not self._closed and connection.is_clean():
+            if is_complete and not fresh and not self._closed and connection.is_clean(response):
                 await self._keep(connection)
             else:
                 await _close(connection)

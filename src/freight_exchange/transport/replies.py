@@ -44,7 +44,7 @@ def retry_after(response: Response, *, wall: float) -> float | None:
     A date is read against the reply's own `Date`, or without one against `wall`, this machine's time.
     """
     text = (response.header("retry-after") or "").strip()
-    if re.fullmatch(r"\d{1,300}(\.\d{1,300})?", text, re.ASCII):
+    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         return min(float(text), _MAX_SECONDS)
     at = _date(text)
     if at is None:

@@ -109,7 +109,7 @@ class Retry:
         except FailedAttemptError as failed:
             first = failed
         else:
-            self._tokens = min(self._budget, self._tokens + 1)
+            self._earn(call)
             return result
         # Outside of the handler, so that no later error has the first one as its context.
         rule = rule_of(first.error, call.kind, call.limits.retries)
@@ -150,13 +150,18 @@ class Retry:
         except FailedAttemptError as failed:
             error = failed.error
         else:
-            self._tokens = min(self._budget, self._tokens + 1)
+            self._earn(call)
             return result
         if rule.is_in_doubt:
             raise outcome_unknown(call, error.message, self._parts.redactor, error)
         call.reset()
         error.settled = True
         raise error
+
+    def _earn(self, call: Call) -> None:
+        # Calls that all fail may need logins meanwhile.
+        if call.kind is not RequestKind.LOGIN:
+            self._tokens = min(self._budget, self._tokens + 1)
 
     async def _announce(self, call: Call, error: FreightExchangeError | None, delay: float) -> None:
         assert error is not None, "only a failed attempt is repeated"

@@ -135,12 +135,18 @@ class Transport:
         self._token = Token(options.hooks, options.credentials, self._log_in, shared)
         outcome = Outcome(redactor)
         self._deadline = Deadline(outcome, redactor)
-        middleware = [_guarded(layer) for layer in options.middleware]
-        above = [self._deadline, Retry(parts, options.retry_tokens), outcome, *middleware]
-        below = [Report(parts), Brake(), Slots(options.max_connections, options.max_writes)]
+        above = [self._deadline, Retry(parts, options.retry_tokens), outcome, *map(_guarded, options.middleware)]
+        report, brake = Report(parts), Brake()
+        reads = Slots(options.max_connections, "connections", "max_connections")
+        writes = Slots(options.max_writes, "slots for writes", "max_writes")
         network = Network(options.base_url, self._connections, redactor)
-        self._anonymous = _chain([*above, *below], network)
-        self._authorized = _chain([*above, self._token, *below], network)
+        # The reply to a login delays logins only, in `Token`. Writes share the pool of a caller's client with reads.
+        below = {
+            RequestKind.LOGIN: [report, reads],
+            RequestKind.READ: [self._token, report, brake, reads],
+            RequestKind.WRITE: [self._token, report, brake, writes, *([] if options.http_client is None else [reads])],
+        }
+        self._chains = {kind: _chain([*above, *layers], network) for kind, layers in below.items()}
 
     def _check_open(self) -> None:
         if self._loop is None:
@@ -194,7 +200,7 @@ class Transport:
         )
         # The body of a login contains the password, which a traceback with locals would show.
         del content
-        send = self._anonymous if kind is RequestKind.LOGIN else self._authorized
+        send = self._chains[kind]
         try:
             if limits.instruments:
                 info = CallInfo(base_url=self.base_url, method=method, path=path, call_id=call.call_id, write=write)
