@@ -104,7 +104,8 @@ def proxy(base_url: str) -> Secret | None:
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(base_url)
-    if parts.scheme != "https" or proxy_bypass(parts.netloc):
+    # An IPv6 address stands in `NO_PROXY` without brackets.
+    if parts.scheme != "https" or proxy_bypass(parts.netloc) or proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
     name = next((name for name in ("https", "all") if proxies.get(name)), None)

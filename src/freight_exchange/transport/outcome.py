@@ -92,6 +92,8 @@ class Outcome:
     def _failed(self, call: Call, failure: Exception, response: Response | None = None) -> object:
         """Raise the error for a failed attempt."""
         if call.in_doubt and isinstance(failure, _DENIALS):
+            # The frames of the decoder contain the reply, which may repeat a token.
+            failure.__traceback__ = None
             # Only this call's own state counts: the error may be a middleware's, about another call.
             if not failure.settled:
                 describe(failure, call, self._redactor, response)
@@ -106,7 +108,6 @@ class Outcome:
                 failure.settled = True
             elif isinstance(failure, TransportError | DecodeError):
                 describe(failure, call, self._redactor, response)
-                # The frames of the decoder contain the reply, which may repeat a token.
                 raise FailedAttemptError(failure.with_traceback(None)) from None
         raise failure
 

@@ -156,13 +156,16 @@ class Redactor:
 
 
 def _spellings(secret: str) -> set[str]:
-    """Return a secret as it is, as JSON escapes it, and as `repr` writes it in this package's errors."""
+    """Return a secret as it is, as JSON escapes it, and as `repr` writes it, or its bytes, in errors and logs."""
     if not secret:
         return set()
     in_json = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    # With both kinds of quotation marks, one of them is escaped.
-    in_repr = {repr(secret)[1:-1], repr(f"{secret}'\"")[1:-4]}
-    return in_json | {form.replace("/", "\\/") for form in in_json} | in_repr
+    in_bytes = set[str]()
+    for encoded in (secret.encode("utf-8", "replace"), secret.encode("latin-1", "replace")):
+        # With both kinds of quotation marks, one of them is escaped.
+        in_bytes |= {repr(encoded)[2:-1], repr(encoded + b"'\"")[2:-4]}
+    in_repr = {form for text in (secret, *in_bytes) for form in (repr(text)[1:-1], repr(f"{text}'\"")[1:-4])}
+    return in_json | {form.replace("/", "\\/") for form in in_json} | in_bytes | in_repr
 
 
 def _is_secret(key: str) -> bool:

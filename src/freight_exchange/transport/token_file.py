@@ -227,7 +227,6 @@ class TokenFile:
         except OSError as error:
             self._warn(path, f"is not used: it cannot be read ({_reason(error)})")
             return None
-        self._warned.clear()
         return login
 
     def _lock(self, path: Path) -> FileLock | None:
@@ -344,6 +343,7 @@ class SharedLogin:
         if (login.base_url, login.account) != (self._base_url, email):
             self._file._warn(path, "is not used: it holds the login of another account or service")
             return None
+        self._file._warned.clear()
         is_known = login.token in self._refused or (login.token, login.obtained.wall) == self._last
         return login if not is_known and login.is_fresh() else None
 
