@@ -180,7 +180,6 @@ async def test_endless_reply_is_given_up(part: str) -> None:
 # What the wire document leaves open
 
 
-@pytest.mark.xfail(strict=True, reason="known fault: a later page without rows but with a message fails the listing")
 @pytest.mark.parametrize("last", [{"message": "No records found."}, b"", 204], ids=["message", "empty", "204"])
 async def test_later_page_that_only_says_there_is_nothing_ends_the_listing(last: Any) -> None:
     """At page 0 it would be an error that says so; after a hundred good rows it is the end, as a 404 there is."""
