@@ -182,7 +182,7 @@ def test_every_public_class_of_values_is_converted() -> None:
     values = {name for name, value in public.items() if isinstance(value, type) and attrs.has(value)}
     # Options, filters, messages and handlers' means are no records.
     others = {"OfferFilter", "Request", "RequestFilter", "Response", "RetryPolicy", "Timeouts", "TokenFile"}
-    assert values - others == {*ROUNDABOUT}
+    assert values - others - {"Paginator"} == {*ROUNDABOUT}
 
 
 def test_values_are_those_of_json() -> None:

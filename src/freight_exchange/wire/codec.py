@@ -243,7 +243,7 @@ def _names(model: type) -> dict[str, tuple[str, ...]]:
     return {
         field.name: _OWN.get((model, field.name)) or ALIASES.get(field.name, (field.name,))
         for field in attrs.fields(model)
-        if field.name not in ("extra", "selected")
+        if field.name != "extra"
     }
 
 
@@ -365,9 +365,7 @@ def _is_selected(entry: Mapping[str, object]) -> bool:
 
 
 def _prepare_listing(values: dict[str, Any], extra: dict[str, object]) -> None:
-    entries, _ = _prepare_offers(values, extra, "offers")
-    values["offers"] = entries
-    values["selected"] = next((entry for entry in entries if _is_selected(entry)), None)
+    values["offers"], _ = _prepare_offers(values, extra, "offers")
 
 
 def _prepare_bid(values: dict[str, Any], extra: dict[str, object]) -> None:
@@ -430,8 +428,9 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
     if not attrs.has(model) or not isinstance(raw, dict):
         return
     names = _names(model)
-    for key in sorted(record.extra.keys() & known(model) - _DATES):
-        yield from (f"{path}{place}" for place in _unread_places(key, record.extra[key]))
+    extra: Mapping[str, object] = getattr(record, "extra", NOTHING)
+    for key in sorted(extra.keys() & known(model) - _DATES):
+        yield from (f"{path}{place}" for place in _unread_places(key, extra[key]))
     for name, (key, *_) in names.items():
         part = getattr(record, name)
         if name in ("offers", "offer"):
