@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +21,7 @@ from tests.calls.support import (
     arm,
     attempts,
     client,
+    is_on_asyncio,
     outcome,
     perform,
     reply,
@@ -123,11 +125,21 @@ def _raise(error: BaseException) -> None:
     raise error
 
 
+def _await_a_cancelled_task() -> Any:
+    if not is_on_asyncio():
+        # It has no tasks to await.
+        raise KeyError("bug")
+    task = asyncio.ensure_future(asyncio.sleep(60))
+    task.cancel()
+    return task
+
+
 BAD: dict[str, Callable[[], Any]] = {
     "bug": lambda: _raise(KeyError("bug")),
     "error of this package": lambda: _raise(TransportError("the metrics sink is down", unsent=True)),
     "hangs": anyio.sleep_forever,
     "timeout": lambda: _raise(TimeoutError()),
+    "awaits a cancelled task": _await_a_cancelled_task,
 }
 
 
