@@ -87,23 +87,29 @@ class Slots:
         self._option = option
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
-        began = anyio.current_time()
         if call.is_late():
             raise too_late(call, "")
         try:
-            with anyio.CancelScope(deadline=call.latest_start) as scope:
-                await self._slots.acquire()
-        except anyio.get_cancelled_exc_class():
-            call.queue = self._wait(began)
-            raise
-        if scope.cancelled_caught:
-            raise too_late(call, self._wait(began))
+            self._slots.acquire_nowait()
+        except anyio.WouldBlock:
+            await self._wait(call)
         try:
             return await call_next(call, request)
         finally:
             self._slots.release()
 
-    def _wait(self, began: float) -> str:
+    async def _wait(self, call: Call) -> None:
+        began = anyio.current_time()
+        try:
+            with anyio.CancelScope(deadline=call.latest_start):
+                await self._slots.acquire()
+                return
+        except anyio.get_cancelled_exc_class():
+            call.queue = self._described(began)
+            raise
+        raise too_late(call, self._described(began))
+
+    def _described(self, began: float) -> str:
         return (
             f" after {anyio.current_time() - began:.2f} s of waiting for {self._name}"
             f" ({self._slots.statistics().tasks_waiting} more waiting); raise {self._option} or the deadline"

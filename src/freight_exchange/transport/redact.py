@@ -197,8 +197,6 @@ _SHOWN_OF_CALLS: Final = re.compile(r"retry-after|(x-)?rate-?limit[a-z-]*")
 _MAX_VALUE: Final = 200
 _MIN_IN_PROSE: Final = 12
 """Minimum length of a secret to mask in this package's own words: a shorter one may be one of these words."""
-_QUOTED: Final = re.compile(r"(?<!\S)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)
-"""Quotation of a reply in a message of this package, as `repr` writes it."""
 
 
 def describe(error: FreightExchangeError, call: Call, redactor: Redactor, response: Response | None = None) -> None:
@@ -233,17 +231,8 @@ def reply_headers(headers: Sequence[tuple[bytes, bytes]], redactor: Redactor, *,
 
 
 def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
-    """Mask secrets in a decoder's error, which quotes the reply."""
-
-    def quotation(found: re.Match[str]) -> str:
-        mark, words = found.group()[0], found.group()[1:-1]
-        if words in _wire_names():
-            return found.group()
-        # A shortened quotation may end with half of a secret.
-        return f"{mark}{MASK if words.endswith(_CUT) else redactor.masked(words)}{mark}"
-
-    quoting = _QUOTED.sub(quotation, error.message[:LONGEST])
-    error.args = (redactor.masked(quoting, shortest=_MIN_IN_PROSE),)
+    """Mask secrets in the message of a decoder's error, in its path of keys, and in the record."""
+    error.args = (redactor.masked(error.message[:LONGEST], shortest=_MIN_IN_PROSE),)
     steps = error.path[:LONGEST].split(".")
     if not all(step in _wire_names() or step in ("$", "") or step.isdecimal() for step in steps):
         error.path = redactor.masked(error.path[:LONGEST])

@@ -24,10 +24,11 @@ from freight_exchange.transport.limits import MAX_WAIT
 from freight_exchange.transport.outcome import FailedAttemptError, outcome_unknown
 
 if TYPE_CHECKING:
+    from freight_exchange.hooks import Hooks
     from freight_exchange.options import RetryPolicy
     from freight_exchange.transport.call import Call, Request
     from freight_exchange.transport.outcome import Result
-    from freight_exchange.transport.send import Parts
+    from freight_exchange.transport.redact import Redactor
 
 __all__ = ["Retry", "Rule", "rule_of"]
 
@@ -98,8 +99,9 @@ class Retry:
         OutcomeUnknownError: The write may have been carried out.
     """
 
-    def __init__(self, parts: Parts, budget: int) -> None:
-        self._parts = parts
+    def __init__(self, hooks: Hooks, redactor: Redactor, budget: int) -> None:
+        self._hooks = hooks
+        self._redactor = redactor
         self._budget = self._tokens = budget
 
     async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
@@ -153,7 +155,7 @@ class Retry:
             self._earn(call)
             return result
         if rule.is_in_doubt:
-            raise outcome_unknown(call, error.message, self._parts.redactor, error)
+            raise outcome_unknown(call, error.message, self._redactor, error)
         call.reset()
         error.settled = True
         raise error
@@ -166,16 +168,10 @@ class Retry:
     async def _announce(self, call: Call, error: FreightExchangeError | None, delay: float) -> None:
         assert error is not None, "only a failed attempt is repeated"
         _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
-        if self._parts.hooks:
-            await self._parts.hooks.emit(
-                RetryEvent(
-                    method=call.method,
-                    path=call.path,
-                    number=call.sends,
-                    delay=delay,
-                    error=error,
-                    call_id=call.call_id,
-                )
+        method, path, number = call.method, call.path, call.sends
+        if self._hooks:
+            await self._hooks.emit(
+                RetryEvent(method=method, path=path, number=number, delay=delay, error=error, call_id=call.call_id)
             )
 
 

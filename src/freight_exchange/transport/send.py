@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.token import Credentials
     from freight_exchange.transport.token_file import TokenFile
 
-__all__ = ["Parts", "Send", "Transport", "TransportOptions"]
+__all__ = ["Send", "Transport", "TransportOptions"]
 
 T = TypeVar("T")
 Send = Callable[[Call, Request], Awaitable[Response]]
@@ -49,14 +49,6 @@ _logger = logging.getLogger("freight_exchange.transport")
 _CLOSE_TIMEOUT = 5.0
 _LAST_RECORD_TIMEOUT = 1.0
 """Time limit of the hooks for the record of a cancelled write, in seconds."""
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Parts:
-    """Parts of a client that several layers use."""
-
-    hooks: Hooks
-    redactor: Redactor
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -126,17 +118,24 @@ class Transport:
             )
         else:
             self._connections = CallersClient(options.http_client)
-        parts = Parts(hooks=options.hooks, redactor=redactor)
         shared = None
         if options.token_store is not None:
+            # Imported here: most programs share no login.
+            from freight_exchange.transport.token_file import SharedLogin
+
             # Half of the time limit is for waiting, and the other half for a login of this process.
             seconds = options.login_limits.deadline / 2
-            shared = options.token_store.shared(options.base_url, self._log_in, self._adopt, seconds)
+            shared = SharedLogin(options.token_store, options.base_url, self._log_in, self._adopt, seconds)
         self._token = Token(options.hooks, options.credentials, self._log_in, shared)
         outcome = Outcome(redactor)
         self._deadline = Deadline(outcome, redactor)
-        above = [self._deadline, Retry(parts, options.retry_tokens), outcome, *map(_guarded, options.middleware)]
-        report, brake = Report(parts), Brake()
+        above = [
+            self._deadline,
+            Retry(options.hooks, redactor, options.retry_tokens),
+            outcome,
+            *map(_guarded, options.middleware),
+        ]
+        report, brake = Report(options.hooks, redactor), Brake()
         reads = Slots(options.max_connections, "connections", "max_connections")
         writes = Slots(options.max_writes, "slots for writes", "max_writes")
         network = Network(options.base_url, self._connections, redactor)
@@ -279,8 +278,9 @@ class Transport:
 class Report:
     """Middleware that reports each attempt to log and hooks, after its connection is free again."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, hooks: Hooks, redactor: Redactor) -> None:
+        self._hooks = hooks
+        self._redactor = redactor
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         began = anyio.current_time()
@@ -309,12 +309,11 @@ class Report:
         response: Response | None = None,
         abandoned: bool = False,
     ) -> None:
-        hooks, redactor = self._parts.hooks, self._parts.redactor
-        if not (hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
+        if not (self._hooks or abandoned or _logger.isEnabledFor(logging.DEBUG)):
             return
         headers = NO_HEADERS
-        if response is not None and hooks:
-            headers = reply_headers(response.headers, redactor, login=call.kind is RequestKind.LOGIN)
+        if response is not None and self._hooks:
+            headers = reply_headers(response.headers, self._redactor, login=call.kind is RequestKind.LOGIN)
         attempt = Attempt(
             method=call.method,
             path=call.path,
@@ -336,7 +335,7 @@ class Report:
             )
         else:
             _logger.debug("%s", attempt)
-        await hooks.emit(attempt)
+        await self._hooks.emit(attempt)
 
 
 def _guarded(layer: Middleware) -> Callable[..., Awaitable[Response]]:

@@ -197,12 +197,6 @@ class TokenFile:
             raise ConfigurationError(f"the token file {path} cannot be removed: {error.strerror}") from None
         return True
 
-    def shared(
-        self, base_url: str, log_in: LoginCall, adopt: Callable[[Grant, Secret], None], lock_timeout: float
-    ) -> SharedLogin:
-        """Return a login that uses the file."""
-        return SharedLogin(self, base_url, log_in, adopt, lock_timeout)
-
     def _own_path(self) -> Path:
         if self._path is None:
             raise ConfigurationError("there is a file for each account: give TokenFile the path of one")
