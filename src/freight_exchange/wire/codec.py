@@ -518,7 +518,9 @@ def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
     wanted = [names[field.name][0] for field in present] + unknown
     if len(wanted) != len(keys) or len(wanted) < 2:
         return None
-    twin = type("Twin", model.__bases__, {"__slots__": model.__slots__, "__setattr__": object.__setattr__})
+    # Without both methods Python looks them up for each field.
+    plain = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
+    twin = type("Twin", model.__bases__, {"__slots__": model.__slots__, **plain})
     scope: dict[str, Any] = {
         "get": itemgetter(*wanted),
         "new": object.__new__,
