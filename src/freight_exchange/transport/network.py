@@ -298,15 +298,15 @@ class Connections:
             connection = _Connection(self._context, self._proxy, self._keepalive, self._backend)
         else:
             connection = self._idle.pop()
-        is_complete = False
+        is_good = False
         try:
             response = await connection.handle_async_request(native)
             content = await _read(response)
             with suppress(httpx.HTTPError):
                 await response.aclose()
-            is_complete = True
+            is_good = not fresh and not self._closed and connection.is_clean(response)
         finally:
-            if is_complete and not fresh and not self._closed and connection.is_clean(response):
+            if is_good:
                 await self._keep(connection)
             else:
                 await _close(connection)

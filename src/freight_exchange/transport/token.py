@@ -50,9 +50,8 @@ _EARLY_INTERVAL: Final = 5.0
 """Seconds between a failed early login and the next one; the old token is still valid."""
 _FIRST_HOLD, _LONGEST_HOLD = 30.0, 600.0
 """Pauses in seconds after a refused login of an account that has logged in before; each doubles the last one."""
-_FIRST_FETCHES, _FETCH_INTERVAL = 10, 5.0
-"""First calls after a rejection that all fetch the credentials, so that a changed password works at once, and seconds
-between later fetches, so that a rejected client does not query a secret manager in every call."""
+_FETCH_INTERVAL = 5.0
+"""Seconds between fetches of rejected credentials: not every call of a rejected client asks a secret manager."""
 _FETCH_TIMEOUT: Final = 60.0
 
 
@@ -78,17 +77,13 @@ class Grant:
     user: Mapping[str, object] = attrs.field(factory=dict)
     obtained: clock.Reading = attrs.field(factory=clock.now)
     is_adopted: bool = False
-    leeway: float = attrs.field(init=False)
-
-    @leeway.default
-    def _leeway(self) -> float:
-        return leeway_of(self.lifetime or 0.0) * random.uniform(0.8, 1.0)
+    _share: float = attrs.field(init=False, factory=lambda: random.uniform(0.8, 1.0))
 
     def is_expired(self, *, early: bool = False) -> bool:
         """Return whether the token has expired, or with `early`, whether it is time to replace it."""
         if self.lifetime is None or self.lifetime <= 0:
             return False
-        return self.obtained.elapsed() >= self.lifetime - (self.leeway if early else 0.0)
+        return self.obtained.elapsed() >= self.lifetime - (self._share * leeway_of(self.lifetime) if early else 0.0)
 
 
 class Token:
@@ -119,7 +114,7 @@ class Token:
         self._refusal: FreightExchangeError | None = None
         self._held_until = 0.0
         self._hold = 0.0
-        self._fetches, self._next_fetch = 0, 0.0
+        self._next_fetch = 0.0
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
         generation, grant = await self._current(call)
@@ -217,12 +212,8 @@ class Token:
 
     async def _logged_in(self, reason: Reason) -> Grant:
         now = anyio.current_time()
-        if self._rejected is None and now < self._held_until:
+        if now < self._held_until and (self._rejected is None or now < self._next_fetch):
             raise self._held(now)
-        if self._rejected is not None and now < self._held_until:
-            if self._fetches >= _FIRST_FETCHES and now < self._next_fetch:
-                raise self._held(now)
-            self._fetches += 1
         credentials = await self._fetched()
         self._next_fetch = anyio.current_time() + _FETCH_INTERVAL
         if credentials == self._rejected and anyio.current_time() < self._held_until:
@@ -275,8 +266,7 @@ class Token:
         if self._rejected != credentials:
             self._hold = 0.0
         self._hold = min(_LONGEST_HOLD, max(_FIRST_HOLD, 2 * self._hold)) if is_proven else float("inf")
-        self._rejected, self._held_until, self._fetches = credentials, now + self._hold, 0
-        self._refusal = error
+        self._rejected, self._refusal, self._held_until = credentials, error, now + self._hold
         return self._held(now)
 
     def _held(self, now: float) -> FreightExchangeError:
