@@ -166,6 +166,19 @@ async def test_hook_that_outlasts_the_deadline_loses_no_reply(kind: Kind) -> Non
     assert len(sandbox.audit_log.calls_to("POST", kind.value)) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(400, ("BadRequestError",) * 2), (429, ("RateLimitedError",) * 2), (500, ("ServerError", "OutcomeUnknownError"))],
+)
+async def test_hook_that_outlasts_the_deadline_loses_no_refusal(status: int, expected: tuple[str, str]) -> None:
+    for kind, name in zip(KINDS, expected, strict=True):
+        with scripted(reply(status, {"message": "no"})) as service:
+            async with stranger(hooks=[Sabotage(anyio.sleep_forever, kind)]) as exchange:
+                await exchange.login()
+                assert await outcome(exchange.with_options(deadline=2), kind) == name
+        assert len(service.requests) == 1
+
+
 @pytest.mark.both_backends
 async def test_hook_that_cancels_its_caller_and_fails_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caller = anyio.CancelScope()

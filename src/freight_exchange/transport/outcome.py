@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-import anyio
-
 from freight_exchange.errors import (
     APIStatusError,
     ConfigurationError,
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.redact import Redactor
     from freight_exchange.transport.send import Send
 
-__all__ = ["Deadline", "FailedAttemptError", "Outcome", "Result", "outcome_unknown"]
+__all__ = ["FailedAttemptError", "Outcome", "Result", "outcome_unknown"]
 
 Result = Callable[["Call", "Request"], Awaitable[object]]
 """Sender that returns the result of a call."""
@@ -110,59 +108,6 @@ class Outcome:
                 describe(failure, call, self._redactor, response)
                 raise FailedAttemptError(failure.with_traceback(None)) from None
         raise failure
-
-
-class Deadline:
-    """Middleware that cancels the call when its deadline has passed, or when its client is closed.
-
-    Raises:
-        DeadlineExceededError: Nothing took effect.
-        OutcomeUnknownError: The write had begun to leave.
-    """
-
-    def __init__(self, outcome: Outcome, redactor: Redactor) -> None:
-        self._outcome = outcome
-        self._redactor = redactor
-        self.running: dict[anyio.CancelScope, int] = {}
-        """Scopes of the running calls, with the tasks that they run in."""
-        self.is_closed = False
-
-    async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
-        with anyio.CancelScope(deadline=call.ends_at) as scope:
-            self.running[scope] = anyio.get_current_task().id
-            try:
-                if call.ends_at > anyio.current_time():
-                    return await call_next(call, request)
-            finally:
-                call.stopped = True
-                del self.running[scope]
-        if call.reply is not None:
-            # The reply came in time, but hooks delayed it.
-            return self._outcome.result(call, call.reply)
-        if self.is_closed:
-            message = "the client was closed during the call"
-            error: FreightExchangeError = TransportError(message, permanent=True, unsent=not call.began)
-        else:
-            message = f"the deadline of {call.limits.deadline:g} s has passed"
-            error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
-            error.login_pending = call.waits_for_login
-        if call.in_doubt:
-            raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
-        describe(error, call, self._redactor)
-        error.settled = True
-        raise error
-
-    async def aclose(self, seconds: float) -> None:
-        """Cancel the running calls and wait for their ends, except for a call whose hook closes the client."""
-        self.is_closed = True
-        own = anyio.get_current_task().id
-        for scope, task in self.running.items():
-            if task != own:
-                scope.cancel()
-        with anyio.move_on_after(seconds, shield=True):
-            # Polled, as an event would cost every call.
-            while any(task != own for task in self.running.values()):  # noqa: ASYNC110
-                await anyio.sleep(0.001)
 
 
 def outcome_unknown(

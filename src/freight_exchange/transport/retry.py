@@ -1,4 +1,4 @@
-"""Retry: the rule for each failure, and the middleware that applies it by tenacity."""
+"""Retry: the rule for each failure, the middleware that applies it by tenacity, and the deadline above it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tenacity import AsyncRetrying, RetryCallState
 from freight_exchange.errors import (
     APIStatusError,
     AuthenticationError,
+    DeadlineExceededError,
     DecodeError,
     FreightExchangeError,
     RateLimitedError,
@@ -22,15 +23,16 @@ from freight_exchange.hooks import Retry as RetryEvent
 from freight_exchange.transport.call import RequestKind
 from freight_exchange.transport.limits import MAX_WAIT
 from freight_exchange.transport.outcome import FailedAttemptError, outcome_unknown
+from freight_exchange.transport.redact import describe
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Hooks
     from freight_exchange.options import RetryPolicy
     from freight_exchange.transport.call import Call, Request
-    from freight_exchange.transport.outcome import Result
+    from freight_exchange.transport.outcome import Outcome, Result
     from freight_exchange.transport.redact import Redactor
 
-__all__ = ["Retry", "Rule", "rule_of"]
+__all__ = ["Deadline", "Retry", "Rule", "rule_of"]
 
 _logger = logging.getLogger("freight_exchange.transport")
 
@@ -154,11 +156,7 @@ class Retry:
         else:
             self._earn(call)
             return result
-        if rule.is_in_doubt:
-            raise outcome_unknown(call, error.message, self._redactor, error)
-        call.reset()
-        error.settled = True
-        raise error
+        raise _settled(call, error, self._redactor)
 
     def _earn(self, call: Call) -> None:
         # Calls that all fail may need logins meanwhile.
@@ -173,6 +171,72 @@ class Retry:
             await self._hooks.emit(
                 RetryEvent(method=method, path=path, number=number, delay=delay, error=error, call_id=call.call_id)
             )
+
+
+class Deadline:
+    """Middleware that cancels the call when its deadline has passed, or when its client is closed.
+
+    Raises:
+        DeadlineExceededError: Nothing took effect.
+        OutcomeUnknownError: The write had begun to leave.
+    """
+
+    def __init__(self, outcome: Outcome, redactor: Redactor) -> None:
+        self._outcome = outcome
+        self._redactor = redactor
+        self.running: dict[anyio.CancelScope, int] = {}
+        """Scopes of the running calls, with the tasks that they run in."""
+        self.is_closed = False
+
+    async def __call__(self, call: Call, request: Request, call_next: Result) -> object:
+        with anyio.CancelScope(deadline=call.ends_at) as scope:
+            self.running[scope] = anyio.get_current_task().id
+            try:
+                if call.ends_at > anyio.current_time():
+                    return await call_next(call, request)
+            finally:
+                call.stopped = True
+                del self.running[scope]
+        if call.reply is not None:
+            # The reply came in time, but hooks delayed it.
+            try:
+                return self._outcome.result(call, call.reply)
+            except FailedAttemptError as failed:
+                last = failed.error
+            raise _settled(call, last, self._redactor)
+        if self.is_closed:
+            message = "the client was closed during the call"
+            error: FreightExchangeError = TransportError(message, permanent=True, unsent=not call.began)
+        else:
+            message = f"the deadline of {call.limits.deadline:g} s has passed"
+            error = DeadlineExceededError(f"{message}{call.queue}; nothing took effect")
+            error.login_pending = call.waits_for_login
+        if call.in_doubt:
+            raise outcome_unknown(call, f"{message} after the request began to leave", self._redactor)
+        describe(error, call, self._redactor)
+        error.settled = True
+        raise error
+
+    async def aclose(self, seconds: float) -> None:
+        """Cancel the running calls and wait for their ends, except for a call whose hook closes the client."""
+        self.is_closed = True
+        own = anyio.get_current_task().id
+        for scope, task in self.running.items():
+            if task != own:
+                scope.cancel()
+        with anyio.move_on_after(seconds, shield=True):
+            # Polled, as an event would cost every call.
+            while any(task != own for task in self.running.values()):  # noqa: ASYNC110
+                await anyio.sleep(0.001)
+
+
+def _settled(call: Call, error: FreightExchangeError, redactor: Redactor) -> FreightExchangeError:
+    """Return the error of a call whose last attempt failed: in doubt, or without effect."""
+    if rule_of(error, call.kind, call.limits.retries).is_in_doubt:
+        return outcome_unknown(call, error.message, redactor, error)
+    call.reset()
+    error.settled = True
+    return error
 
 
 def _failure(state: RetryCallState) -> FreightExchangeError | None:

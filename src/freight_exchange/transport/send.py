@@ -20,9 +20,9 @@ from freight_exchange.platform.reply_headers import NO_HEADERS
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
-from freight_exchange.transport.outcome import Deadline, Outcome
+from freight_exchange.transport.outcome import Outcome
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
-from freight_exchange.transport.retry import Retry
+from freight_exchange.transport.retry import Deadline, Retry
 from freight_exchange.transport.token import Grant, Token
 
 if TYPE_CHECKING:
