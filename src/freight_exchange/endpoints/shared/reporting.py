@@ -64,13 +64,15 @@ class ReportedErrors:
 class ReplyFacts:
     """Facts of a successful reply, for later errors about its records."""
 
-    __slots__ = ("attempts", "began", "call_id", "headers", "status")
+    __slots__ = ("attempts", "began", "call_id", "headers", "is_torn", "status")
 
     def __init__(self) -> None:
         self.began = anyio.current_time()
         self.attempts = 0
         self.call_id = new_call_id()
         self.status: int | None = None
+        self.is_torn = False
+        """Whether the reply has the requested collection and is no JSON."""
         self.headers: Sequence[tuple[bytes, bytes]] = ()
 
     def record(self, response: Response) -> None:
