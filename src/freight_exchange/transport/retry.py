@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -116,7 +117,7 @@ class Retry:
             self._earn(call)
             return result
         # Outside of the handler, so that no later error has the first one as its context.
-        rule = rule_of(first.error, call.kind, call.limits.retries)
+        error, rule = first.error, _STOP
 
         async def attempt() -> object:
             number = retrying.statistics["attempt_number"]
@@ -125,11 +126,12 @@ class Retry:
             return await call_next(call, attrs.evolve(request, attempt=number))
 
         def retry(state: RetryCallState) -> bool:
-            nonlocal rule
-            failure = _failure(state)
-            if failure is None:
+            nonlocal error, rule
+            failure = state.outcome.exception() if state.outcome is not None else None
+            if not isinstance(failure, FailedAttemptError):
                 return False
-            rule = rule_of(failure, call.kind, call.limits.retries)
+            error = failure.error
+            rule = rule_of(error, call.kind, call.limits.retries)
             return state.attempt_number < rule.attempts and self._tokens >= rule.cost
 
         def wait(state: RetryCallState) -> float:
@@ -143,17 +145,20 @@ class Retry:
 
         async def announce(state: RetryCallState) -> None:
             self._tokens -= rule.cost
-            await self._announce(call, _failure(state), state.upcoming_sleep)
+            delay, number = state.upcoming_sleep, call.sends
+            _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
+            if self._hooks:
+                event = RetryEvent(
+                    method=call.method, path=call.path, number=number, delay=delay, error=error, call_id=call.call_id
+                )
+                await self._hooks.emit(event)
             call.reset()
 
         retrying = AsyncRetrying(
             retry=retry, wait=wait, stop=stop, before_sleep=announce, sleep=anyio.sleep, reraise=True
         )
-        try:
+        with suppress(FailedAttemptError):
             result = await retrying(attempt)
-        except FailedAttemptError as failed:
-            error = failed.error
-        else:
             self._earn(call)
             return result
         raise _settled(call, error, self._redactor)
@@ -162,15 +167,6 @@ class Retry:
         # Calls that all fail may need logins meanwhile.
         if call.kind is not RequestKind.LOGIN:
             self._tokens = min(self._budget, self._tokens + 1)
-
-    async def _announce(self, call: Call, error: FreightExchangeError | None, delay: float) -> None:
-        assert error is not None, "only a failed attempt is repeated"
-        _logger.info("%s; retrying in %.2f s (call %s)", error, delay, call.call_id)
-        method, path, number = call.method, call.path, call.sends
-        if self._hooks:
-            await self._hooks.emit(
-                RetryEvent(method=method, path=path, number=number, delay=delay, error=error, call_id=call.call_id)
-            )
 
 
 class Deadline:
@@ -237,8 +233,3 @@ def _settled(call: Call, error: FreightExchangeError, redactor: Redactor) -> Fre
     call.reset()
     error.settled = True
     return error
-
-
-def _failure(state: RetryCallState) -> FreightExchangeError | None:
-    failure = state.outcome.exception() if state.outcome is not None else None
-    return failure.error if isinstance(failure, FailedAttemptError) else None
