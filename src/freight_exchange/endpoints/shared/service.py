@@ -31,7 +31,7 @@ __all__ = ["Service"]
 T = TypeVar("T")
 
 _MANY_ROWS: Final = 10_000
-_MAX_TORN: Final = 5
+_MAX_TORN: Final = 3
 """Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
 
 
