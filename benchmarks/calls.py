@@ -23,7 +23,6 @@ __all__ = ["CALLERS", "PEERS", "tables"]
 CALLERS: Final = (1, 10, 100, 500)
 PEERS: Final = {
     "this SDK": "httpx",
-    "this SDK with `speedups`": "httpx",
     "this SDK on httpx2": "httpx2",
     "openai": "httpx2",
     "anthropic": "httpx2",

@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from benchmarks.decoders import without_speedups
-
 __all__ = ["CLIENTS", "Call", "client"]
 
 Call = Callable[[], Awaitable[object]]
@@ -15,7 +13,6 @@ Call = Callable[[], Awaitable[object]]
 CLIENTS: Final = (
     "httpx",
     "this SDK",
-    "this SDK with `speedups`",
     "httpx2",
     "this SDK on httpx2",
     "openai",
@@ -59,8 +56,6 @@ async def client(name: str, root: str, *, page: bool) -> AsyncIterator[Call]:
             async with _vendor(name, root, body) as generic:
                 yield generic
         case _:
-            if not name.endswith("`speedups`"):
-                without_speedups()
             async with _sdk(root, page=page, on_httpx2=name.endswith("httpx2")) as call:
                 yield call
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import enum
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-__all__ = ["DECODERS", "Decode", "Decoder", "without_speedups"]
+__all__ = ["DECODERS", "Decode", "Decoder"]
 
 Decode = Callable[[bytes], Sequence[Any]]
 
@@ -64,16 +63,6 @@ def _sdk() -> Decode:
     from freight_exchange import wire
 
     return lambda content: wire.decode_rows(wire.parse(content), wire.REQUESTS).records
-
-
-def _sdk_alone() -> Decode:
-    without_speedups()
-    return _sdk()
-
-
-def without_speedups() -> None:
-    """This package, from now on, as it is without its extra `speedups`."""
-    sys.modules["msgspec"] = None  # type: ignore[assignment]  # which is how Python is made to find none
 
 
 def _cattrs() -> Decode:
@@ -138,8 +127,7 @@ class Decoder(NamedTuple):
 
 DECODERS: Final = {
     "cattrs": Decoder("json + cattrs", _cattrs),
-    "sdk": Decoder("this SDK", _sdk_alone),
-    "speedups": Decoder("this SDK with `speedups`", _sdk),
+    "sdk": Decoder("this SDK", _sdk),
     "pydantic": Decoder("pydantic v2", _pydantic),
     "msgspec": Decoder("msgspec, structs", _msgspec),
     "json": Decoder("plain json, no types", _json),

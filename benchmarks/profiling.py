@@ -20,7 +20,7 @@ from statistics import median
 from typing import Final
 
 from benchmarks.clients import client
-from benchmarks.decoders import DECODERS, without_speedups
+from benchmarks.decoders import DECODERS
 from benchmarks.imports import DEPENDENCIES, OURS, PACKAGES
 from benchmarks.reading import WINDOWS
 from benchmarks.records import page
@@ -30,7 +30,7 @@ from benchmarks.storing import BATCHES, store_writer
 __all__ = ["tables"]
 
 _CALLS: Final = ("httpx", "this SDK", "httpx2", "this SDK on httpx2")
-_DECODERS: Final = ("sdk", "speedups")
+_DECODERS: Final = ("sdk",)
 _LISTINGS: Final = {f"{window} in flight": f"listing {window}" for window in WINDOWS}
 _COMMITS: Final = {f"{batch} a commit": f"commit {batch}" for batch in BATCHES}
 _IMPORTS: Final = (DEPENDENCIES, OURS)
@@ -149,7 +149,6 @@ def _measure(name: str, port: str) -> dict[str, float]:
 async def _listed(window: int, port: str, profile: cProfile.Profile) -> None:
     from freight_exchange import FreightExchange
 
-    without_speedups()
     async with FreightExchange(f"http://127.0.0.1:{port}/slow/api", email="ben@demo.example", password="b") as exchange:
         await exchange.login()
         profile.enable()

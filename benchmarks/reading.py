@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from benchmarks.decoders import without_speedups
 from benchmarks.rounds import Figures, Metric, Scale, Table, alone, interleaved, serving
 from benchmarks.server import LATENCY, PAGE, RECORDS
 
@@ -96,7 +95,6 @@ async def _by_hand(client: Any, window: int) -> tuple[float, float]:
 async def _by_sdk(root: str, window: int) -> tuple[float, float]:
     from freight_exchange import FreightExchange
 
-    without_speedups()
     async with FreightExchange(root, email="ben@demo.example", password="benchmark") as exchange:
         await exchange.login()
         began = time.perf_counter(), time.process_time()

@@ -46,10 +46,9 @@ _SECTIONS: Final = (
         "decoding",
         "Decoding",
         "From bytes to objects with renamed fields, exact decimals, date-times and enumerations, set up as each "
-        "library's documentation does; plain JSON has none of these. With the extra `speedups`, msgspec parses "
-        "long replies to the same values. Only this converter also accepts the irregular records of the wire: "
-        "[the table below](#what-each-decoder-takes) shows the result of a page with one odd record. The ratio is "
-        "to json + cattrs.",
+        "library's documentation does; plain JSON has none of these. Only this converter also "
+        "accepts the irregular records of the wire: [the table below](#what-each-decoder-takes) shows the result of "
+        "a page with one odd record. The ratio is to json + cattrs.",
     ),
     Section(
         "reading",
@@ -91,8 +90,8 @@ _PROFILES: Final = (
     "look. Over httpx2 the SDK sends through the caller's client, with its event hooks, mounts and "
     "instrumentation, and pays for that client. Beside it, the SDK pays for the task that completes a write after "
     "a cancellation, and for one clock reading and one cancel scope each for the deadline, the task and the end "
-    "of the reply. Its own connections, on httpx, send directly. A record costs as much as plain JSON, which only "
-    "the extra `speedups` shortens, and about as much again for nineteen fields with exact decimals and dates. "
+    "of the reply. Its own connections, on httpx, send directly. A record costs as much as plain JSON, "
+    "and about as much again for nineteen fields with exact decimals and dates. "
     "The time of an import is spread over seventy modules; most of it goes into the classes that attrs generates."
 )
 

@@ -161,8 +161,8 @@ if TYPE_CHECKING:
     from freight_exchange.options import Addresses, RetryPolicy, Timeouts
     from freight_exchange.paging import Page, Paginator
     from freight_exchange.serialization import from_dict, from_json, to_dict, to_json
-    from freight_exchange.transport.auth.token_store import TokenFile
-    from freight_exchange.transport.message import Request, Response
+    from freight_exchange.transport.call import Request, Response
+    from freight_exchange.transport.token_file import TokenFile
 
     __version__: str
 else:
@@ -224,12 +224,12 @@ else:
         "RateLimitedError": "errors",
         "RateRequest": "models",
         "RateRequestDraft": "models",
-        "Request": "transport.message",
+        "Request": "transport.call",
         "RequestEvent": "feed.events",
         "RequestFilter": "models.request_filter",
         "RequestStatus": "models",
         "RequestType": "models",
-        "Response": "transport.message",
+        "Response": "transport.call",
         "RetryLater": "bot",
         "RetryPolicy": "options",
         "Route": "models",
@@ -242,7 +242,7 @@ else:
         "StoreAwayError": "errors",
         "StoreError": "errors",
         "Timeouts": "options",
-        "TokenFile": "transport.auth.token_store",
+        "TokenFile": "transport.token_file",
         "TransportError": "errors",
         "UnknownWord": "models",
         "Unreadable": "feed.events",

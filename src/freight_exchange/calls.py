@@ -40,7 +40,7 @@ from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_DEADLINE, DEFAULT_INTERVAL, Start
 from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
-from freight_exchange.transport.message import RequestKind
+from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile.reconcile import Readers

@@ -37,12 +37,10 @@ from freight_exchange.options import (
     seconds,
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
-from freight_exchange.transport.auth.token_store import TokenFile
-from freight_exchange.transport.call import Limits
-from freight_exchange.transport.http.adapter import HttpClient, library_of
-from freight_exchange.transport.lifecycle import NetworkOptions
-from freight_exchange.transport.message import Middleware
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.call import Limits, Middleware
+from freight_exchange.transport.network import HttpClient, library_of
+from freight_exchange.transport.redact import Secret
+from freight_exchange.transport.token_file import TokenFile
 
 __all__ = ["FreightExchange"]
 
@@ -179,18 +177,18 @@ class FreightExchange(Calls):
         if http_client is None and environment.trust_env(trust_env):
             proxy_url = proxy_url or environment.proxy(self._base_url)
             verify = environment.certificates() or True if verify is True else verify
-        network = NetworkOptions(
-            max_connections=settings.connections(max_connections, "max_connections"),
-            max_writes=settings.connections(max_writes, "max_writes"),
-            middleware=settings.callables(middleware, "middleware"),
-            proxy=settings.proxy(proxy_url),
-            keepalive=seconds(keepalive, "keepalive"),
-            verify=settings.verification(verify),
-            http_client=http_client,
-            token_store=settings.token_file(token_store),
-        )
+        network: dict[str, Any] = {
+            "max_connections": settings.connections(max_connections, "max_connections"),
+            "max_writes": settings.connections(max_writes, "max_writes"),
+            "middleware": settings.callables(middleware, "middleware"),
+            "proxy": settings.proxy(proxy_url),
+            "keepalive": seconds(keepalive, "keepalive"),
+            "verify": settings.verification(verify),
+            "http_client": http_client,
+            "token_store": settings.token_file(token_store),
+        }
         super().__init__(
-            SharedState(self._base_url, settings.credentials(email, secret, credentials), options, network), options
+            SharedState(self._base_url, settings.credentials(email, secret, credentials), options, **network), options
         )
         self._is_view = False
 
@@ -275,7 +273,7 @@ class FreightExchange(Calls):
     @property
     def user(self) -> User | None:
         """The user of the last login, or `None` before the first."""
-        return self._shared.user
+        return self._shared.connection.user
 
     async def login(self) -> User:
         """Log in if there is no token, and return the user (service document, 4.1).
@@ -288,8 +286,8 @@ class FreightExchange(Calls):
             DeadlineExceededError: The deadline has passed before the login ended.
             TransportError: No usable reply came.
         """
-        await self._shared.connection.engine.log_in(self._options.limits.deadline)
-        user = self._shared.user
+        await self._shared.connection.log_in(self._options.limits.deadline)
+        user = self._shared.connection.user
         assert user is not None
         return user
 

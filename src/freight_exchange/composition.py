@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from freight_exchange.endpoints.bids import SeenBids
 from freight_exchange.endpoints.currencies import KnownCurrencies
-from freight_exchange.endpoints.login import log_in
 from freight_exchange.endpoints.offers import SeenOffers
 from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.endpoints.routes import SeenRoutes
@@ -19,8 +17,7 @@ from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import RequestMeter
-from freight_exchange.transport.lifecycle import Connection, NetworkOptions, Settings
-from freight_exchange.transport.secrets import Redactor
+from freight_exchange.transport.send import Transport, TransportOptions
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.shared.conventions import Conventions
@@ -29,13 +26,10 @@ if TYPE_CHECKING:
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.options import WatchOptions
     from freight_exchange.hooks import Hooks
-    from freight_exchange.models import User
     from freight_exchange.offer_feed.feed import OfferFeed
     from freight_exchange.offer_feed.options import WatchOffersOptions
-    from freight_exchange.transport.auth.refresh import Credentials
-    from freight_exchange.transport.auth.token import Grant
-    from freight_exchange.transport.call import CallExecutor, Limits
-    from freight_exchange.transport.secrets import Secret
+    from freight_exchange.transport.call import Limits
+    from freight_exchange.transport.token import Credentials
 
 __all__ = [
     "SharedState",
@@ -63,46 +57,32 @@ class ViewOptions:
 class SharedState:
     """State that a client shares with its views: the connection, the user, and records seen in listings."""
 
-    def __init__(self, base_url: str, credentials: Credentials, options: ViewOptions, network: NetworkOptions) -> None:
+    def __init__(self, base_url: str, credentials: Credentials, options: ViewOptions, **network: Any) -> None:
         self.base_url = base_url
         self.credentials = credentials
         self.clock: Clock | None = None
-        self.user: User | None = None
         self.readings = SharedReadings()
         self.bids = SeenBids()
         self.currencies = KnownCurrencies()
         self.offers = SeenOffers()
         self.routes = SeenRoutes()
-        self.connection = self._connection(options, network)
+        # One login serves all views, whose deadlines may differ.
+        login_limits = attrs.evolve(options.limits, deadline=max(options.limits.deadline, DEFAULT_DEADLINE))
+        self.connection = Transport(
+            TransportOptions(
+                base_url=base_url,
+                credentials=credentials,
+                hooks=options.hooks,
+                retry_tokens=options.limits.retries.budget,
+                login_limits=login_limits,
+                **network,
+            )
+        )
 
     async def account(self) -> str:
         """Return the account's email."""
         email, _ = await self.credentials()
         return email
-
-    def _connection(self, options: ViewOptions, network: NetworkOptions) -> Connection:
-        # One login serves all views, whose deadlines may differ. Each caller waits within its own deadline.
-        login_deadline = max(options.limits.deadline, DEFAULT_DEADLINE)
-        login_limits = attrs.evolve(options.limits, deadline=login_deadline)
-        return Connection(
-            Settings(
-                base_url=self.base_url,
-                network=network,
-                credentials=self.credentials,
-                log_in=partial(self._log_in, login_limits),
-                redactor=Redactor(),
-                hooks=options.hooks,
-                retry_tokens=options.limits.retries.budget,
-                on_login=self._set_user,
-                login_timeout=login_deadline,
-            )
-        )
-
-    async def _log_in(self, limits: Limits, executor: CallExecutor, email: str, password: Secret) -> Grant:
-        return await log_in(executor, limits, email, password, self._set_user)
-
-    def _set_user(self, user: User) -> None:
-        self.user = user
 
 
 def service_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler) -> Service:

@@ -21,7 +21,7 @@ from freight_exchange.options import (
     GetParameters,
     IndexType,
 )
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.redact import Secret
 
 __all__ = [
     "ADDRESSES_VARIABLE",
@@ -104,7 +104,8 @@ def proxy(base_url: str) -> Secret | None:
     from urllib.request import getproxies, proxy_bypass
 
     parts = urlsplit(base_url)
-    if parts.scheme != "https" or proxy_bypass(parts.netloc):
+    # An IPv6 address stands in `NO_PROXY` without brackets.
+    if parts.scheme != "https" or proxy_bypass(parts.netloc) or proxy_bypass(parts.hostname or ""):
         return None
     proxies = getproxies()
     name = next((name for name in ("https", "all") if proxies.get(name)), None)

@@ -7,6 +7,7 @@ record contains a secret.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -215,10 +216,16 @@ class Hooks:
                         await result
                     if scope.cancelled_caught:
                         self._log(hook, event, f"it took longer than {HOOK_TIMEOUT:g} s and was cancelled", None)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # The hook has awaited a task that was cancelled: this call was not.
+                self._log(hook, event, type(error).__name__, error)
             except Exception as error:  # noqa: BLE001  # a hook's bug must not change the result of the call
                 self._log(hook, event, type(error).__name__, error)
 
-    def _log(self, hook: Hook, event: Event, why: str, error: Exception | None) -> None:
+    def _log(self, hook: Hook, event: Event, why: str, error: BaseException | None) -> None:
         # The first failure of a kind is logged at ERROR, others at DEBUG.
         key = (id(hook), why)
         level = logging.DEBUG if key in self._failed else logging.ERROR

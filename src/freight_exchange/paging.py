@@ -9,7 +9,6 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast, ove
 import anyio
 import attrs
 
-from freight_exchange import wire
 from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
 from freight_exchange.models._base import Serializable
 from freight_exchange.walk import SAFE, Pass, Sweep
@@ -68,19 +67,15 @@ class Page(Serializable, Sequence[T_co], Generic[T_co]):
 
 
 class _Unreadable(NamedTuple):
-    """Key of an unreadable row: its index, or else its content."""
+    """Key of an unreadable row: its content."""
 
-    row: object
+    row: str
 
 
 def keys_of(page: RawPage[T], identity: Callable[[T], Hashable] | None) -> list[Hashable]:
     """Return the keys of a page's rows, the unreadable ones last. Without an identity, a record is its own key."""
     keys = [cast("Hashable", record) if identity is None else identity(record) for record in page.records]
-    for error in page.broken:
-        raw = getattr(error, "raw", error)
-        index = wire.index_of_raw(raw)
-        keys.append(_Unreadable(repr(raw) if index is None else index))
-    return keys
+    return keys + [_Unreadable(repr(getattr(error, "raw", error))) for error in page.broken]
 
 
 def _check_sweep(_: object, attribute: object, value: object) -> None:

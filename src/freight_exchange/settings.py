@@ -14,10 +14,10 @@ from urllib.parse import SplitResult, urlsplit
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.models import validation
 from freight_exchange.options import ADDRESSES
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.redact import Secret
 
 if TYPE_CHECKING:
-    from freight_exchange.transport.auth.token_store import TokenFile
+    from freight_exchange.transport.token_file import TokenFile
 
 __all__ = [
     "EMAIL_VARIABLE",
@@ -239,7 +239,7 @@ def token_file(value: TokenFile | str | os.PathLike[str] | None) -> TokenFile | 
     """Return the token file, from itself or its path."""
     if value is None:
         return None
-    from freight_exchange.transport.auth.token_store import TokenFile
+    from freight_exchange.transport.token_file import TokenFile
 
     if isinstance(value, str | os.PathLike):
         return TokenFile(value)

@@ -37,10 +37,10 @@ import httpx
 from freight_exchange.bot import Bot, BotStatus
 from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import ProcessEnd
+from freight_exchange.bot.runtime.background_tasks import BackgroundTask, BackgroundTasks
 from freight_exchange.client import FreightExchange
 from freight_exchange.platform.clock import Reading
 from freight_exchange.store import SQLiteStore, Store
-from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 from freight_sandbox import FAULTS, Account, AuditLog, Cargo, Cut, Exchange, Fault, Profile, WireFault, memory
 from freight_sandbox.wire import Call
 

@@ -153,14 +153,8 @@ async def test_proxy_that_is_not_there_is_named(act: Any) -> None:
         ("localhost", "LOCALHOST", True),
         ("localhost", "host", False),
         ("[::1]", "127.0.0.1", False),
-        pytest.param(
-            *("[::1]", "::1", True),
-            marks=pytest.mark.xfail(strict=True, reason="known fault: NO_PROXY with an IPv6 address is ignored"),
-        ),
-        pytest.param(
-            *("[::1]", "localhost,::1", True),
-            marks=pytest.mark.xfail(strict=True, reason="known fault: NO_PROXY with an IPv6 address is ignored"),
-        ),
+        ("[::1]", "::1", True),
+        ("[::1]", "localhost,::1", True),
     ],
 )
 async def test_no_proxy_names_the_hosts_that_are_reached_directly(

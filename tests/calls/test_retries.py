@@ -173,7 +173,6 @@ async def test_date_is_waited_for(form: str) -> None:
     assert 25 <= elapsed <= 34
 
 
-@pytest.mark.xfail(strict=True, reason="known fault: a date in Retry-After is read against a wrong local clock")
 @pytest.mark.parametrize("hours", [-2, 2])
 async def test_date_is_read_against_the_date_of_its_reply(hours: int) -> None:
     """The machine's clock may be hours off: the service's own `Date` says how long it means."""

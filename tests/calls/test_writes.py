@@ -296,16 +296,7 @@ def _long_refusal(size: int) -> Any:
     return mutate
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        1_000,
-        pytest.param(
-            9_000,
-            marks=pytest.mark.xfail(strict=True, reason="known fault: a bot sends an offer again after a long refusal"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("size", [1_000, 9_000])
 async def test_bot_believes_a_refusal_of_its_offer_with_a_body_of_any_length(size: int) -> None:
     sandbox = Sandbox()
     bot = Bot(store=None, start="backfill")

@@ -204,7 +204,7 @@ LISTINGS: Final = [
 SELECTED: Final = Listing(
     index=4,
     # The document shows the word for bids alone, so a request's is one that the SDK does not know.
-    status=UnknownWord("Selected"), offers=(_offer(OfferStatus.SELECTED),), selected=_offer(OfferStatus.SELECTED),
+    status=UnknownWord("Selected"), offers=(_offer(OfferStatus.SELECTED),),
     contact=Contact(name="Fergus Forward", email="fergus@forward.example"),
     company=Company(name="Forward & Co.", fax="+852 5550 0101", **_ADDRESS), **_FIELDS,
 )

@@ -281,7 +281,7 @@ def switched(outcomes: Outcomes, value: Any) -> Any:
     contact = Contact(name="Rita Rival", email="rival@demo.example")
     approved = outcomes["respond approved"]
     company = attrs.evolve(approved.company, name="Rival & Co. Ltd")
-    return attrs.evolve(approved, offers=(taken,), selected=taken, contact=contact, company=company)
+    return attrs.evolve(approved, offers=(taken,), contact=contact, company=company)
 
 
 def priced(amount: str) -> Callable[[Outcomes, Any], Any]:

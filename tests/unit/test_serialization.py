@@ -181,17 +181,8 @@ def test_every_public_class_of_values_is_converted() -> None:
     public = {name: getattr(freight_exchange, name) for name in freight_exchange.__all__}
     values = {name for name, value in public.items() if isinstance(value, type) and attrs.has(value)}
     # Options, filters, messages and paginators are no records.
-    others = {
-        "OfferFilter",
-        "Paginator",
-        "Request",
-        "RequestFilter",
-        "Response",
-        "RetryPolicy",
-        "Timeouts",
-        "TokenFile",
-    }
-    assert values - others - {"TokenFile"} == {*ROUNDABOUT}
+    others = {"OfferFilter", "Paginator", "Request", "RequestFilter", "Response", "RetryPolicy", "Timeouts"}
+    assert values - others == {*ROUNDABOUT}
 
 
 def test_values_are_those_of_json() -> None:

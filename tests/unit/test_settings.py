@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from freight_exchange import settings
 from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.transport.secrets import Secret
+from freight_exchange.transport.redact import Secret
 
 CANARY = "c4nary-pa55"
 

@@ -70,7 +70,7 @@ class DecodeError(FreightExchangeError):
     Attributes:
         path: The position in the reply, e.g. `raterequests.3.weight`; `$` for the whole reply.
         request_path: The path of the call, or `None`.
-        raw: The unreadable value, with secrets masked.
+        raw: The record with the unreadable value, or the reply, with secrets masked.
     """
 
     def __init__(

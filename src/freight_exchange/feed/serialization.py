@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from freight_exchange import wire
 from freight_exchange.errors import DecodeError, StoreError
 from freight_exchange.feed.events import BidSelected, Event, Gap, RequestEvent, SchemaChanged, Unreadable
+from freight_exchange.store import snapshots
 
 if TYPE_CHECKING:
     from freight_exchange.models import RateRequest
@@ -30,8 +30,8 @@ def pack(event: Event) -> bytes:
     match event:
         case RequestEvent():
             stored = {
-                "request": wire.dump_request(event.request).decode(),
-                "previous": None if event.previous is None else wire.dump_request(event.previous).decode(),
+                "request": snapshots.dump_record(event.request).decode(),
+                "previous": None if event.previous is None else snapshots.dump_record(event.previous).decode(),
                 "changed": event.changed,
                 "returned": event.returned,
                 "between": [_stamp(moment) for moment in event.observed_between],
@@ -75,8 +75,8 @@ def _unpacked(kind: str, payload: bytes) -> Event:
             earliest, latest = stored["between"]
             return RequestEvent(
                 kind=kind,
-                request=wire.load_request(stored["request"].encode()),
-                previous=None if stored["previous"] is None else wire.load_request(stored["previous"].encode()),
+                request=snapshots.load_request(stored["request"].encode()),
+                previous=None if stored["previous"] is None else snapshots.load_request(stored["previous"].encode()),
                 changed=tuple(stored["changed"]),
                 returned=stored["returned"],
                 observed_between=(None if earliest is None else _moment(earliest), _moment(latest)),
@@ -103,14 +103,14 @@ def _unpacked(kind: str, payload: bytes) -> Event:
 
 def pack_selected(event: BidSelected) -> bytes:
     """Return the event as bytes."""
-    stored = {"bid": wire.dump_bid(event.bid).decode(), "observed": _stamp(event.observed)}
+    stored = {"bid": snapshots.dump_record(event.bid).decode(), "observed": _stamp(event.observed)}
     return json.dumps(stored, separators=(",", ":")).encode()
 
 
 def load_request(kept: bytes) -> RateRequest:
     """Return the request from its bytes; raise `StoreError` as in `unpack`."""
     try:
-        return wire.load_request(kept)
+        return snapshots.load_request(kept)
     except NOT_OURS as error:
         raise StoreError(f"a request in the store {UNREADABLE}") from error
 
@@ -119,7 +119,7 @@ def unpack_selected(payload: bytes) -> BidSelected:
     """Return the event from its bytes; raise `StoreError` as in `unpack`."""
     try:
         stored = json.loads(payload)
-        return BidSelected(bid=wire.load_bid(stored["bid"].encode()), observed=_moment(stored["observed"]))
+        return BidSelected(bid=snapshots.load_bid(stored["bid"].encode()), observed=_moment(stored["observed"]))
     except NOT_OURS as error:
         raise StoreError(f"an event ({BidSelected.kind}) in the store {UNREADABLE}") from error
 

@@ -11,6 +11,7 @@ import attrs
 from freight_exchange.models.company import Company
 from freight_exchange.models.contact import Contact
 from freight_exchange.models.enums import (  # noqa: F401 - for get_type_hints of the generated __init__
+    OfferStatus,
     Packaging,
     RequestStatus,
     RequestType,
@@ -32,13 +33,16 @@ class Listing(Shipment):
     Attributes:
         status: The request's state.
         offers: The offers on the request; only the selected one, once there is one.
-        selected: The offer that was approved, or `None`.
         contact: The forwarder's contact, once an offer is selected.
         company: The forwarder's company, once an offer is selected.
     """
 
     status: RequestStatus | UnknownWord | None = None
     offers: tuple[Offer, ...] = ()
-    selected: Offer | None = None
     contact: Contact | None = None
     company: Company | None = None
+
+    @property
+    def selected(self) -> Offer | None:
+        """The offer that was approved, or `None`."""
+        return next((offer for offer in self.offers if offer.status == OfferStatus.SELECTED), None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -149,15 +149,23 @@ def naive_datetime(value: object, field: str) -> datetime:
 def zoned_datetime(value: object, zone: ZoneInfo, field: str) -> datetime:
     """Return the time in the zone: a naive value is the zone's wall time, an aware one is converted.
 
-    An ambiguous wall time is the earlier one. A time that a clock change skips is kept, as the service accepts it.
+    An ambiguous wall time is the earlier one; the later one is refused, since the service's times have no offset.
+    A time that a clock change skips is kept, as the service accepts it.
     """
     time = _datetime(value, field)
     if time.tzinfo is None:
         return time.replace(tzinfo=zone, fold=0)
     try:
-        return time.astimezone(zone)
+        zoned = time.astimezone(zone)
+        earlier = zoned.replace(fold=0).astimezone(UTC)
+        later = zoned.astimezone(UTC)
     except OverflowError:
         raise ValidationError(f"{field} is beyond the calendar in the route's zone", field=field) from None
+    if later > earlier:
+        raise ValidationError(
+            f"{field} is in an hour that a clock change repeats, and would be read as an hour earlier", field=field
+        )
+    return zoned
 
 
 def timezone(value: object, field: str = "timezone") -> ZoneInfo:
@@ -193,9 +201,14 @@ def set_fields(draft: object, values: Mapping[str, object]) -> None:
 
 
 def _datetime(value: object, field: str) -> datetime:
-    if not isinstance(value, datetime):
+    # pandas' NaT is a `datetime` too, and equals nothing, not even itself.
+    if not isinstance(value, datetime) or value != value:
         raise ValidationError(f"{field} must be a datetime, not {_describe(value)}", field=field)
-    return value
+    if type(value) is datetime:
+        return value
+    # A subclass, as pandas' Timestamp, may have more digits than a second has.
+    time = value.time().replace(tzinfo=value.tzinfo, fold=value.fold)
+    return datetime.combine(date(value.year, value.month, value.day), time)
 
 
 def _number(value: object, label: str, field: str) -> Decimal:

@@ -24,8 +24,8 @@ REQUEST_ID_HEADERS: Final = (
 class ReplyHeaders(Mapping[str, str]):
     """Read-only, case-insensitive headers that pickle, copy and hash.
 
-    Secrets in values are masked. Cookies and headers about authorization are left out. There are at most 32 headers,
-    with 200 characters of each value.
+    They are ids of the request, `content-type`, `date`, `server`, `via`, `retry-after` and those of rate limits, with
+    200 characters of each value. Secrets in values are masked.
     """
 
     __slots__ = ("_items",)

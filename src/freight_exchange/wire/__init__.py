@@ -2,23 +2,6 @@
 
 from __future__ import annotations
 
-from freight_exchange.wire.decoder import (
-    BIDS,
-    CARRIERS,
-    CURRENCIES,
-    MAX_DESCRIBED,
-    OFFERS,
-    REQUESTS,
-    ROUTES,
-    Kind,
-    Rows,
-    decode_bid,
-    decode_declined_offer,
-    decode_one,
-    decode_rows,
-    decode_written_route,
-    index_of_raw,
-)
 from freight_exchange.wire.encoder import (
     Body,
     CarrierField,
@@ -32,20 +15,33 @@ from freight_exchange.wire.encoder import (
     encode_route,
     encode_route_filters,
 )
-from freight_exchange.wire.failure import reports_no_records
 from freight_exchange.wire.json import dump, parse
-from freight_exchange.wire.login import (
+from freight_exchange.wire.replies import (
+    BIDS,
+    CARRIERS,
+    CURRENCIES,
+    MAX_DESCRIBED,
+    OFFERS,
+    REQUESTS,
+    ROUTES,
+    Kind,
     Login,
+    Rows,
+    decode_bid,
+    decode_declined_offer,
     decode_login,
+    decode_one,
+    decode_rows,
     decode_user,
+    decode_written_route,
     find_rejection,
     find_sentence,
     find_sentence_in_text,
+    index_of_raw,
     is_unauthorized,
     mask_user,
+    reports_no_records,
 )
-from freight_exchange.wire.repeated_keys import find_repeats
-from freight_exchange.wire.snapshots import dump_bid, dump_request, load_bid, load_request
 
 __all__ = [
     "BIDS",
@@ -70,8 +66,6 @@ __all__ = [
     "decode_user",
     "decode_written_route",
     "dump",
-    "dump_bid",
-    "dump_request",
     "encode_credentials",
     "encode_list_parameters",
     "encode_offer",
@@ -80,13 +74,10 @@ __all__ = [
     "encode_route",
     "encode_route_filters",
     "find_rejection",
-    "find_repeats",
     "find_sentence",
     "find_sentence_in_text",
     "index_of_raw",
     "is_unauthorized",
-    "load_bid",
-    "load_request",
     "mask_user",
     "parse",
     "reports_no_records",

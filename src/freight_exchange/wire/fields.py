@@ -109,7 +109,7 @@ LOGIN_EMAIL: Final = "email"
 LOGIN_PASSWORD: Final = "password"  # the key's name, not a password
 
 # Keys of a body that reports a failure, with any status.
-FAILURES: Final = frozenset({"error", "errors", "unauthorized"})
+FAILURES: Final = frozenset({"error", "errors"})
 # Keys of a body whose value tells success from failure: a boolean, a word or an HTTP status.
 SUCCESSES: Final = frozenset({"success", "ok"})
 OUTCOMES: Final = frozenset({"status", "statuscode", "status_code"})

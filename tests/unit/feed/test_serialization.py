@@ -16,7 +16,10 @@ from freight_exchange.feed.serialization import load_request, pack, pack_selecte
 from freight_exchange.models import Bid, Contact, RateRequest
 
 NOW = datetime(2026, 3, 1, 12, 30, 45, 123457, tzinfo=UTC)
-REQUEST = wire.load_request(b'{"index":7,"weight":12.50,"status":"Frozen","needdate":"soon","tags":[{"a":1.0}]}')
+REQUEST = wire.decode_one(
+    wire.parse(b'{"raterequests":[{"index":7,"weight":12.50,"status":"Frozen","needdate":"soon","tags":[{"a":1.0}]}]}'),
+    wire.REQUESTS,
+)
 moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))
 
 

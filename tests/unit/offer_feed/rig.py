@@ -93,7 +93,7 @@ class OfferService:
         offers, chosen = self.requests[index], self.selected.get(index)
         if chosen is not None:
             # The service lists the selected offer alone.
-            return Listing(index=index, offers=(offers[chosen],), selected=offers[chosen])
+            return Listing(index=index, offers=(offers[chosen],))
         return Listing(index=index, origin="Oslo", offers=tuple(offers.values()))
 
     async def page(self, number: int, rows: int) -> Rows[Listing]:

@@ -22,7 +22,7 @@ from freight_exchange.models.shipment import Shipment
 from freight_exchange.store.protocol import NewEvent
 from freight_exchange.store.work import Effect
 from freight_exchange.transport.call import RequestMeter
-from freight_exchange.transport.rules.retry_after import MAX_HONOURED
+from freight_exchange.transport.replies import MAX_HONOURED
 
 if TYPE_CHECKING:
     from freight_exchange.bot.delivery.routing import Routing

@@ -190,8 +190,9 @@ def lenient_bids(exchange: FreightExchange, note: Callable[[int | None, DecodeEr
     """
 
     def on_event(event: Event) -> None:
-        if isinstance(event, BrokenRecord):
-            note(wire.index_of_raw(event.error.raw), event.error)
+        # A record with an unreadable value is listed all the same.
+        if isinstance(event, BrokenRecord) and wire.index_of_raw(event.error.raw) is None:
+            note(None, event.error)
 
     return exchange.with_options(strict=False)._with_hook(on_event).bids
 

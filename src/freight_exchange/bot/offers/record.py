@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, get_args
 
 import attrs
 
-from freight_exchange import wire
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Bid, SubmitOffer, validation
+from freight_exchange.store import snapshots
 from freight_exchange.store.work import OPEN_STATES, Effect
 
 __all__ = [
@@ -133,8 +133,8 @@ class OfferRecord:
             "rates": None if self.rates is None else {name: str(fee) for name, fee in self.rates.items()},
             "terms": self.terms,
             "fields_before": None if self.fields_before is None else {**self.fields_before},
-            "baseline": [wire.dump_bid(bid).decode() for bid in self.baseline],
-            "bid": None if self.bid is None else wire.dump_bid(self.bid).decode(),
+            "baseline": [snapshots.dump_record(bid).decode() for bid in self.baseline],
+            "bid": None if self.bid is None else snapshots.dump_record(self.bid).decode(),
             "changed_fields": self.changed_fields,
             "own_update": self.own_update,
             "refusal": self.refusal,
@@ -161,8 +161,8 @@ class OfferRecord:
             state=_state(effect.state),
             amount=Decimal(fields.pop("amount")),
             rates=None if rates is None else {name: Decimal(fee) for name, fee in rates.items()},
-            baseline=tuple(wire.load_bid(bid.encode()) for bid in fields.pop("baseline")),
-            bid=None if (bid := fields.pop("bid")) is None else wire.load_bid(bid.encode()),
+            baseline=tuple(snapshots.load_bid(bid.encode()) for bid in fields.pop("baseline")),
+            bid=None if (bid := fields.pop("bid")) is None else snapshots.load_bid(bid.encode()),
             changed_fields=tuple(fields.pop("changed_fields", ())),
             at=effect.at,
             **fields,

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd
+from freight_exchange.bot.runtime.background_tasks import BackgroundTask, BackgroundTasks
 from freight_exchange.platform.tasks import find_failure
-from freight_exchange.transport.background import BackgroundTask, BackgroundTasks
 
 __all__ = ["BackgroundRun"]
 

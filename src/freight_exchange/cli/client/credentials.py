@@ -14,12 +14,11 @@ from freight_exchange.cli.terminal import is_interactive, prompt, warn
 from freight_exchange.errors import AuthenticationError, ConfigurationError
 from freight_exchange.platform.text import clean
 from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, base_url
-from freight_exchange.transport.auth.login_file import LoginFile
-from freight_exchange.transport.auth.token_store import TokenFile, state_folder
+from freight_exchange.transport.token_file import TokenFile, state_folder
 
 if TYPE_CHECKING:
     from freight_exchange.cli.options import GlobalOptions
-    from freight_exchange.transport.auth.cached_login import CachedLogin
+    from freight_exchange.transport.token_file import CachedLogin
 
 __all__ = ["Credentials", "conflicting_account", "resolve_credentials", "token_file"]
 
@@ -99,12 +98,7 @@ def _token_path(options: GlobalOptions) -> str | Path:
 class _WriteOnlyTokenFile(TokenFile):
     """Token file for a new login. The old login in it is not used, and stays until the new one replaces it."""
 
-    def file_for(self, base_url: str, account: str) -> LoginFile:
-        return _UnreadLoginFile(super().file_for(base_url, account).path, base_url, account)
-
-
-class _UnreadLoginFile(LoginFile):
-    def read(self) -> CachedLogin | None:
+    def _read(self, path: Path) -> CachedLogin | None:
         return None
 
 

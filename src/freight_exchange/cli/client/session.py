@@ -23,13 +23,13 @@ from freight_exchange.environment import parse_addresses
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.text import clean
-from freight_exchange.transport.message import RequestKind
+from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange import Addresses, FreightExchange
     from freight_exchange.cli.options import GlobalOptions
     from freight_exchange.hooks import Event
-    from freight_exchange.transport.message import Next, Request, Response
+    from freight_exchange.transport.call import Next, Request, Response
 
 __all__ = ["client_command", "run_with_client"]
 

@@ -199,7 +199,7 @@ async def _find(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]
 def _csv_columns() -> list[str]:
     """Return the columns of a request, and those of one of its offers."""
     return [
-        *csv_columns(freight_exchange.Listing, exclude=("offers", "selected")),
+        *csv_columns(freight_exchange.Listing, exclude=("offers",)),
         *csv_columns(freight_exchange.Offer, prefix="offer."),
     ]
 

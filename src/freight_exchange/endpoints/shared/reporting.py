@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -12,7 +11,7 @@ import anyio
 from freight_exchange.errors import DecodeError
 from freight_exchange.hooks import BrokenRecord
 from freight_exchange.transport.call import new_call_id
-from freight_exchange.transport.rules.redaction import redact_decode_error, reply_headers
+from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from freight_exchange.endpoints.shared.conventions import Listed
     from freight_exchange.errors import FreightExchangeError
     from freight_exchange.hooks import Hooks
-    from freight_exchange.transport.lifecycle import Connection
-    from freight_exchange.transport.message import Response
-    from freight_exchange.transport.secrets import Redactor
+    from freight_exchange.transport.call import Response
+    from freight_exchange.transport.redact import Redactor
+    from freight_exchange.transport.send import Transport
 
 __all__ = ["MAX_REPORTED", "ErrorReporter", "ReplyFacts", "ReportedErrors"]
 
@@ -65,13 +64,15 @@ class ReportedErrors:
 class ReplyFacts:
     """Facts of a successful reply, for later errors about its records."""
 
-    __slots__ = ("attempts", "began", "call_id", "headers", "status")
+    __slots__ = ("attempts", "began", "call_id", "headers", "is_torn", "status")
 
     def __init__(self) -> None:
         self.began = anyio.current_time()
         self.attempts = 0
         self.call_id = new_call_id()
         self.status: int | None = None
+        self.is_torn = False
+        """Whether the reply has the requested collection and is no JSON."""
         self.headers: Sequence[tuple[bytes, bytes]] = ()
 
     def record(self, response: Response) -> None:
@@ -87,7 +88,7 @@ class ReplyFacts:
 class ErrorReporter:
     """Reporter of unreadable parts of replies to the log and the hooks of a view."""
 
-    def __init__(self, connection: Connection, hooks: Hooks, *, strict: bool) -> None:
+    def __init__(self, connection: Transport, hooks: Hooks, *, strict: bool) -> None:
         self._connection = connection
         self._hooks = hooks
         self._strict = strict
@@ -118,18 +119,14 @@ class ErrorReporter:
             if self._hooks:
                 await self._hooks.emit(BrokenRecord(method=listed.method, path=listed.path, error=error))
 
-    def report_repeats(self, errors: Iterable[DecodeError], method: str, path: str, facts: ReplyFacts) -> None:
-        """Report repeated keys of a readable reply. The hooks run later, so they do not delay the call."""
+    def log(self, errors: Iterable[DecodeError]) -> None:
+        """Log errors that `describe` has completed."""
         for error in errors:
-            self.describe(error, method, path, facts)
             _logger.warning("an unreadable part of a reply was skipped: %s", error)
-            if self._hooks:
-                record = BrokenRecord(method=method, path=path, error=error)
-                self._connection.engine.tasks.start(partial(self._hooks.emit, record))
 
     def describe(self, error: DecodeError, method: str, path: str, facts: ReplyFacts) -> None:
         """Add the facts of its call to an error, and redact it."""
-        redactor = self._connection.engine.executor.redactor
+        redactor = self._connection.redactor
         error.request_path = path
         facts.describe(error, method, redactor)
         redact_decode_error(error, redactor)

@@ -13,25 +13,26 @@ from freight_exchange import wire
 from freight_exchange.endpoints.shared.conventions import Conventions, Listed
 from freight_exchange.endpoints.shared.reply_check import check_reply
 from freight_exchange.endpoints.shared.reporting import ErrorReporter, ReplyFacts, ReportedErrors
-from freight_exchange.errors import DecodeError, NotFoundError
+from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError
 from freight_exchange.models import validation
 from freight_exchange.paging import Paginator
-from freight_exchange.transport.message import RequestKind
+from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.errors.outcome import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models.writes import Write
     from freight_exchange.paging import FetchPage
-    from freight_exchange.transport.call import Limits
-    from freight_exchange.transport.lifecycle import Connection
-    from freight_exchange.transport.message import Response
+    from freight_exchange.transport.call import Limits, Response
+    from freight_exchange.transport.send import Transport
 
 __all__ = ["Service"]
 
 T = TypeVar("T")
 
 _MANY_ROWS: Final = 10_000
+_MAX_TORN: Final = 3
+"""Unreadable rows of a page beyond which it is not read in smaller pieces any more: a cut reply has no sound row."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -46,7 +47,7 @@ class Service:
         reconciler: The client, for `OutcomeUnknownError.reconcile()`.
     """
 
-    connection: Connection
+    connection: Transport
     limits: Limits
     conventions: Conventions
     hooks: Hooks
@@ -74,19 +75,18 @@ class Service:
         With `optional`, an empty reply is a success too, with the result `None`.
         """
 
-        facts, repeats = ReplyFacts(), dict[str, DecodeError]()
+        facts = ReplyFacts()
 
         def read(response: Response) -> T:
             facts.record(response)
             if optional and _is_blank(response.content):
                 return decode(None)
             data = wire.parse(response.content)
-            repeats.update(wire.find_repeats(data))
             record = decode(data)
             check_reply(write, record)
             return record
 
-        written = await self.connection.engine.executor.call(
+        return await self.connection.call(
             RequestKind.WRITE,
             method,
             path,
@@ -98,8 +98,6 @@ class Service:
             started=started,
             call_id=facts.call_id,
         )
-        self._reporter.report_repeats(repeats.values(), method, path, facts)
-        return written
 
     async def raw(
         self,
@@ -113,17 +111,15 @@ class Service:
     ) -> Any:
         """Send any request; return the decoded JSON, or `None` for an empty reply."""
 
-        facts, repeats = ReplyFacts(), dict[str, DecodeError]()
+        facts = ReplyFacts()
 
         def read(response: Response) -> Any:
             facts.record(response)
             if _is_blank(response.content):
                 return None
-            data = wire.parse(response.content)
-            repeats.update(wire.find_repeats(data))
-            return data
+            return wire.parse(response.content)
 
-        reply = await self.connection.engine.executor.call(
+        return await self.connection.call(
             kind,
             method,
             path,
@@ -135,8 +131,6 @@ class Service:
             exchange=self.reconciler,
             call_id=facts.call_id,
         )
-        self._reporter.report_repeats(repeats.values(), method, path, facts)
-        return reply
 
     def listing(
         self,
@@ -161,11 +155,8 @@ class Service:
                 if len(page.records) + len(page.broken) > _MANY_ROWS:
                     # Large pages take long to read and compare: let other tasks run in between.
                     await anyio.lowlevel.checkpoint()
-                failures = () if page.failure is None else (page.failure,)
-                if failures or page.broken or page.flaws:
-                    described = (*failures, *page.broken[: wire.MAX_DESCRIBED], *page.flaws[: wire.MAX_DESCRIBED])
-                    more = len(failures) + len(page.broken) + len(page.flaws) - len(described)
-                    await self._reporter.report(described, listed, facts, reported, more)
+                if page.broken or page.flaws:
+                    await self._reporter.report((*page.broken, *page.flaws), listed, facts, reported, page.more)
                 return page
 
             return fetch
@@ -189,17 +180,24 @@ class Service:
         """Fetch one page of a listing. The caller reports its broken records; its flaws are reported once."""
         page, facts = await self._page(listed, number, rows, kind)
         described = (*page.broken[: wire.MAX_DESCRIBED], *page.flaws[: wire.MAX_DESCRIBED])
-        for error in (*described, *(() if page.failure is None else (page.failure,))):
+        for error in described:
             self._reporter.describe(error, listed.method, listed.path, facts)
-        self._reporter.report_repeats(reported.new(page.flaws)[0], listed.method, listed.path, facts)
+        self._reporter.log(reported.new(page.flaws)[0])
         return page
 
     async def _page(
         self, listed: Listed, number: int, rows: int, kind: wire.Kind[T]
     ) -> tuple[wire.Rows[T], ReplyFacts]:
         paging = wire.encode_list_parameters(offset=number, rows=rows) if listed.paged else {}
+        facts = ReplyFacts()
         try:
-            return await self._rows(listed, paging, kind, may_be_missing=number > 0)
+            return await self._rows(listed, paging, kind, facts, may_be_missing=number > 0), facts
+        except DecodeError as error:
+            if not (facts.is_torn and listed.paged):
+                raise
+            if rows > 1:
+                return await self._pieces(listed, number, rows, kind, error), facts
+            return wire.Rows((), (DecodeError("a row that is not JSON", path=kind.collection),), rows=1), facts
         except NotFoundError as error:
             # The 404 of a login is not about the listing.
             if number == 0 and error.path == listed.path:
@@ -208,26 +206,55 @@ class Service:
                 error.args = (f"{error.message}; base_url may be wrong",)
             raise
 
+    async def _pieces(
+        self, listed: Listed, number: int, rows: int, kind: wire.Kind[T], torn: DecodeError
+    ) -> wire.Rows[T]:
+        """Read a page that is not JSON in smaller ones, down to one row, since one row's fault must hide no other.
+
+        Raises:
+            DecodeError: More than `_MAX_TORN` rows are not JSON, or the service gives more rows than requested.
+        """
+        parts = next(parts for parts in (2, 3, 5, 7, rows) if rows % parts == 0)
+        found: wire.Rows[T] = wire.Rows(())
+        for piece in range(number * parts, (number + 1) * parts):
+            try:
+                page, _ = await self._page(listed, piece, rows // parts, kind)
+            except (BadRequestError, NotFoundError):
+                if piece == 0:
+                    raise
+                # Past the end.
+                break
+            found = wire.Rows(
+                found.records + page.records,
+                found.broken + page.broken,
+                found.flaws + page.flaws,
+                found.more + page.more,
+                found.rows + page.rows,
+            )
+            if page.rows > rows // parts or len(found.broken) > _MAX_TORN:
+                raise torn
+        return found
+
     async def lookup(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T:
         """Return the record with this index; raise `NotFoundError` if there is none."""
         wanted = validation.identifier(index, "index")
-        found, facts = await self._rows(
-            listed, wire.encode_list_parameters(index=self.conventions.index_value(wanted)), kind
-        )
+        facts = ReplyFacts()
+        parameters = wire.encode_list_parameters(index=self.conventions.index_value(wanted))
+        found = await self._rows(listed, parameters, kind, facts)
         record = await self._picked(found, facts, listed, wanted, identity)
         if record is None:
             error = NotFoundError(f"no record has the index {wanted}", path=listed.path)
-            facts.describe(error, listed.method, self.connection.engine.executor.redactor)
+            facts.describe(error, listed.method, self.connection.redactor)
             raise error
         return record
 
     async def find(self, listed: Listed, index: int, kind: wire.Kind[T], identity: Callable[[T], Hashable]) -> T | None:
         """Return the record with this index, or `None` if the service has none. A bare 404 is raised."""
         wanted = validation.identifier(index, "index")
+        facts = ReplyFacts()
+        parameters = wire.encode_list_parameters(index=self.conventions.index_value(wanted))
         try:
-            found, facts = await self._rows(
-                listed, wire.encode_list_parameters(index=self.conventions.index_value(wanted)), kind
-            )
+            found = await self._rows(listed, parameters, kind, facts)
         except NotFoundError as error:
             if error.path == listed.path and _means_no_records(error, kind.collection):
                 return None
@@ -243,42 +270,43 @@ class Service:
         """Return the requested record of a reply, or `None`."""
         for record in found.records:
             if identity(record) == wanted:
-                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) in (wanted, None))
+                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
                 await self._reporter.report(flaws, listed, facts)
                 return record
         # A service that ignores `index` lists other records too, which may be unreadable.
-        for reported_index in (wanted, None):
-            for broken in found.broken:
-                if wire.index_of_raw(broken.raw) == reported_index:
-                    self._reporter.describe(broken, listed.method, listed.path, facts)
-                    raise broken
-        if found.failure is not None:
-            # The reported failure may be why the record is missing.
-            self._reporter.describe(found.failure, listed.method, listed.path, facts)
-            raise found.failure
+        for broken in found.broken:
+            self._reporter.describe(broken, listed.method, listed.path, facts)
+            raise broken
         return None
 
     async def _rows(
-        self, listed: Listed, parameters: Mapping[str, Any], kind: wire.Kind[T], *, may_be_missing: bool = False
-    ) -> tuple[wire.Rows[T], ReplyFacts]:
-        """Read the records of one reply, and its facts.
+        self,
+        listed: Listed,
+        parameters: Mapping[str, Any],
+        kind: wire.Kind[T],
+        facts: ReplyFacts,
+        *,
+        may_be_missing: bool = False,
+    ) -> wire.Rows[T]:
+        """Read the records of one reply, and record its facts.
 
         With `may_be_missing`, a page may be past the end of its listing: an empty reply, or the sentence that there
         are no records, has no rows then.
         """
         content, params = self.conventions.place(listed.method, {**listed.parameters, **parameters})
-        facts = ReplyFacts()
 
         def read(response: Response) -> wire.Rows[T]:
             facts.record(response)
             if may_be_missing and _is_blank(response.content):
                 return wire.Rows(())
+            facts.is_torn = f'"{kind.collection}"'.encode() in response.content
             data = wire.parse(response.content)
+            facts.is_torn = False
             if may_be_missing and _says_no_records(data, kind.collection):
                 return wire.Rows(())
             return wire.decode_rows(data, kind)
 
-        rows = await self.connection.engine.executor.call(
+        return await self.connection.call(
             RequestKind.READ,
             listed.method,
             listed.path,
@@ -288,7 +316,6 @@ class Service:
             params=params,
             call_id=facts.call_id,
         )
-        return rows, facts
 
 
 def _is_blank(content: bytes) -> bool:

@@ -187,7 +187,22 @@ async def test_own_offer_is_reported_if_first_reading_came_later(
 
 class TestUnreadableSelection:
     @pytest.mark.parametrize("strict", [True, False])
-    async def test_delays_no_other_and_is_logged_once(
+    async def test_with_an_unreadable_price_is_reported(
+        self, sandbox: Sandbox, store: MemoryStore, strict: bool
+    ) -> None:
+        won: list[Bid] = []
+        bot, index = winning_bot(store, won), sandbox.publish()
+        async with sandbox.client() as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(partial(bot.serve, exchange=client.with_options(strict=strict)))
+            await eventually(lambda: amounts_on(sandbox, index))
+            sandbox.strike(_breaking(index, {"price": {"no": "price"}}))
+            approve(sandbox, index)
+            await eventually(lambda: won)
+            bot.stop()
+        assert [(bid.index, bid.amount) for bid in won] == [(index, None)]
+
+    @pytest.mark.parametrize("strict", [True, False])
+    async def test_without_request_delays_no_other_and_is_logged_until_it_is_readable(
         self, sandbox: Sandbox, store: MemoryStore, strict: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         won: list[Bid] = []
@@ -198,36 +213,21 @@ class TestUnreadableSelection:
             await eventually(lambda: amounts_on(sandbox, broken) and amounts_on(sandbox, sound))
             for index in (broken, sound):
                 approve(sandbox, index)
-            sandbox.strike(_breaking(broken))
+            sandbox.strike(_breaking(broken, {"index": "x"}))
             await eventually(lambda: won)
             await a_few_looks()
             assert indexes(won) == [sound]
             lines = [line for line in messages(caplog, logging.ERROR) if line.startswith("a selected bid on ")]
             assert len(lines) == 1
-            assert f"on request {broken} cannot be read: " in lines[0]
+            assert lines[0].startswith("a selected bid on an unknown request cannot be read: ")
             sandbox.exchange.faults.clear()
             await eventually(lambda: broken in indexes(won))
-            sandbox.strike(_breaking(broken))
+            sandbox.strike(_breaking(broken, {"index": "x"}))
             await a_few_looks()
             lines = [line for line in messages(caplog, logging.ERROR) if line.startswith("a selected bid on ")]
             assert len(lines) == 2, "it was readable meanwhile"
             bot.stop()
         assert indexes(won) == [sound, broken]
-
-    async def test_without_request_is_logged_once(
-        self, sandbox: Sandbox, store: MemoryStore, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        won: list[Bid] = []
-        index = sandbox.publish()
-        async with sandbox.running(winning_bot(store, won)) as trial:
-            await trial.idle()
-            approve(sandbox, index)
-            sandbox.strike(_breaking(index, {"index": "x"}))
-            await a_few_looks()
-            await a_few_looks()
-        (line,) = messages(caplog, logging.ERROR)
-        assert line.startswith("a selected bid on an unknown request cannot be read: ")
-        assert won == []
 
 
 async def test_rival_selection_is_not_reported(sandbox: Sandbox, store: MemoryStore) -> None:
@@ -274,14 +274,14 @@ def _selected_fails_at_first() -> Fault:
     return Fault(name="no selected", method="GET", path=BIDS, when=asks_for_selected, times=6, mutate=refuse)
 
 
-def _breaking(request: int, how: dict[str, Any] | None = None) -> Fault:
+def _breaking(request: int, how: dict[str, Any]) -> Fault:
     """Fault: the selected bid on a request is unreadable."""
 
     def change(good: Reply, now: float, random: Random) -> Reply:
         listed = json.loads(good.body)
         for bid in listed["bids"].values():
             if bid["index"] == request:
-                bid.update(how or {"price": {"no": "price"}})
+                bid.update(how)
         return attrs.evolve(good, body=json.dumps(listed).encode())
 
     return Fault(name="broken", method="GET", path=BIDS, when=asks_for_selected, times=None, mutate=change)

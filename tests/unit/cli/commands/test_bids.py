@@ -34,7 +34,7 @@ def test_offer_is_submitted_listed_approved_and_selected(shell: Shell) -> None:
     approved = shell("offers", "approve", row["OFFER"], "--yes")
     assert "email      forwarder@demo.example\n" in approved.out
     (listing,) = shell("offers", "list", "--json").objects
-    assert listing["selected"]["id"] == offer.offer.index
+    assert [(row["id"], row["status"].casefold()) for row in listing["offers"]] == [(offer.offer.index, "selected")]
 
     shell.use_account(shell.exchange.forwarder)
     (row,) = shell("bids", "list", "--state", "Selected").rows

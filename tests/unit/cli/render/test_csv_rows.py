@@ -48,5 +48,5 @@ def test_text_never_becomes_a_formula(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_columns_can_be_excluded_and_prefixed() -> None:
     assert csv_columns(Contact, prefix="contact.") == ["contact.name", "contact.email", "contact.extra"]
-    assert not {"offers", "selected"} & {*csv_columns(Listing, exclude=("offers", "selected"))}
+    assert "offers" not in csv_columns(Listing, exclude=("offers",))
     assert csv_columns(RateRequest)[:2] == ["index", "ref_id"]

@@ -9,9 +9,8 @@ import attrs
 import pytest
 from tests.unit.feed.rig import DAY, HOUR, Rig, Service, live, scans
 
-from freight_exchange.errors import BadRequestError, DecodeError, RateLimitedError, ServerError
+from freight_exchange.errors import BadRequestError, RateLimitedError, ServerError
 from freight_exchange.feed.core.watermark import WIDEST
-from freight_exchange.hooks import Degraded
 from freight_exchange.models import RateRequest
 from freight_exchange.store import Store
 from freight_exchange.wire import Rows
@@ -116,32 +115,6 @@ async def test_recent_updates_that_fail_are_not_requested_without_end(store: Sto
     # One repetition at once; then the scan continues without recent updates.
     assert len(refused) % 2 == 0
     assert len(refused) < 10
-
-
-async def test_a_page_that_reports_an_error_counts_as_failed_and_its_rows_count(store: Store) -> None:
-    service = Service()
-    rig = await live(service, store)
-    watermark = rig.journal.state.watermark
-    rig.reported.clear()
-    service.publish(1)
-
-    class Failing(Service):
-        failing: bool = True
-
-        async def page(self, number: int, rows: int, window: int) -> Rows[RateRequest]:
-            page = await service.page(number, rows, window)
-            return page._replace(failure=DecodeError("an error beside records") if self.failing else None)
-
-    failing = Failing()
-    rig.poller._pages._source = failing  # pyright: ignore[reportPrivateUsage]
-    await rig.scan()
-    assert rig.event_keys == [("new", 1)]
-    assert rig.journal.state.watermark == watermark
-    assert any(isinstance(reported, Degraded) for reported in rig.reported)
-    failing.failing = False
-    await rig.scan()
-    assert rig.event_keys == [("new", 1)]
-    assert rig.journal.state.watermark != watermark
 
 
 async def test_pages_of_a_deep_scan_are_kept_when_a_later_page_fails(store: Store) -> None:

@@ -169,7 +169,9 @@ async def test_rule_7_schema_that_changes_back_is_reported_each_time_by_one_even
 async def test_number_with_very_many_digits_does_not_end_the_feed(store: Store) -> None:
     service = Service()
     rig = await live(service, store)
-    record = wire.load_request(b'{"index":1,"serial":%b,"y":0e-80}' % (b"7" * 100))
+    record = wire.decode_one(
+        wire.parse(b'{"raterequests":[{"index":1,"serial":%b,"y":0e-80}]}' % (b"7" * 100)), wire.REQUESTS
+    )
     service.requests[1] = Listed(record, service.now(), service.now())
     await rig.scan()
     assert rig.event_keys == [("new", 1)]

@@ -15,7 +15,7 @@ import anyio
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import is_transient, retry_delay
 from freight_exchange.instrumentation import CallInfo, Instrumentation
-from freight_exchange.transport.rules.retry_after import MAX_HONOURED
+from freight_exchange.transport.replies import MAX_HONOURED
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange

@@ -22,6 +22,7 @@ from freight_exchange.feed.core.first_scan import BASELINE, UNDECIDED
 from freight_exchange.feed.events import Event, RequestEvent, RequestKind, SchemaChanged, Unreadable
 from freight_exchange.feed.serialization import load_request, pack
 from freight_exchange.models import RateRequest
+from freight_exchange.store import snapshots
 from freight_exchange.store.protocol import NewEvent, TrackedRequest
 
 __all__ = ["Classification", "classify", "withdrawal"]
@@ -181,7 +182,7 @@ def _tracked(request: RequestOnPage, record: RateRequest, version: int, observat
     return TrackedRequest(
         index=record.index,
         digest=digest,
-        record=before.record if before is not None and same else wire.dump_request(record),
+        record=before.record if before is not None and same else snapshots.dump_record(record),
         version=version,
         first_seen=observation.sent if before is None else before.first_seen,
         last_seen=observation.sent,

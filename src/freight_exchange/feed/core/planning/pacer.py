@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from freight_exchange.transport.rules.retry_after import MAX_HONOURED
+from freight_exchange.transport.replies import MAX_HONOURED
 
 __all__ = ["Pacer"]
 

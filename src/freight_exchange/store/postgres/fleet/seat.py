@@ -17,7 +17,7 @@ from freight_exchange.store.postgres.fleet.work import PostgresWork
 from freight_exchange.store.rows import read_delivery, read_effect
 from freight_exchange.store.seat import Adoption
 from freight_exchange.store.work import SEND_WINDOW
-from freight_exchange.transport.http.backend import SEND_TIMEOUT
+from freight_exchange.transport.network import SEND_TIMEOUT
 
 __all__ = ["PostgresSeat"]
 

@@ -18,7 +18,7 @@ from freight_exchange.store.postgres.fleet.seat import PostgresSeat
 from freight_exchange.store.postgres.store import PostgresStore
 from freight_exchange.store.protocol import ConflictError
 from freight_exchange.store.work import SEND_WINDOW
-from freight_exchange.transport.http.backend import SEND_TIMEOUT
+from freight_exchange.transport.network import SEND_TIMEOUT
 
 
 class TestClaims:
