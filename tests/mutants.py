@@ -152,9 +152,39 @@ TOOLS: Final = "honest tools"
 
 
 def _write_as_read(rule_of: Any) -> Any:
-    return lambda error, cause, kind, policy: rule_of(
-        error, cause, type(kind)("read") if kind.value == "write" else kind, policy
-    )
+    return lambda error, kind, policy: rule_of(error, type(kind)("read") if kind.value == "write" else kind, policy)
+
+
+def _unstopped(trace: Any) -> Any:
+    def call(self: Any, event: str, info: Any) -> Any:
+        self._call.stopped = False
+        return trace(self, event, info)
+
+    return call
+
+
+def _unhanded(send: Any) -> Any:
+    def call(self: Any, call: Any, request: Any) -> Any:
+        call.handed = False
+        return send(self, call, request)
+
+    return call
+
+
+def _slot_lost(_: Any) -> Any:
+    async def wait(self: Any, call: Any, request: Any, call_next: Any) -> Any:
+        await self._slots.acquire()
+        return await call_next(call, request)
+
+    return wait
+
+
+def _renewed_alone(renew: Any) -> Any:
+    async def wait(self: Any, old: int, reason: Any) -> Any:
+        self._lock = names(renew)["anyio"].Lock()
+        return await renew(self, self._generation, reason)
+
+    return wait
 
 
 def _withdraw(self: Any) -> Any:
@@ -194,25 +224,20 @@ _TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
 
 # fmt: off
 _CALLS: Final = (
-    Mutant("write-sent-again-after-it-began", TWICE, {"in_doubt": returns(False), "rule_of": _write_as_read}),
+    Mutant("write-sent-again-after-it-began", TWICE, {"Call.in_doubt": returns(False), "rule_of": _write_as_read}),
     Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
-    Mutant("deadline-denies-a-write-that-began", TWICE,
-           {"Deadline._error": lambda _: lambda *_: public("DeadlineExceededError")("nothing took effect")}),
+    Mutant("deadline-denies-a-write-that-began", TWICE, {"Call.in_doubt": returns(False)}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"SendProgress.record_send": after(lambda self: setattr(self, "_handed", False))},
+           {"Network._translated": after(lambda self, error, call, trace: setattr(call, "began", False))},
            (_WRITES, "calls/test_http_clients.py")),
-    Mutant("given-up-write-begins", TWICE, {"SendProgress.abandon": returns(None)},
-           ("calls/test_cancellation.py", "calls/test_deadlines.py")),
+    Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
+           ("calls/test_cancellation.py", "calls/test_deadlines.py", "calls/test_connections.py")),
     Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
-    Mutant("write-on-a-kept-connection", TWICE, {"own_pools.pool": lambda pool: lambda keepalive, *, writes:
-           pool(5.0 if writes else keepalive, writes=writes)},
-           (_CONNECTIONS,)),
-    Mutant("kernel-sends-for-minutes", TWICE, {"_SEND_TIMEOUT": becomes(())},
-           (_CONNECTIONS,)),
+    Mutant("write-on-a-kept-connection", TWICE, {"Connections.send": given(fresh=False)}, (_CONNECTIONS,)),
+    Mutant("kernel-sends-for-minutes", TWICE, {"_SOCKET_OPTIONS": becomes([])}, (_CONNECTIONS,)),
     Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
            (_WRITES, "calls/test_endpoints.py")),
-    Mutant("middleware-sends-a-write-twice", TWICE, {"guard_middleware": lambda _: lambda layer: layer},
-           ("calls/test_hooks.py",)),
+    Mutant("middleware-sends-a-write-twice", TWICE, {"Network.__call__": _unhanded}, ("calls/test_hooks.py",)),
     Mutant("absence-proven-by-one-reading", TWICE,
            {"reconcile/_settle": lambda settle: lambda search, _: search(names(settle)["SearchExtent"].COMPLETE)},
            (_WRITES, "unit/endpoints/reconcile")),
@@ -222,27 +247,28 @@ _CALLS: Final = (
     Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
         lambda self, keys: setattr(self, "ended", self.ended or len(keys) < self.size)
     )}, _PAGING),
-    Mutant("object-without-its-collection-is-empty", MISSED, {"decoder/_collection": lambda read: lambda data, name:
+    Mutant("object-without-its-collection-is-empty", MISSED, {"replies/_collection": lambda read: lambda data, name:
            read({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/test_decoding.py",)),
     Mutant("unreadable-row-hides-its-page", MISSED,
-           {"_one_by_one": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
+           {"decode_rows": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},
            ("unit/test_decoding.py",)),
-    Mutant("no-deadline", HANG, {"Deadline.__call__": lambda _: lambda self, request, call_next: call_next(request)}),
-    Mutant("ended-call-keeps-its-slot", HANG, {"_Slots.release": returns(None)}, ("calls/test_cancellation.py",)),
-    Mutant("reply-of-any-size", HANG, {"Body._keep": lambda _: lambda self, data: self._body.extend(data)},
-           ("calls/test_bodies.py",)),
-    Mutant("login-for-each-caller", STORM,
-           {"TokenRefresh._refreshed": lambda _: lambda self, reason: self._start(reason).wait()}, (_LOGIN,)),
-    Mutant("rejected-password-tried-again", STORM, {"LoginBackoff.check_credentials": returns(None)}, (_LOGIN,)),
-    Mutant("retries-without-a-budget", STORM, {"RetryBudget.allows": returns(True)}, ("calls/test_retries.py",)),
-    Mutant("retry-after-ignored", STORM, {"retry_after/retry_after": returns(None)}),
-    Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value},
-           (_SECRETS,)),
-    Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.without_half": lambda _: lambda self, cut: cut},
-           (_SECRETS,)),
+    Mutant("no-deadline", HANG,
+           {"Deadline.__call__": lambda _: lambda self, call, request, call_next: call_next(call, request)}),
+    Mutant("ended-call-keeps-its-slot", HANG, {"Slots.__call__": _slot_lost}, ("calls/test_cancellation.py",)),
+    Mutant("reply-of-any-size", HANG, {"MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
+    Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
+    Mutant("rejected-password-tried-again", STORM,
+           {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
+    Mutant("retries-without-a-budget", STORM, {"rule_of": yields(lambda rule: attrs.evolve(rule, cost=0))},
+           ("calls/test_retries.py",)),
+    Mutant("retry-after-ignored", STORM, {"replies/retry_after": returns(None)}),
+    Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),
+    Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
+    Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":
+           self.masked(text[:8192])}, (_SECRETS,)),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
     Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
-    Mutant("number-read-as-a-float", RECORDS, {"scalars/number": yields(lambda value: value and Decimal(float(value)))},
+    Mutant("number-read-as-a-float", RECORDS, {"codec/number": yields(lambda value: value and Decimal(float(value)))},
            ("unit/test_decoding.py",)),
 )
 

@@ -17,6 +17,7 @@ from freight_exchange import (
     Carrier,
     ConfigurationError,
     Listing,
+    LoginRejectedError,
     NotApplied,
     OutcomeUnknownError,
     RateRequest,
@@ -244,14 +245,14 @@ async def test_reconcile_of_a_raw_write_finds_nothing() -> None:
         assert await error.reconcile() == StillUnknown()
 
 
-async def test_password_that_is_rejected_meanwhile_leaves_the_write_unknown() -> None:
-    """An account that has logged in before is not locked out: a gateway may have answered."""
+async def test_password_that_is_rejected_three_times_ends_the_search() -> None:
     setup = DoubtfulWrite("submit")
     async with setup.client() as exchange:
         error = await setup.doubt(exchange, applied=True)
         before = len(setup.sandbox.audit_log.calls)
         setup.sandbox.forwarder.password = "changed"
         setup.sandbox.exchange.expire_tokens()
-        assert await error.reconcile() == StillUnknown()
+        with pytest.raises(LoginRejectedError):
+            await error.reconcile()
     logins = [call for call in setup.sandbox.audit_log.calls[before:] if call.path == "login"]
-    assert 1 <= len(logins) <= 10
+    assert len(logins) == 3
