@@ -5,15 +5,13 @@ It declines the dearest offer of each request with three offers, and approves th
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-import anyio
-from tests.crash.processes import KillAt, serve_forks
+from tests.crash.processes import run_bot, serve_forks
 
 from freight_exchange import Bot, FreightExchange, Timeouts
 from freight_exchange.models.enums import OfferStatus
@@ -72,18 +70,5 @@ def _bot(orders: dict[str, Any], reach: Callable[[str], None]) -> Bot:
     return bot
 
 
-def _live(orders: dict[str, Any]) -> None:
-    logging.basicConfig(
-        filename=orders["log"], format="%(asctime)s %(process)s %(levelname)s %(message)s", level=logging.INFO
-    )
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    failpoints = KillAt(orders["point"], orders["visit"])
-    bot = _bot(orders, failpoints)
-    if orders["point"] is None:
-        bot.run(backend=orders["backend"])
-    else:
-        anyio.run(partial(bot.serve, failpoints=failpoints), backend=orders["backend"])
-
-
 if __name__ == "__main__":
-    serve_forks(_live)
+    serve_forks(partial(run_bot, _bot))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import ssl
 from collections.abc import Callable
@@ -11,9 +10,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-import anyio
 from tests.crash.bot import price
-from tests.crash.processes import KillAt, serve_forks
+from tests.crash.processes import run_bot, serve_forks
 
 from freight_exchange import Bot, FreightExchange, OfferRejectedError, Timeouts
 
@@ -82,18 +80,5 @@ def _bot(orders: dict[str, Any], at: Callable[[str], None]) -> Bot:
     return bot
 
 
-def _live(orders: dict[str, Any]) -> None:
-    logging.basicConfig(
-        filename=orders["log"], format="%(asctime)s %(process)s %(levelname)s %(message)s", level=logging.INFO
-    )
-    logging.getLogger("httpx").setLevel(logging.WARNING)
-    place = KillAt(orders["point"], orders["visit"])
-    bot = _bot(orders, place)
-    if orders["point"] is None:
-        bot.run(backend=orders["backend"])
-    else:
-        anyio.run(partial(bot.serve, failpoints=place), backend=orders["backend"])
-
-
 if __name__ == "__main__":
-    serve_forks(_live)
+    serve_forks(partial(run_bot, _bot))

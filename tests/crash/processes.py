@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import select
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any, Final
@@ -22,7 +24,9 @@ import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-__all__ = ["TRANSIENT_FAULTS", "Forks", "KillAt", "fork_server", "serve_forks"]
+from freight_exchange import Bot
+
+__all__ = ["TRANSIENT_FAULTS", "Forks", "KillAt", "fork_server", "run_bot", "serve_forks"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _PRELOADED: Final = ("httpcore", "httpx", "freight_exchange.bot", "freight_exchange.testing")
@@ -49,6 +53,20 @@ class KillAt:
         self._left -= point == self._point
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+def run_bot(make: Callable[[dict[str, Any], KillAt], Bot], orders: dict[str, Any]) -> None:
+    """Run a bot with its log in a file, and kill it at the point of its orders, if they name one."""
+    logging.basicConfig(
+        filename=orders["log"], format="%(asctime)s %(process)s %(levelname)s %(message)s", level=logging.INFO
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    failpoints = KillAt(orders["point"], orders["visit"])
+    bot = make(orders, failpoints)
+    if orders["point"] is None:
+        bot.run(backend=orders["backend"])
+    else:
+        anyio.run(partial(bot.serve, failpoints=failpoints), backend=orders["backend"])
 
 
 def serve_forks(live: Callable[[dict[str, Any]], None]) -> None:
