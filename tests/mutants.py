@@ -255,7 +255,7 @@ _CALLS: Final = (
     Mutant("no-deadline", HANG,
            {"Deadline.__call__": lambda _: lambda self, call, request, call_next: call_next(call, request)}),
     Mutant("ended-call-keeps-its-slot", HANG, {"Slots.__call__": _slot_lost}, ("calls/test_cancellation.py",)),
-    Mutant("reply-of-any-size", HANG, {"MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
+    Mutant("reply-of-any-size", HANG, {"json/MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
     Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
     Mutant("rejected-password-tried-again", STORM,
            {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),

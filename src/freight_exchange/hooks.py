@@ -7,7 +7,6 @@ record contains a secret.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
@@ -208,6 +207,10 @@ class Hooks:
 
     async def emit(self, event: Event) -> None:
         """Call all hooks with the record; log their errors."""
+        if not self._hooks:
+            return
+        import asyncio  # trio programs without hooks do not need it
+
         for hook in self._hooks:
             try:
                 result = hook(event)

@@ -376,7 +376,13 @@ def _touch(exchange: Any, now: float) -> None:
 _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid or expired."}
 _FAILED: Final = {"message": "The user name or password is invalid."}
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
-_OTHER: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "voyageId": "999X"}
+_OTHER: Final = {
+    "commodityname": "Cement",
+    "cargoname": "Cement",
+    "origin": "Piraeus",
+    "destination": "Boston",
+    "voyageId": "999X",
+}
 _CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
 _OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 

@@ -72,7 +72,7 @@ class ReplyFacts:
         self.call_id = new_call_id()
         self.status: int | None = None
         self.is_torn = False
-        """Whether the reply has the requested collection and is no JSON."""
+        """Return whether the reply has the requested collection and is no JSON."""
         self.headers: Sequence[tuple[bytes, bytes]] = ()
 
     def record(self, response: Response) -> None:
