@@ -314,7 +314,7 @@ class _Checker:
             for index, spans in self._history.spans.items():
                 if index in self._history.hidden | self._history.garbled | self._history.exempt:
                     continue
-                shown = [place for place, span in enumerate(spans) if span.since < claim.until]
+                shown = [place for place, span in enumerate(spans) if span.since < claim.until - _ROUNDING]
                 if not shown or self._is_told(index, shown[-1], claim):
                     continue
                 yield (

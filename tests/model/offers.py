@@ -48,7 +48,7 @@ def draw(seed: int) -> Plan:
 def _profile(random: Random, *, hides_between: bool) -> Profile:
     """Draw the points that the document leaves open, as one service would decide them."""
     return Profile(
-        order=random.choice(("newest", "oldest", "index", "updated", "random")),
+        order=random.choice(("newest", "oldest", "index", "updated")),
         rows_clamp=random.choice((None, None, 10, 20, 25)),
         clamp_stride=random.choice(("clamped", "asked")),
         past_end=random.choice(("empty", "empty", "400", "404", "416", "last_page")),
