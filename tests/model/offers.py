@@ -48,7 +48,7 @@ def draw(seed: int) -> Plan:
 def _profile(random: Random, *, hides_between: bool) -> Profile:
     """Draw the points that the document leaves open, as one service would decide them."""
     return Profile(
-        order=random.choice(("newest", "oldest", "index", "updated")),
+        order=random.choice(("newest", "oldest", "index", "updated", "random")),
         rows_clamp=random.choice((None, None, 10, 20, 25)),
         clamp_stride=random.choice(("clamped", "asked")),
         past_end=random.choice(("empty", "empty", "400", "404", "416", "last_page")),
@@ -246,7 +246,11 @@ class _World(World):
     # The truth
 
     def spans(self) -> dict[int, list[Span]]:
-        return self._spans
+        # A lag that ends shows at once what has happened during it.
+        return {
+            number: [attrs.evolve(span, since=self.shown(span.updates[0])) for span in spans]
+            for number, spans in self._spans.items()
+        }
 
     def exempt(self, spans: dict[int, list[Span]], entered: float) -> set[int]:
         """Return the rivals of approved offers, which need not be listed, and what was answered before the feed."""
