@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from examples import demo
-from tests.unit.blocks import ROOT
+from tools.pages import ROOT
 
 from freight_sandbox import Exchange
 

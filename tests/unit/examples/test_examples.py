@@ -19,7 +19,7 @@ import anyio
 import httpx
 import pytest
 from examples import service
-from tests.unit.blocks import ROOT, TIMEOUT, environment_of
+from tools.pages import ROOT, environment_of
 
 from freight_exchange import FreightExchange
 from freight_exchange.store import MemoryStore
@@ -57,14 +57,12 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
         environment = os.environ | environment_of(face.url, exchange.shipper)
         command = [sys.executable, "-W", "error", str(EXAMPLES / "shipper.py"), str(table)]
         async with await anyio.open_process(command, env=environment, stdin=None) as process:
-            with anyio.fail_after(TIMEOUT):
+            with anyio.fail_after(60):
                 while len(exchange.audit_log.calls_to("POST", PUBLISH)) < 3:  # noqa: ASYNC110  # of another process
                     await anyio.sleep(0.02)
             process.kill()
         done = await anyio.to_thread.run_sync(
-            lambda: subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False
-            )
+            lambda: subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         )
         account = exchange.shipper
         async with FreightExchange(face.url, email=account.email, password=account.password) as client:
