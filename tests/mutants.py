@@ -171,6 +171,11 @@ def _unhanded(send: Any) -> Any:
     return call
 
 
+def _as_unsent(failure: Any) -> Any:
+    failure.unsent = True
+    return failure
+
+
 def _slot_lost(_: Any) -> Any:
     async def wait(self: Any, call: Any, request: Any, call_next: Any) -> Any:
         await self._slots.acquire()
@@ -228,7 +233,7 @@ _CALLS: Final = (
     Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
     Mutant("deadline-denies-a-write-that-began", TWICE, {"Call.in_doubt": returns(False)}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"Network._translated": after(lambda self, error, call, trace: setattr(call, "began", False))},
+           {"Network._translated": yields(_as_unsent)},
            (_WRITES, "calls/test_http_clients.py")),
     Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
            ("calls/test_cancellation.py", "calls/test_deadlines.py", "calls/test_connections.py")),
@@ -255,7 +260,7 @@ _CALLS: Final = (
     Mutant("no-deadline", HANG,
            {"Deadline.__call__": lambda _: lambda self, call, request, call_next: call_next(call, request)}),
     Mutant("ended-call-keeps-its-slot", HANG, {"Slots.__call__": _slot_lost}, ("calls/test_cancellation.py",)),
-    Mutant("reply-of-any-size", HANG, {"MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
+    Mutant("reply-of-any-size", HANG, {"json/MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
     Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
     Mutant("rejected-password-tried-again", STORM,
            {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
