@@ -269,7 +269,6 @@ class Exchange:
         """Publish a rate request and return its index."""
         index = _FIRST_REQUEST + len(self.requests)
         request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
-        self.audit_log.publications.append(audit.Publication(index, account.email, now, self._call))
         self._put(request, now, "published")
         self._note("publish", account, now, cargo)
         return index
