@@ -171,9 +171,12 @@ def _unhanded(send: Any) -> Any:
     return call
 
 
-def _as_unsent(failure: Any) -> Any:
-    failure.unsent = True
-    return failure
+def _unproven(translated: Any) -> Any:
+    def translate(self: Any, error: Any, call: Any, trace: Any) -> Any:
+        call.began, trace.failure = False, error
+        return translated(self, error, call, trace)
+
+    return translate
 
 
 def _slot_lost(_: Any) -> Any:
@@ -233,7 +236,7 @@ _CALLS: Final = (
     Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
     Mutant("deadline-denies-a-write-that-began", TWICE, {"Call.in_doubt": returns(False)}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"Network._translated": yields(_as_unsent)},
+           {"Network._translated": _unproven},
            (_WRITES, "calls/test_http_clients.py")),
     Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
            ("calls/test_cancellation.py", "calls/test_deadlines.py", "calls/test_connections.py")),

@@ -337,10 +337,8 @@ AFTER: Final[Phases] = (True,)
 EITHER: Final[Phases] = (True, False)
 EITHER_BEFORE: Final[Phases] = (False, True)
 
-_CUTS_OF_REPLIES: Final = frozenset(
-    {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY}
-    | {Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN}
-)
+_CUT_REPLIES: Final = {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS}
+_GOOD_REPLIES: Final = {Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN}
 
 
 def _row(
@@ -351,8 +349,12 @@ def _row(
     return FaultFactory(name=name, phases=phases, meaning=meaning, mutate=mutate, **more)
 
 
-def _cut(cut: Cut, phases: Phases, meaning: str, **more: Any) -> FaultFactory:
-    return _row(cut.value, phases, meaning, _placeholder if cut in _CUTS_OF_REPLIES else None, cut, **more)
+def _cut(cut: Cut) -> FaultFactory:
+    is_before = cut.early or cut is Cut.RESET_AFTER_SEND
+    is_after = cut in _GOOD_REPLIES or cut is Cut.RESET_AFTER_PROCESSING
+    mutate = _placeholder if cut in _CUT_REPLIES | _GOOD_REPLIES else None
+    phases = BEFORE if is_before else AFTER if is_after else EITHER
+    return _row(cut.value, phases, cut.meaning, mutate, cut, seconds=0.05 if cut is Cut.DRIP else 0.0)
 
 
 def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
@@ -362,28 +364,7 @@ def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
 
 
 _CATALOGUE: Final = (
-    # Connections
-    _cut(Cut.REFUSED, BEFORE, "nothing listens"),
-    _cut(Cut.DNS, BEFORE, "the name does not resolve"),
-    _cut(Cut.CONNECT_STALL, BEFORE, "the connection is never established"),
-    _cut(Cut.TLS_STALL, BEFORE, "the TLS hello is never answered"),
-    _cut(Cut.BAD_CERTIFICATE, BEFORE, "the certificate is not trusted"),
-    _cut(Cut.POOL_EXHAUSTED, BEFORE, "no connection is free"),
-    _cut(Cut.RESET_BEFORE_HEADERS, BEFORE, "reset before the request's head was read"),
-    _cut(Cut.RESET_MID_BODY, BEFORE, "reset in the middle of the request's body"),
-    _cut(Cut.RESET_AFTER_SEND, BEFORE, "the request received whole, not processed, then a reset"),
-    _cut(Cut.RESET_AFTER_PROCESSING, AFTER, "processed, then a reset instead of the reply"),
-    _cut(Cut.RESET_MID_REPLY, EITHER, "a reset in the middle of the reply's body"),
-    _cut(Cut.FIN_NO_BYTES, EITHER, "closed cleanly without a byte"),
-    _cut(Cut.STALL, EITHER, "no reply, ever"),
-    _cut(Cut.STALL_MID_REPLY, EITHER, "silence in the middle of the reply's body"),
-    _cut(Cut.DRIP, AFTER, "the reply byte by byte", seconds=0.05),
-    _cut(Cut.TRUNCATED_LENGTH, EITHER, "less than Content-Length"),
-    _cut(Cut.TRUNCATED_CHUNKS, EITHER, "no last chunk"),
-    _cut(Cut.GARBAGE_STATUS, EITHER, "a status line that is not HTTP"),
-    _cut(Cut.HEADER_FLOOD, EITHER, "headers without end"),
-    _cut(Cut.BYTES_AFTER_REPLY, AFTER, "a good reply, and its bytes again on the open connection"),
-    _cut(Cut.IDLE_FIN, AFTER, "a good reply, then the idle connection is closed"),
+    *map(_cut, Cut),
     # Bodies
     _row("gzip_bomb", EITHER, "49 kB that decompress to 50 MB", _gzip_bomb(1)),
     _row("gzip_bomb_twice", EITHER, "a few hundred bytes that decompress to 50 MB in two layers", _gzip_bomb(2)),
