@@ -327,7 +327,7 @@ def _on(place: int, action: str) -> Change:
 _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid or expired."}
 _FAILED: Final = {"message": "The user name or password is invalid."}
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
-_OTHER: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "voyageId": "999X"}
+_CEMENT: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "destination": "Boston"}
 _CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
 _OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 
@@ -435,7 +435,12 @@ _CATALOGUE: Final = (
     # Replies about another write than the one that was carried out
     *_at(
         "POST quote/submitoffer",
-        _row("reply_of_another_request", AFTER, "a reply about another request", _another("index", 1, **_OTHER)),
+        _row(
+            "reply_of_another_request",
+            AFTER,
+            "a reply about another request",
+            _another("index", 1, **_CEMENT, voyageId="999X"),
+        ),
         _row("reply_with_another_amount", AFTER, "a reply with another amount", _another("offerAmount", 1000)),
         # From the dollar to another listed currency.
         _row("reply_with_another_currency", AFTER, "a reply with another currency", _another(*_CURRENCY)),
