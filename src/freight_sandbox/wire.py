@@ -100,8 +100,6 @@ class Reply:
 
 
 API = "/api/"
-MAX_BODY = 8 * 1024 * 1024
-"""Maximum size of a request's body in bytes, far above any real one."""
 
 
 class End(enum.Enum):
@@ -122,7 +120,6 @@ _FLOOD = b"HTTP/1.1 200 OK\r\n" + (b"x-flood: " + b"a" * 1_000 + b"\r\n") * 1_00
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 _BAD_REQUEST = Reply(400, (("connection", "close"),))
 _JSON = (("content-type", "application/json"),)
-_TOO_LONG = Reply(413, _JSON, b'{"message": "The body is too long."}')
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
 
 
@@ -224,9 +221,7 @@ class Conversation:
                 if (call := self._reset_within_request()) is not None:
                     return self.say(self._exchange.handle(call, self._clock()))
             elif isinstance(event, h11.Data):
-                # The rest is read too, since a client that still sends would not read the reply.
-                if len(self._body) <= MAX_BODY:
-                    self._body += event.data
+                self._body += event.data
             elif isinstance(event, h11.EndOfMessage):
                 return self._respond()
             else:
@@ -236,8 +231,6 @@ class Conversation:
     def _respond(self) -> Script | Call:
         if self._ends_at_next:
             return [End.FIN]
-        if len(self._body) > MAX_BODY:
-            return self.say(_TOO_LONG)
         if (call := self._call()) is not None:
             return self.say(self._exchange.handle(call, self._clock()))
         return self._call("/") or self.say(NOT_FOUND)
@@ -253,13 +246,6 @@ class Conversation:
         if left:
             self._parser.receive_data(left)
         return parts
-
-    @property
-    def address(self) -> str:
-        """Method and path of the last request, without the query, which may hold secrets."""
-        if self._head is None:
-            return "a request"
-        return f"{self._head.method.decode('ascii')} {self._head.target.partition(b'?')[0][:200].decode('latin-1')}"
 
     def _reset_within_request(self) -> Call | None:
         """Return the call if its fault resets the connection before the body is read."""

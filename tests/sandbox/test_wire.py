@@ -17,11 +17,10 @@ import httpx2
 import pytest
 import trustme
 
-from freight_sandbox import Call, Cut, Exchange, Fault, FaultScript, Reply, WireFault
+from freight_sandbox import Call, Cut, Exchange, Fault, Reply, WireFault
 from freight_sandbox.journal import JournalError
 from freight_sandbox.memory import transport
 from freight_sandbox.server import LOGGER, Server, refused_port, serve, stalled_listener
-from freight_sandbox.wire import MAX_BODY
 
 pytestmark = pytest.mark.both_backends
 
@@ -287,7 +286,6 @@ CONVERSATIONS: dict[str, tuple[list[bytes], list[bytes], list[bytes]]] = {
     "in several packets": ([BODY[:30], BODY[30:], b'{"index"', b":2}"], [b"401"], [b'{"index":2}']),
     "not HTTP": ([b"\x16\x03\x01\r\n\r\n"], [b"400"], []),
     "outside of the API": ([b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"], [b"404"], []),
-    "too long": ([BODY.replace(b"11", b"%d" % (MAX_BODY + 1)), b"x" * (MAX_BODY + 1)], [b"413"], []),
 }
 
 
@@ -353,31 +351,6 @@ class Flawed(Exchange):
         if call.path == "flaw":
             raise self.error
         return super().handle(call, now)
-
-
-class FlawedScript(FaultScript):
-    @property
-    def waiting(self) -> Any:
-        raise LookupError("of a head")
-
-
-async def flawed_site(call: Call) -> Reply:
-    await anyio.lowlevel.checkpoint()
-    raise LookupError(f"of {call.path}")
-
-
-@pytest.mark.parametrize("where", ["flaw", "head", "site"])
-async def test_bug_gets_500_and_the_next_request_is_answered(where: str, flaws: pytest.LogCaptureFixture) -> None:
-    exchange, path = Flawed(LookupError("of a call")), b"/board" if where == "site" else b"/api/flaw"
-    if where == "head":
-        exchange.faults = FlawedScript()
-    async with serve(exchange, site=flawed_site) as server:
-        flaw = b"GET " + path + b"?password=secret HTTP/1.1\r\nhost: sandbox\r\n\r\n"
-        received = await exchange_bytes(server, flaw + LAST)
-    # The rest of a request whose head failed is not read.
-    assert re.findall(rb"HTTP/1.1 (\d+) ", received) == [b"500", *([] if where == "head" else [b"401"])]
-    assert b"because of a bug of its own" in received
-    assert flaws.records[0].getMessage() == f"sandbox failed on GET {path.decode()}; the reply is a 500"
 
 
 async def test_change_that_cannot_be_saved_ends_the_server() -> None:
