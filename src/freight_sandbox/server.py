@@ -5,7 +5,6 @@ Server libraries close connections cleanly and cannot send an RST, so this serve
 
 from __future__ import annotations
 
-import logging
 import math
 import socket
 import ssl
@@ -20,10 +19,6 @@ from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
 from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
-
-LOGGER = "freight_sandbox"
-_logger = logging.getLogger(LOGGER)
-_ACCEPT_RETRY_DELAY = 0.5
 
 Site = Callable[[Call], Awaitable[Reply]]
 """Handler of requests outside of the API. The paths of its calls are relative to the server's root."""
@@ -112,10 +107,6 @@ class Server:
             try:
                 accepted, _ = listener.accept()
             except (BlockingIOError, ConnectionError):
-                continue
-            except OSError as error:  # too many open files: some will be closed
-                _logger.warning("cannot accept a connection: %s; retrying in %g s", error, _ACCEPT_RETRY_DELAY)
-                await anyio.sleep(_ACCEPT_RETRY_DELAY)
                 continue
             self.connections += 1
             tasks.start_soon(self._serve, accepted)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import logging
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -20,7 +18,7 @@ import trustme
 from freight_sandbox import Call, Cut, Exchange, Fault, Reply, WireFault
 from freight_sandbox.journal import JournalError
 from freight_sandbox.memory import transport
-from freight_sandbox.server import LOGGER, Server, refused_port, serve, stalled_listener
+from freight_sandbox.server import Server, refused_port, serve, stalled_listener
 
 pytestmark = pytest.mark.both_backends
 
@@ -330,52 +328,17 @@ async def test_server_names_a_cut_that_it_cannot_perform() -> None:
         assert reply.status_code == 500
 
 
-# What goes wrong in the server itself
-
-
-@pytest.fixture
-def flaws(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Return the lines that the server logs about its own bugs, which the test provokes."""
-    logger = logging.getLogger(LOGGER)
-    handlers, logger.handlers = logger.handlers, []
-    yield caplog
-    logger.handlers = handlers
-
-
-class Flawed(Exchange):
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-    def handle(self, call: Call, now: float) -> Reply:
-        if call.path == "flaw":
-            raise self.error
-        return super().handle(call, now)
-
-
 async def test_change_that_cannot_be_saved_ends_the_server() -> None:
+    class Full(Exchange):
+        def handle(self, call: Call, now: float) -> Reply:
+            raise JournalError("no space left")
+
     async def ask() -> None:
-        async with serve(Flawed(JournalError("no space left"))) as server:
+        async with serve(Full()) as server:
             with suppress(anyio.BrokenResourceError):
-                await exchange_bytes(server, b"GET /api/flaw HTTP/1.1\r\nhost: sandbox\r\n\r\n")
+                await exchange_bytes(server, LAST)
             await anyio.sleep_forever()
 
     with pytest.raises(ExceptionGroup) as caught:
         await ask()
     assert caught.group_contains(JournalError, match="no space left")
-
-
-async def test_server_waits_when_file_descriptors_run_out(
-    flaws: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accept, lacking = socket.socket.accept, [OSError(errno.EMFILE, "Too many open files")]
-
-    def scarce(listener: socket.socket) -> tuple[socket.socket, object]:
-        if lacking:
-            raise lacking.pop()
-        return accept(listener)
-
-    monkeypatch.setattr(socket.socket, "accept", scarce)
-    async with serve(Exchange()) as server:
-        assert (await exchange_bytes(server, LAST)).startswith(b"HTTP/1.1 401 ")
-    assert "Too many open files" in flaws.records[0].getMessage()
