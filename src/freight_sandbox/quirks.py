@@ -309,8 +309,9 @@ def _number(value: Number, form: str) -> Number | str | Raw:
 
 @_rewrites(("request", *_OFFERS), "hazardous_form", "offer_id_type")
 def _write_other_types(quirk: Profile, record: Json, source: object) -> None:
-    if "hazardous" in record:
-        record["hazardous"] = {"int": int, "string": str, "bool": bool}[quirk.hazardous_form](record["hazardous"])
+    if quirk.hazardous_form != "int" and "hazardous" in record:
+        number = int(record["hazardous"])  # perhaps a text already
+        record["hazardous"] = bool(number) if quirk.hazardous_form == "bool" else str(number)
     elif quirk.offer_id_type == "int":
         record.update({key: int(record[key]) for key in ("offerId", "offerIndex", "index") if key in record})
 

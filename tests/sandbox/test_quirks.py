@@ -107,6 +107,14 @@ def test_pages(profile: Profile, pages: list[list[int]]) -> None:
     assert [rig.listed("POST quote/getrequests", {"offset": at, "rowsperpage": 3}) for at in range(4)] == pages
 
 
+@pytest.mark.parametrize(("form", "shown"), [("int", "0"), ("string", "0"), ("bool", False)])
+def test_quirks_of_one_field_agree(form: Any, shown: object) -> None:
+    """A number that another quirk has made a text is no true."""
+    rig = ExchangeRig(Profile(number_form="string", hazardous_form=form))
+    publish(rig, 1)
+    assert rig.at(SEARCH).json["raterequests"]["0"]["hazardous"] == shown
+
+
 def test_late_visibility_shows_writes_later() -> None:
     rig = ExchangeRig(Profile(late_visibility=5.0))
     rig.publish()
