@@ -171,6 +171,14 @@ def _unhanded(send: Any) -> Any:
     return call
 
 
+def _unproven(translated: Any) -> Any:
+    def translate(self: Any, error: Any, call: Any, trace: Any) -> Any:
+        call.began, trace.failure = False, error
+        return translated(self, error, call, trace)
+
+    return translate
+
+
 def _slot_lost(_: Any) -> Any:
     async def wait(self: Any, call: Any, request: Any, call_next: Any) -> Any:
         await self._slots.acquire()
@@ -228,7 +236,7 @@ _CALLS: Final = (
     Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
     Mutant("deadline-denies-a-write-that-began", TWICE, {"Call.in_doubt": returns(False)}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"Network._translated": after(lambda self, error, call, trace: setattr(call, "began", False))},
+           {"Network._translated": _unproven},
            (_WRITES, "calls/test_http_clients.py")),
     Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
            ("calls/test_cancellation.py", "calls/test_deadlines.py", "calls/test_connections.py")),
@@ -265,7 +273,7 @@ _CALLS: Final = (
     Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),
     Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
     Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":
-           self.masked(text[:8192])}, (_SECRETS,)),
+           self.masked(text[:8192])}, (_SECRETS, "calls/test_errors.py")),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
     Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
     Mutant("number-read-as-a-float", RECORDS, {"codec/number": yields(lambda value: value and Decimal(float(value)))},
