@@ -231,7 +231,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _OWN: Final[Mapping[tuple[type, str], tuple[str, ...]]] = {
     (Bid, "amount"): fields.PRICE,
     (Offer, "amount"): fields.OFFER_AMOUNT,
-    # No reply has this key: `_prepare_offers` sets it.
+    # No reply has this key: the hook of a listing or a bid sets it.
     (Offer, "request"): (fields.OFFER_OF,),
     (Bid, "company"): (fields.COMPANY,),
     (Listing, "company"): (fields.COMPANY,),
@@ -334,7 +334,7 @@ def _prepare_offers(values: dict[str, Any], extra: dict[str, object], name: str)
     found = _entries(held)
     if unread := {key: entry for key, entry in found.items() if not isinstance(entry, dict)}:
         extra[fields.OFFER] = unread if isinstance(held, dict) else held
-    entries = [{**entry, fields.OFFER_OF: values.get("index")} for entry in found.values() if isinstance(entry, dict)]
+    entries = [dict(entry) for entry in found.values() if isinstance(entry, dict)]
     selected = [at for at, entry in enumerate(entries) if _is_selected(entry)]
     used = 0 if len(entries) == 1 else selected[0] if selected else None
     beside = held if isinstance(held, dict) else {}
@@ -368,6 +368,8 @@ def _is_selected(entry: Mapping[str, object]) -> bool:
 
 def _prepare_listing(values: dict[str, Any], extra: dict[str, object]) -> None:
     values["offers"], _ = _prepare_offers(values, extra, "offers")
+    for entry in values["offers"]:
+        entry[fields.OFFER_OF] = values.get("index")
 
 
 def _prepare_bid(values: dict[str, Any], extra: dict[str, object]) -> None:
@@ -378,6 +380,7 @@ def _prepare_bid(values: dict[str, Any], extra: dict[str, object]) -> None:
             extra[fields.OFFER] = entries
         return
     entry = values["offer"] = entries[used]
+    entry[fields.OFFER_OF] = values.get("index")
     # A submitted bid has its price in the offer; a listed one has it in the record.
     for name, keys in (("amount", fields.OFFER_AMOUNT), ("currency", fields.CURRENCY)):
         found = next((entry[key] for key in keys if entry.get(key) is not None), None)
