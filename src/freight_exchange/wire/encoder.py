@@ -16,11 +16,6 @@ from freight_exchange.wire.json import dump
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = [
-    "check_paired", "encode_credentials", "encode_list_parameters", "encode_offer", "encode_request_draft",
-    "encode_response", "encode_route", "encode_route_filters",
-]  # fmt: skip
-
 Body = dict[str, object]
 
 # Names of the wire, where they differ from those of arguments and attributes (service document, 4)

@@ -28,35 +28,6 @@ from freight_exchange.wire.codec import (
     unread,
 )
 
-__all__ = [
-    "BIDS",
-    "CARRIERS",
-    "CURRENCIES",
-    "MAX_DESCRIBED",
-    "OFFERS",
-    "REQUESTS",
-    "ROUTES",
-    "SECRETS",
-    "Kind",
-    "Login",
-    "Rows",
-    "decode_bid",
-    "decode_declined_offer",
-    "decode_login",
-    "decode_one",
-    "decode_rows",
-    "decode_user",
-    "decode_written_route",
-    "find_rejection",
-    "find_sentence",
-    "find_sentence_in_text",
-    "index_of_raw",
-    "is_unauthorized",
-    "mask_user",
-    "names",
-    "reports_no_records",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 SECRETS: Final = ("token", "password", "authorization")
