@@ -16,7 +16,6 @@ from anyio.abc import ByteStream
 from httpx_aiohttp import HttpxAiohttpClient
 from tests.calls.servers import Server, serving, serving_h2
 from tests.calls.support import (
-    BID,
     BRISK,
     EMAIL,
     LOGGED_IN,
@@ -219,7 +218,7 @@ async def test_write_whose_caller_has_left_while_it_connects_is_never_sent() -> 
         await anyio.sleep(1)
         await trace("http11.send_request_headers.started", {"request": request})
         begun.append(request)
-        return httpx.Response(200, json=BID)
+        return httpx.Response(200, json={"bid": {"index": REQUEST, "offer": {"index": 9}}})
 
     async with over(Scripted(connect)) as exchange:
         await exchange.login()
