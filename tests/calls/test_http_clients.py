@@ -207,6 +207,7 @@ async def test_transport_that_is_stopped_and_turns_to_another_way_leaves_a_doubt
     assert transport.sent == 1
 
 
+@pytest.mark.both_backends
 @pytest.mark.virtual_time
 async def test_write_whose_caller_has_left_while_it_connects_is_never_sent() -> None:
     """On asyncio the request goes on in a task of its own."""
