@@ -13,7 +13,7 @@ from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import RequestMeter
-from freight_exchange.transport.send import Transport, TransportOptions
+from freight_exchange.transport.send import Transport
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.service import Conventions
@@ -62,14 +62,12 @@ class SharedState:
         # One login serves all views, whose deadlines may differ.
         login_limits = attrs.evolve(options.limits, deadline=max(options.limits.deadline, DEFAULT_DEADLINE))
         self.connection = Transport(
-            TransportOptions(
-                base_url=base_url,
-                credentials=credentials,
-                hooks=options.hooks,
-                retry_tokens=options.limits.retries.budget,
-                login_limits=login_limits,
-                **network,
-            )
+            base_url=base_url,
+            credentials=credentials,
+            hooks=options.hooks,
+            retry_tokens=options.limits.retries.budget,
+            login_limits=login_limits,
+            **network,
         )
 
     async def account(self) -> str:
