@@ -273,10 +273,12 @@ class Calls:
 
     async def _own_bids(self) -> list[Bid]:
         """Return the account's bids, from a reading that begins now or later and that other callers may share."""
-        bids, _ = await self._shared.readings.read(("bids", None, True), self.bids.list(sweep=True))
+        # A strict view raises what reconciliation only notes: it does not share its readings.
+        key = ("strict bids",) if self._options.strict else ("bids", None, True)
+        bids, _ = await self._shared.readings.read(key, self.bids.list(sweep=True))
         return bids
 
     def _has_seen_bid_on(self, request: int) -> bool:
         """Return `True` if the last shared reading of the account's bids has shown one on the request."""
-        last = self._shared.readings.last(("bids", None, True))
+        last = [bid for key in (("bids", None, True), ("strict bids",)) for bid in self._shared.readings.last(key)]
         return any(bid.index == request and bid.amount is not None for bid in last)
