@@ -48,7 +48,8 @@ def _public_objects(module: str) -> Iterator[type | Callable[..., object]]:
             yield value
     if module == "freight_exchange":
         for resource in RESOURCES:
-            yield getattr(import_module(f"freight_exchange.endpoints.{resource}"), resource.capitalize())
+            home = "reference" if resource in ("carriers", "currencies") else resource
+            yield getattr(import_module(f"freight_exchange.endpoints.{home}"), resource.capitalize())
 
 
 def _functions_of(cls: type) -> Iterator[Callable[..., object]]:

@@ -11,7 +11,7 @@ import anyio
 import attrs
 
 from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
-from freight_exchange.models import Write  # hints of `Request` are read at run time
+from freight_exchange.models import Write
 from freight_exchange.options import RetryPolicy, Timeouts
 
 if TYPE_CHECKING:

@@ -11,16 +11,14 @@ import json
 import logging
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from functools import cache
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from freight_exchange.errors import DecodeError
 from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
-from freight_exchange.wire import fields
-from freight_exchange.wire.fields import SECRETS
 from freight_exchange.wire.json import decoded
+from freight_exchange.wire.replies import SECRETS, names
 
 __all__ = ["LONGEST", "MASK", "Redactor", "Secret", "redact_decode_error", "reply_headers", "sending"]
 
@@ -128,7 +126,7 @@ class Redactor:
                     if room <= 0:
                         return {**taken, _CUT: _CUT}
                     room -= len(key) + 1
-                    shown = key if key in _wire_names() else self.text(key)
+                    shown = key if key in names() else self.text(key)
                     taken[shown] = MASK if _is_secret(key) else take(item, depth + 1)
                 return taken
             items: list[object] = []
@@ -140,6 +138,26 @@ class Redactor:
             return items
 
         return take(value, 0)
+
+    def without_secrets(self, value: object, content: bytes) -> object:
+        """Mask the known secrets in a whole JSON value, decoded from `content`.
+
+        Short ones are not masked: they may be words of the records.
+        """
+        forms = [form for form in self._forms() if len(form) >= _MIN_IN_PROSE]
+        if not any(form.encode("utf-8", "replace") in content for form in forms):
+            return value
+
+        def masked(value: Any) -> Any:
+            if isinstance(value, str):
+                for form in forms:
+                    value = value.replace(form, MASK)
+                return value
+            if isinstance(value, dict):
+                return {key if key in names() else masked(key): masked(item) for key, item in value.items()}
+            return [masked(item) for item in value] if isinstance(value, list) else value
+
+        return masked(value)
 
     def _forms(self) -> tuple[str, ...]:
         """Return all spellings of the known secrets, longest first, so that masking one leaves no part of another."""
@@ -168,22 +186,6 @@ def _is_secret(key: str) -> bool:
     return any(word in folded for word in SECRETS)
 
 
-@cache
-def _wire_names() -> frozenset[str]:
-    """Return the names of the wire. A short secret that is a part of one is not masked there."""
-
-    def words(value: object) -> Iterator[str]:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from words([*value, *value.values()])
-        elif isinstance(value, tuple | list | frozenset):
-            for item in value:
-                yield from words(item)
-
-    return frozenset(words([value for name, value in vars(fields).items() if name.isupper()]))
-
-
 # Errors and headers
 
 _SHOWN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", "server", "via"})
@@ -208,7 +210,7 @@ def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
     """Mask secrets in the message of a decoder's error, in its path of keys, and in the record."""
     error.args = (redactor.masked(error.message[:LONGEST], shortest=_MIN_IN_PROSE),)
     steps = error.path[:LONGEST].split(".")
-    if not all(step in _wire_names() or step in ("$", "") or step.isdecimal() for step in steps):
+    if not all(step in names() or step in ("$", "") or step.isdecimal() for step in steps):
         error.path = redactor.masked(error.path[:LONGEST])
     error.raw = redactor.value(error.raw)
 
