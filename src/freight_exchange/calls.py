@@ -19,8 +19,8 @@ from freight_exchange.endpoints.offers import Offers
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
 from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.errors import ValidationError
-from freight_exchange.errors.outcome import DEFAULT_SETTLE
+from freight_exchange.errors import DEFAULT_SETTLE, ValidationError
+from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import (
     Bid,
     CreateRoute,
@@ -35,8 +35,6 @@ from freight_exchange.models import (
     UpdateRoute,
     Write,
 )
-from freight_exchange.models.offer_filter import OfferFilter
-from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_DEADLINE, DEFAULT_INTERVAL, Start
 from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store

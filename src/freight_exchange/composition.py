@@ -21,7 +21,7 @@ from freight_exchange.transport.send import Transport, TransportOptions
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.shared.conventions import Conventions
-    from freight_exchange.errors.outcome import Reconciler
+    from freight_exchange.errors import Reconciler
     from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.feed import Feed
     from freight_exchange.feed.options import WatchOptions

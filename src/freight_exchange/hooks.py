@@ -16,18 +16,17 @@ from typing import Final, Literal
 import anyio
 import attrs
 
+from freight_exchange.base import NO_HEADERS, ReplyHeaders, Serializable
 from freight_exchange.errors import DecodeError, FreightExchangeError
-from freight_exchange.models._base import Frozen
-from freight_exchange.models.writes import Write
-from freight_exchange.platform.reply_headers import NO_HEADERS, ReplyHeaders
+from freight_exchange.models import Write
 
 __all__ = [
     "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan", "ScanProgress",
 ]  # fmt: skip
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Attempt(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Attempt(Serializable):
     """Attempt of a call: one request handed to the network, and its end.
 
     Attributes:
@@ -62,8 +61,8 @@ class Attempt(Frozen):
         return self.headers.request_id
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Retry(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Retry(Serializable):
     """Failed attempt that is repeated after `delay` seconds."""
 
     method: str
@@ -74,8 +73,8 @@ class Retry(Frozen):
     call_id: str = ""
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Login(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Login(Serializable):
     """End of a login.
 
     Attributes:
@@ -91,8 +90,8 @@ class Login(Frozen):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class BrokenRecord(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class BrokenRecord(Serializable):
     """Unreadable part of a reply whose rest was read; `error.path` has its position.
 
     The part is a record of a listing, a part of a record, or a repeated key. The path `$` has two meanings: the reply
@@ -104,8 +103,8 @@ class BrokenRecord(Frozen):
     error: DecodeError
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Scan(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Scan(Serializable):
     """End of a feed's scan.
 
     Attributes:
@@ -131,8 +130,8 @@ class Scan(Frozen):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanProgress(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class ScanProgress(Serializable):
     """Progress of a feed's scan, after a page that is not the last.
 
     The first scan of a large market takes minutes. The events of its pages are delivered meanwhile.
@@ -156,8 +155,8 @@ class ScanProgress(Frozen):
     elapsed: float
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Degraded(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Degraded(Serializable):
     """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
     Attributes:
@@ -171,8 +170,8 @@ class Degraded(Frozen):
     retry_in: float = 0.0
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Recovered(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Recovered(Serializable):
     """Recovery of a feed: its scans succeed again, `after` seconds after the first failure; no event is lost."""
 
     feed: str

@@ -10,7 +10,7 @@ import attrs
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Event
-    from freight_exchange.models.writes import Write
+    from freight_exchange.models import Write
 
 __all__ = ["NO_INSTRUMENTS", "CallInfo", "HandlerRun", "Instrumentation", "Instruments", "ScanInfo"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.models._base import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,8 +107,8 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
     seconds(value, f"{type(instance).__name__}.{attribute.name}")
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Timeouts(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Timeouts(Serializable):
     """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
     Attributes:
@@ -137,8 +137,8 @@ def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> Non
         raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class RetryPolicy(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class RetryPolicy(Serializable):
     """Retry policy for calls that are safe to repeat.
 
     Attributes:

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast, ove
 import anyio
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
-from freight_exchange.models._base import Serializable
 from freight_exchange.walk import SAFE, Pass, Sweep
 
 __all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "RawPage", "keys_of"]

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, get_args
 from urllib.parse import SplitResult, urlsplit
 
+from freight_exchange import validation
 from freight_exchange.errors import ConfigurationError, ValidationError
-from freight_exchange.models import validation
 from freight_exchange.options import ADDRESSES
 from freight_exchange.transport.redact import Secret
 

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 
 import anyio
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.currencies import Currencies, index_of_currency
 from freight_exchange.endpoints.shared.arguments import index_of
 from freight_exchange.endpoints.shared.conventions import Listed
 from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, validation
-from freight_exchange.models.writes import SubmitOffer
+from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
 
 __all__ = ["Bids", "SeenBids"]

@@ -6,12 +6,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.shared.arguments import index_of
 from freight_exchange.endpoints.shared.conventions import Listed
 from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.models import Listing, Offer, OffersType, validation
-from freight_exchange.models.writes import Respond
+from freight_exchange.models import Listing, Offer, OffersType, Respond
 from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH_ALL", "Offers", "SeenOffers"]

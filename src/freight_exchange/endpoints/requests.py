@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from operator import attrgetter
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.shared.arguments import expect
 from freight_exchange.endpoints.shared.conventions import Listed
 from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.models import RateRequest, RateRequestDraft, SearchType, validation
-from freight_exchange.models.request_filter import RequestFilter
-from freight_exchange.models.writes import Publish
+from freight_exchange.filters import RequestFilter
+from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType
 from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH", "Requests"]

@@ -10,8 +10,7 @@ from freight_exchange.endpoints.shared.arguments import expect, index_of
 from freight_exchange.endpoints.shared.conventions import Listed
 from freight_exchange.endpoints.shared.service import Service
 from freight_exchange.errors import OutcomeUnknownError
-from freight_exchange.models import Carrier, Route, RouteDraft
-from freight_exchange.models.writes import CreateRoute, UpdateRoute
+from freight_exchange.models import Carrier, CreateRoute, Route, RouteDraft, UpdateRoute
 from freight_exchange.paging import Paginator
 
 __all__ = ["Routes", "SeenRoutes"]

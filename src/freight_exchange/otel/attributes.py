@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.models.writes import SubmitOffer
+from freight_exchange.models import SubmitOffer
 
 if TYPE_CHECKING:
     from freight_exchange.hooks import Attempt, Login, Retry, Scan

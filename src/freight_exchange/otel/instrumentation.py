@@ -14,7 +14,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanK
 
 from freight_exchange.hooks import Attempt, Degraded, Event, Login, Recovered, Retry, Scan
 from freight_exchange.instrumentation import CallInfo, HandlerRun, Instrumentation, ScanInfo
-from freight_exchange.models.writes import SubmitOffer
+from freight_exchange.models import SubmitOffer
 from freight_exchange.otel import attributes
 
 __all__ = ["OpenTelemetry"]

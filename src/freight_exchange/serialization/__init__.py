@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeVar, cast, overload
 
-from freight_exchange.models._base import Serializable
-from freight_exchange.platform.errors import ValidationError
+from freight_exchange.base import Serializable, ValidationError
 from freight_exchange.serialization import converter
 
 __all__ = ["from_dict", "from_json", "to_dict", "to_json"]

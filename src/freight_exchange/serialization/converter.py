@@ -12,12 +12,11 @@ import attrs
 from cattrs import BaseValidationError, Converter, transform_error
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-from freight_exchange.models import validation
-from freight_exchange.models._base import Serializable
-from freight_exchange.models.enums import UnknownWord, Word
-from freight_exchange.platform.errors import ValidationError
+from freight_exchange import validation
+from freight_exchange.base import Serializable, ValidationError
 from freight_exchange.serialization import raw
 from freight_exchange.serialization.kinds import KEY, class_of, name_of
+from freight_exchange.words import UnknownWord, Word
 
 __all__ = ["structure", "unstructure"]
 

@@ -6,8 +6,7 @@ import re
 from importlib import import_module
 from typing import Final
 
-from freight_exchange.models._base import Serializable
-from freight_exchange.platform.errors import ValidationError
+from freight_exchange.base import Serializable, ValidationError
 
 __all__ = ["KEY", "class_of", "is_known", "name_of"]
 

@@ -15,11 +15,10 @@ from typing import Any, Final, Literal, Union, get_args, get_origin
 import attrs
 from pydantic_core import core_schema as schemas
 
-from freight_exchange.models._base import Serializable
-from freight_exchange.models.enums import UnknownWord
-from freight_exchange.platform.errors import ValidationError
+from freight_exchange.base import Serializable, ValidationError
 from freight_exchange.serialization import converter
 from freight_exchange.serialization.kinds import KEY, name_of
+from freight_exchange.words import UnknownWord
 
 __all__ = ["core_schema", "json_schema"]
 

@@ -11,18 +11,18 @@ from typing import Final
 import attrs
 
 from freight_exchange import cargo
+from freight_exchange.base import EXACT, FrozenMapping, Serializable
 from freight_exchange.errors import ValidationError
-from freight_exchange.models._base import EXACT, Frozen, FrozenMapping
-from freight_exchange.models.enums import RequestType
-from freight_exchange.models.shipment import Shipment
+from freight_exchange.models import Shipment
 from freight_exchange.platform.text import fold
 from freight_exchange.tariff.rule import Rule, Unit
+from freight_exchange.words import RequestType
 
 __all__ = ["NoQuote", "Quote", "quote"]
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Quote(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Quote(Serializable):
     """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
     Attributes:
@@ -38,8 +38,8 @@ class Quote(Frozen):
     terms: str | None = None
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class NoQuote(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class NoQuote(Serializable):
     """The reason why the tariff has no price for a request."""
 
     reason: str

@@ -10,12 +10,12 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Final
 
+from freight_exchange import validation
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import validation
-from freight_exchange.models.enums import RequestType
 from freight_exchange.platform.csv_table import CsvRow, CsvTable, Parser, yes_or_no
 from freight_exchange.platform.text import fold
 from freight_exchange.tariff.rule import ANYWHERE, Rule, Unit
+from freight_exchange.words import RequestType
 
 __all__ = ["COLUMNS", "contradictions", "read"]
 

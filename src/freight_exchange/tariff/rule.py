@@ -9,10 +9,10 @@ from typing import Final
 
 import attrs
 
-from freight_exchange.models._base import Frozen
-from freight_exchange.models.enums import RequestType
-from freight_exchange.models.shipment import Shipment
+from freight_exchange.base import Serializable
+from freight_exchange.models import Shipment
 from freight_exchange.platform.text import fold
+from freight_exchange.words import RequestType
 
 __all__ = ["ANYWHERE", "Rule", "Unit"]
 
@@ -32,8 +32,8 @@ class Unit(StrEnum):
     PERCENT = "percent"
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Rule(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Rule(Serializable):
     """A row of a tariff: a rate for a charge on a lane, from a break on.
 
     Attributes:

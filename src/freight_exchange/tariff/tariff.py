@@ -9,7 +9,7 @@ from typing import get_args
 
 from freight_exchange import cargo
 from freight_exchange.errors import ValidationError
-from freight_exchange.models.shipment import Shipment
+from freight_exchange.models import Shipment
 from freight_exchange.tariff import pricing, reader
 from freight_exchange.tariff.pricing import NoQuote, Quote
 from freight_exchange.tariff.rule import Rule

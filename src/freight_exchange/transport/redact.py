@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Final, NoReturn
 
+from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
-from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.wire import fields
 from freight_exchange.wire.fields import SECRETS
 from freight_exchange.wire.json import decoded

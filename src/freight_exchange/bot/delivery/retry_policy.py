@@ -23,8 +23,8 @@ from freight_exchange.errors import (
     ServerError,
     StoreAwayError,
     TransportError,
+    is_from_login,
 )
-from freight_exchange.errors.transient import is_from_login
 from freight_exchange.platform.tasks import flatten
 from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 

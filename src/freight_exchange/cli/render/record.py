@@ -20,7 +20,7 @@ from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
-    from freight_exchange.models._base import Serializable
+    from freight_exchange.base import Serializable
 
 __all__ = [
     "currency_codes",

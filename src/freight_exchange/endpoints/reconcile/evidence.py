@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from freight_exchange.base import EXACT
 from freight_exchange.endpoints.reconcile.request_evidence import PublishedRequest
 from freight_exchange.endpoints.reconcile.route_evidence import CreatedRoute, UpdatedRoute
-from freight_exchange.errors import BadRequestError, ConfigurationError
-from freight_exchange.errors.transient import is_from_login
+from freight_exchange.errors import BadRequestError, ConfigurationError, is_from_login
 from freight_exchange.models import (
     Applied,
     Bid,
@@ -36,8 +36,7 @@ from freight_exchange.models import (
     SubmitOffer,
     UpdateRoute,
 )
-from freight_exchange.models._base import EXACT
-from freight_exchange.models.enums import DECLINED
+from freight_exchange.words import DECLINED
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids, SeenBids

@@ -19,8 +19,14 @@ from freight_exchange.endpoints.reconcile.evidence import (
     SearchExtent,
     evidence_search_for,
 )
-from freight_exchange.errors import DecodeError, FeedProtocolError, LoginRejectedError, ValidationError
-from freight_exchange.errors.transient import READ_ERRORS, retry_delay
+from freight_exchange.errors import (
+    READ_ERRORS,
+    DecodeError,
+    FeedProtocolError,
+    LoginRejectedError,
+    ValidationError,
+    retry_delay,
+)
 from freight_exchange.models import (
     Applied,
     CreateRoute,

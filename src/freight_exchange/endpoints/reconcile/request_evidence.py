@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from freight_exchange.base import EXACT
 from freight_exchange.endpoints.shared.reply_check import COARSEST_VOLUME
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, Reconciliation, StillUnknown
-from freight_exchange.models._base import EXACT
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.offers import Offers

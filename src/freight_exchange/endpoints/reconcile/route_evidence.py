@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from freight_exchange.models import Applied, Conflict, NotApplied, Route, RouteDraft, StillUnknown
-from freight_exchange.models.validation import find_zone
+from freight_exchange.validation import find_zone
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from freight_exchange import validation
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import validation
 
 __all__ = ["expect", "index_of"]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freight_exchange import wire
-from freight_exchange.models._base import NOTHING
+from freight_exchange.base import NOTHING
 
 if TYPE_CHECKING:
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType

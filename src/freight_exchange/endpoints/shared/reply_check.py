@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from freight_exchange.base import EXACT
 from freight_exchange.errors import DecodeError
 from freight_exchange.models import (
     Bid,
@@ -23,7 +24,6 @@ from freight_exchange.models import (
     UpdateRoute,
     Write,
 )
-from freight_exchange.models._base import EXACT
 
 __all__ = ["COARSEST_VOLUME", "check_reply", "is_rounded"]
 

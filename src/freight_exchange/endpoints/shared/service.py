@@ -9,19 +9,18 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.shared.conventions import Conventions, Listed
 from freight_exchange.endpoints.shared.reply_check import check_reply
 from freight_exchange.endpoints.shared.reporting import ErrorReporter, ReplyFacts, ReportedErrors
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError
-from freight_exchange.models import validation
 from freight_exchange.paging import Paginator
 from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
-    from freight_exchange.errors.outcome import Reconciler
+    from freight_exchange.errors import Reconciler
     from freight_exchange.hooks import Hooks
-    from freight_exchange.models.writes import Write
+    from freight_exchange.models import Write
     from freight_exchange.paging import FetchPage
     from freight_exchange.transport.call import Limits, Response
     from freight_exchange.transport.send import Transport

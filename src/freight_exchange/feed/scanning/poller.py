@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import READ_ERRORS, is_transient
+from freight_exchange.errors import (
+    READ_ERRORS,
+    DeadlineExceededError,
+    FreightExchangeError,
+    LoginRejectedError,
+    is_transient,
+)
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import Planner
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
+from freight_exchange.errors import READ_ERRORS, FreightExchangeError, LoginRejectedError, is_transient, retry_delay
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
