@@ -18,8 +18,7 @@ from freight_exchange.composition import (
     option,
 )
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.hooks import Hook, Hooks
-from freight_exchange.instrumentation import Instrumentation, Instruments
+from freight_exchange.hooks import Hook, Hooks, Instrumentation, Instruments
 from freight_exchange.models import User
 from freight_exchange.options import (
     DEFAULT_DEADLINE,

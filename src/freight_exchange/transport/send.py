@@ -14,8 +14,7 @@ import attrs
 from freight_exchange import wire
 from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
-from freight_exchange.hooks import Attempt
-from freight_exchange.instrumentation import CallInfo
+from freight_exchange.hooks import Attempt, CallInfo
 from freight_exchange.platform import clock
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots

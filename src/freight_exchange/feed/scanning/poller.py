@@ -26,7 +26,7 @@ from freight_exchange.feed.scanning.progress import FeedProgress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
 from freight_exchange.feed.scanning.scan_waits import wait_until_due
-from freight_exchange.instrumentation import ScanInfo
+from freight_exchange.hooks import ScanInfo
 
 if TYPE_CHECKING:
     from freight_exchange.feed.client_parts import ClientParts
