@@ -139,11 +139,11 @@ class Serializable(ConciseRepr):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         # Imported by name, as the converter is above this module.
-        return import_module("freight_exchange.serialization.pydantic").core_schema(source)
+        return import_module("freight_exchange.serialization").pydantic_schema(source)
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> Any:
-        return import_module("freight_exchange.serialization.pydantic").json_schema(cls)
+        return import_module("freight_exchange.serialization").json_schema(cls)
 
 
 class CallFacts(TypedDict, total=False):

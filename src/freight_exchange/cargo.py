@@ -26,11 +26,10 @@ from typing import Final, Literal, Protocol, get_args
 import attrs
 
 from freight_exchange import validation
-from freight_exchange import words as units
 from freight_exchange.base import EXACT, Serializable
 from freight_exchange.errors import ValidationError
 from freight_exchange.validation import Number
-from freight_exchange.words import RequestType
+from freight_exchange.words import RequestType, kilograms_per, metres_per
 
 __all__ = [
     "ANY_MODE_INCOTERMS", "LOADING_WIDTH", "PLAUSIBLE_DENSITY", "SEA_INCOTERMS", "Basis", "Cargo", "CargoWarning",
@@ -264,7 +263,7 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
 def _factor(cargo: Cargo, field: str) -> Decimal:
     name = "mass_unit" if field == "weight" else "measure_unit"
     unit: str | None = getattr(cargo, name, None)
-    factor = units.kilograms_per(unit) if field == "weight" else units.metres_per(unit)
+    factor = kilograms_per(unit) if field == "weight" else metres_per(unit)
     if factor is None:
         raise ValidationError(
             f"{name} is {unit!r}, which is unknown: convert the record's figures yourself", field=name
