@@ -36,8 +36,8 @@ from freight_exchange.models import (
     Write,
 )
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_DEADLINE, DEFAULT_INTERVAL, Start
-from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
+from freight_exchange.store.database_url import masked
 from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
