@@ -12,13 +12,13 @@ import attrs
 
 from freight_exchange import composition, feed, offer_feed, settings, wire
 from freight_exchange.composition import SharedState, ViewOptions
+from freight_exchange.endpoints import reconcile as reconciliation
 from freight_exchange.endpoints.bids import Bids
-from freight_exchange.endpoints.carriers import Carriers
-from freight_exchange.endpoints.currencies import Currencies
 from freight_exchange.endpoints.offers import Offers
+from freight_exchange.endpoints.reference import Carriers, Currencies
 from freight_exchange.endpoints.requests import Requests
 from freight_exchange.endpoints.routes import Routes
-from freight_exchange.endpoints.shared.service import Service
+from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import (
@@ -41,7 +41,6 @@ from freight_exchange.store.database_url import masked
 from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.reconcile.reconcile import Readers
     from freight_exchange.feed.options import WatchOptions
     from freight_exchange.offer_feed.options import WatchOffersOptions
 
@@ -63,7 +62,7 @@ class Calls:
     @cached_property
     def offers(self) -> Offers:
         """Offers on the shipper's own requests."""
-        return Offers(self._service, self._shared.offers)
+        return Offers(self._service)
 
     @cached_property
     def bids(self) -> Bids:
@@ -73,7 +72,7 @@ class Calls:
     @cached_property
     def routes(self) -> Routes:
         """Routes."""
-        return Routes(self._service, self._shared.routes)
+        return Routes(self._service)
 
     @cached_property
     def carriers(self) -> Carriers:
@@ -83,7 +82,7 @@ class Calls:
     @cached_property
     def currencies(self) -> Currencies:
         """Currencies."""
-        return Currencies(self._service, self._shared.currencies)
+        return Currencies(self._service, self._shared.codes)
 
     @cached_property
     def _service(self) -> Service:
@@ -258,39 +257,24 @@ class Calls:
             raise ValidationError(
                 f"write must be an OutcomeUnknownError's write, not {type(write).__name__}", field="write"
             )
-        # Imported here, as most processes never need it.
-        from freight_exchange.endpoints.reconcile import reconcile
-
-        return await reconcile.reconcile(
-            self._with_full_deadline(strict=True)._readers(),
-            self._with_full_deadline(strict=False)._readers(),
+        limits = attrs.evolve(self._options.limits, deadline=max(self._options.limits.deadline, DEFAULT_DEADLINE))
+        patient = Calls(self._shared, attrs.evolve(self._options, limits=limits, strict=False))
+        return await reconciliation.reconcile(
+            patient.bids,
+            patient.offers,
+            patient.routes,
+            self._shared.readings,
             write,
             settle=settle,
             baseline=baseline,
         )
 
-    def _with_full_deadline(self, *, strict: bool) -> Calls:
-        """Return calls whose deadline is at least the default one."""
-        limits = self._options.limits
-        limits = attrs.evolve(limits, deadline=max(limits.deadline, DEFAULT_DEADLINE))
-        return Calls(self._shared, attrs.evolve(self._options, limits=limits, strict=strict))
-
     async def _own_bids(self) -> list[Bid]:
         """Return the account's bids, from a reading that begins now or later and that other callers may share."""
-        return await self._readers().own_bids(None)
+        bids, _ = await self._shared.readings.read(("bids", None, True), self.bids.list(sweep=True))
+        return bids
 
     def _has_seen_bid_on(self, request: int) -> bool:
-        """Return `True` once a reading of the account's bids has shown one on the request."""
-        return request in self._shared.bids
-
-    def _readers(self) -> Readers:
-        from freight_exchange.endpoints.reconcile import reconcile
-
-        return reconcile.Readers(
-            bids=self.bids,
-            offers=self.offers,
-            routes=self.routes,
-            shared=self._shared.readings,
-            seen=self._shared.bids,
-            strict=self._options.strict,
-        )
+        """Return `True` if the last shared reading of the account's bids has shown one on the request."""
+        last = self._shared.readings.last(("bids", None, True))
+        return any(bid.index == request and bid.amount is not None for bid in last)

@@ -6,13 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from freight_exchange.endpoints.bids import SeenBids
-from freight_exchange.endpoints.currencies import KnownCurrencies
-from freight_exchange.endpoints.offers import SeenOffers
-from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
-from freight_exchange.endpoints.routes import SeenRoutes
-from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.endpoints.updated_requests import UpdatedRequests
+from freight_exchange.endpoints.reconcile import Readings
+from freight_exchange.endpoints.reference import CurrencyCodes
+from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.clock import Clock, SystemClock
@@ -20,7 +16,7 @@ from freight_exchange.transport.call import RequestMeter
 from freight_exchange.transport.send import Transport, TransportOptions
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.shared.conventions import Conventions
+    from freight_exchange.endpoints.service import Conventions
     from freight_exchange.errors import Reconciler
     from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.feed import Feed
@@ -55,17 +51,14 @@ class ViewOptions:
 
 
 class SharedState:
-    """State that a client shares with its views: the connection, the user, and records seen in listings."""
+    """State that a client shares with its views: the connection and the user."""
 
     def __init__(self, base_url: str, credentials: Credentials, options: ViewOptions, **network: Any) -> None:
         self.base_url = base_url
         self.credentials = credentials
         self.clock: Clock | None = None
-        self.readings = SharedReadings()
-        self.bids = SeenBids()
-        self.currencies = KnownCurrencies()
-        self.offers = SeenOffers()
-        self.routes = SeenRoutes()
+        self.readings = Readings()
+        self.codes = CurrencyCodes()
         # One login serves all views, whose deadlines may differ.
         login_limits = attrs.evolve(options.limits, deadline=max(options.limits.deadline, DEFAULT_DEADLINE))
         self.connection = Transport(
@@ -102,6 +95,7 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
     """Return a feed that reads through a view; raise `ConfigurationError` for an option that is invalid."""
     # Imported here: most programs never watch.
     from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.updated_requests import UpdatedRequests
 
     single_attempt, client = _parts_for_feeds(shared, options)
     return Feed(UpdatedRequests(service_of(shared, single_attempt, reconciler)), client, watch)
@@ -112,11 +106,11 @@ def offer_feed_of(
 ) -> OfferFeed:
     """Return a feed of offers that reads through a view; raise `ConfigurationError` as `feed_of` does."""
     # Imported here, as above.
-    from freight_exchange.endpoints.own_offers import OwnOffers
     from freight_exchange.offer_feed.feed import OfferFeed
+    from freight_exchange.offer_feed.own_offers import OwnOffers
 
     single_attempt, client = _parts_for_feeds(shared, options)
-    source = OwnOffers(service_of(shared, single_attempt, reconciler), shared.offers)
+    source = OwnOffers(service_of(shared, single_attempt, reconciler))
     return OfferFeed(source, client, watch)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from freight_exchange import settings
-from freight_exchange.endpoints.shared.conventions import Conventions
+from freight_exchange.endpoints.service import Conventions
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import (
     ADDRESSES_VARIABLE,

@@ -152,6 +152,7 @@ class Offer(Record):
 
     Attributes:
         id: The offer's identifier, for approving or declining it.
+        request: The index of its request, on which reconciliation looks for it.
         amount: The total, in `currency`.
         currency: The index of the currency; `exchange.currencies.get(...)` names it.
         status: Pending, selected, or an undocumented word.
@@ -162,6 +163,7 @@ class Offer(Record):
     """
 
     id: int | None = None
+    request: int | None = None
     amount: Decimal | None = None
     currency: int | None = None
     status: OfferStatus | UnknownWord | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Hashable, Iterator, Sequence
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast, overload
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast, overload
 
 import anyio
 import attrs
@@ -12,8 +12,9 @@ import attrs
 from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
 from freight_exchange.walk import SAFE, Pass, Sweep
+from freight_exchange.wire import Rows
 
-__all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "RawPage", "keys_of"]
+__all__ = ["DEFAULT_PAGE_SIZE", "FetchPage", "Page", "PageIterator", "Paginator", "keys_of"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -24,16 +25,7 @@ DEFAULT_PAGE_SIZE: Final = 100
 _logger = logging.getLogger("freight_exchange")
 
 
-class RawPage(Protocol[T_co]):
-    """Page as received: its records, and its unreadable rows, which count as rows."""
-
-    @property
-    def records(self) -> Sequence[T_co]: ...
-    @property
-    def broken(self) -> Sequence[Exception]: ...
-
-
-FetchPage = Callable[[int, int], Awaitable[RawPage[T]]]
+FetchPage = Callable[[int, int], Awaitable[Rows[T]]]
 """Function that fetches a page by its number and size."""
 
 
@@ -72,7 +64,7 @@ class _Unreadable(NamedTuple):
     row: str
 
 
-def keys_of(page: RawPage[T], identity: Callable[[T], Hashable] | None) -> list[Hashable]:
+def keys_of(page: Rows[T], identity: Callable[[T], Hashable] | None) -> list[Hashable]:
     """Return the keys of a page's rows, the unreadable ones last. Without an identity, a record is its own key."""
     keys = [cast("Hashable", record) if identity is None else identity(record) for record in page.records]
     return keys + [_Unreadable(repr(getattr(error, "raw", error))) for error in page.broken]
@@ -122,7 +114,7 @@ class Paginator(Generic[T]):
     def __await__(self) -> Generator[Any, None, Page[T]]:
         return PageIterator(self, self._walk(0, sweep=False)).first_page().__await__()
 
-    def __aiter__(self) -> AsyncIterator[T]:
+    def __aiter__(self) -> _Records[T]:
         return _Records(PageIterator(self, self._walk(0, sweep=self.sweep), joins_first=False))
 
     def pages(self, *, start: int = 0) -> PageIterator[T]:
@@ -167,10 +159,15 @@ class PageIterator(AsyncIterator[Page[T]]):
         self._fetch = listing.start_read()
         self._joins_first = joins_first
         self._pending: list[T] = []
-        self._fetched: dict[tuple[int, int], RawPage[T] | Exception] = {}
+        self._fetched: dict[tuple[int, int], Rows[T] | Exception] = {}
         self._refusal: Exception | None = None
         self._seen: set[Hashable] = set()
-        self._closed = self._pulling = False
+        self._closed = self._pulling = self._has_unreadable = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether this was a sweep that has missed nothing, and could read everything."""
+        return isinstance(self._walk, Sweep) and self._walk.complete and not self._has_unreadable
 
     def __aiter__(self) -> PageIterator[T]:
         return self
@@ -220,6 +217,7 @@ class PageIterator(AsyncIterator[Page[T]]):
             self._refusal = page
         else:
             keys = keys_of(page, identity)
+            self._has_unreadable = self._has_unreadable or bool(page.broken or page.flaws)
             by_key = dict(zip(keys, page.records, strict=False))
             added = walk.take(keys)
         if walk.broken and self._refusal is not None:
@@ -234,7 +232,7 @@ class PageIterator(AsyncIterator[Page[T]]):
         self._seen.update(new)
         return [by_key[key] for key in new]
 
-    async def _next_page(self) -> RawPage[T] | Exception:
+    async def _next_page(self) -> Rows[T] | Exception:
         """Return the page that the walk needs, and fetch further ones of the window together with it."""
         walk = self._walk
         at = walk.number, walk.size
@@ -288,6 +286,11 @@ class _Records(AsyncIterator[T]):
     def __init__(self, pages: PageIterator[T]) -> None:
         self._pages = pages
         self._page: Iterator[T] = iter(())
+
+    @property
+    def is_complete(self) -> bool:
+        """`PageIterator.is_complete`."""
+        return self._pages.is_complete
 
     def __aiter__(self) -> _Records[T]:
         return self

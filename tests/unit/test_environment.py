@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from freight_exchange import ConfigurationError, FreightExchange, environment
-from freight_exchange.endpoints.shared.conventions import Conventions
+from freight_exchange.endpoints.service import Conventions
 
 SERVICE = "https://exchange.example/api"
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import anyio
 
 from freight_exchange import validation, wire
-from freight_exchange.endpoints.currencies import Currencies, index_of_currency
-from freight_exchange.endpoints.shared.arguments import index_of
-from freight_exchange.endpoints.shared.conventions import Listed
-from freight_exchange.endpoints.shared.service import Service
+from freight_exchange.endpoints.reference import Currencies, index_of_currency
+from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
 
-__all__ = ["Bids", "SeenBids"]
+__all__ = ["Bids"]
 
-
-class SeenBids:
-    """Requests with a bid of this account and its price, as complete readings of the bid listing have shown."""
-
-    def __init__(self) -> None:
-        self._requests: set[int] = set()
-
-    def remember(self, bids: Iterable[Bid]) -> None:
-        """Record the bids of a complete reading."""
-        self._requests.update(bid.index for bid in bids if bid.amount is not None)
-
-    def __contains__(self, request: int) -> bool:
-        return request in self._requests
+_LIST = Listed("bids.list", "GET", "quote/bid", wire.BIDS)
 
 
 class Bids:
@@ -60,14 +46,8 @@ class Bids:
             ValidationError: An argument is invalid.
         """
         word = None if type is None else validation.enum_member(type, BidsType, "type")
-        return self._service.listing(
-            Listed("bids.list", "GET", "quote/bid", wire.encode_list_parameters(type=word)),
-            wire.BIDS,
-            None,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        listed = _LIST._replace(parameters=wire.encode_list_parameters(type=word))
+        return self._service.listing(listed, page_size, window, sweep)
 
     async def submit(
         self,

@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
 from freight_exchange import validation, wire
-from freight_exchange.endpoints.shared.arguments import index_of
-from freight_exchange.endpoints.shared.conventions import Listed
-from freight_exchange.endpoints.shared.service import Service
+from freight_exchange.endpoints.service import Listed, Service, index_of
 from freight_exchange.models import Listing, Offer, OffersType, Respond
 from freight_exchange.paging import Paginator
 
-__all__ = ["SEARCH_ALL", "Offers", "SeenOffers"]
+__all__ = ["SEARCH_ALL", "Offers"]
 
 T = TypeVar("T")
 
-_LIST = Listed("offers.list", "GET", "quote/offer")
-SEARCH_ALL = Listed("offers.search", "POST", "quote/getoffers", wire.encode_list_parameters(type=OffersType.ALL))
+_LIST = Listed("offers.list", "GET", "quote/offer", wire.OFFERS)
+_SEARCH = Listed("offers.search", "POST", "quote/getoffers", wire.OFFERS)
+SEARCH_ALL = _SEARCH._replace(parameters=wire.encode_list_parameters(type=OffersType.ALL))
 """The shipper's own requests of all states, with their offers."""
 
 _LOOKUPS = {"quote/offer": _LIST, "quote/getoffers": SEARCH_ALL}
-_MAX_SEEN = 4096
-
-
-class SeenOffers:
-    """Index of the request of each offer that was read.
-
-    Reconciliation reads this request when the offer itself is no longer listed.
-    """
-
-    def __init__(self) -> None:
-        self._requests: OrderedDict[int, int] = OrderedDict()
-
-    def remember(self, listing: Listing) -> None:
-        for offer in listing.offers:
-            if offer.id is not None:
-                self._requests[offer.id] = listing.index
-                self._requests.move_to_end(offer.id)
-        while len(self._requests) > _MAX_SEEN:
-            self._requests.popitem(last=False)
-
-    def request_of(self, offer: int) -> int | None:
-        return self._requests.get(offer)
 
 
 class Offers:
     """Offers on the shipper's own requests: `exchange.offers`."""
 
-    def __init__(self, service: Service, seen: SeenOffers) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._seen = seen
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
         """List the shipper's requests, each with its offers (service document, 4.6).
@@ -64,14 +39,7 @@ class Offers:
         Raises:
             ValidationError: An argument is invalid.
         """
-        return self._service.listing(
-            _LIST,
-            wire.OFFERS,
-            self._identify,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        return self._service.listing(_LIST, page_size, window, sweep)
 
     async def get(self, index: int) -> Listing:
         """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
@@ -83,8 +51,7 @@ class Offers:
             NotFoundError: The service lists no such request.
             DecodeError: The request cannot be read.
         """
-        listed = _LOOKUPS[self._service.conventions.addresses["get_offer"]]
-        return await self._service.lookup(listed, index, wire.OFFERS, self._identify)
+        return await self._service.lookup(_LOOKUPS[self._service.conventions.addresses["get_offer"]], index)
 
     def search(
         self,
@@ -106,14 +73,8 @@ class Offers:
             ValidationError: An argument is invalid.
         """
         word = validation.enum_member(type, OffersType, "type")
-        return self._service.listing(
-            Listed("offers.search", "POST", "quote/getoffers", wire.encode_list_parameters(type=word)),
-            wire.OFFERS,
-            self._identify,
-            page_size=page_size,
-            window=window,
-            sweep=sweep,
-        )
+        listed = _SEARCH._replace(parameters=wire.encode_list_parameters(type=word))
+        return self._service.listing(listed, page_size, window, sweep)
 
     async def approve(self, offer: Offer | int) -> Listing:
         """Accept an offer, given as the record or its id (service document, 4.8).
@@ -144,7 +105,7 @@ class Offers:
         self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False
     ) -> T:
         identifier = index_of(offer, "offer", Offer)
-        write = Respond(identifier, approved, self._seen.request_of(identifier))
+        write = Respond(identifier, approved, offer.request if isinstance(offer, Offer) else None)
         return await self._service.write(
             "POST",
             self._service.conventions.addresses["approve"],
@@ -153,7 +114,3 @@ class Offers:
             write,
             optional=optional,
         )
-
-    def _identify(self, listing: Listing) -> int:
-        self._seen.remember(listing)
-        return listing.index

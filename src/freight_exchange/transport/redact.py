@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cache
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
@@ -140,6 +140,26 @@ class Redactor:
             return items
 
         return take(value, 0)
+
+    def without_secrets(self, value: object, content: bytes) -> object:
+        """Mask the known secrets in a whole JSON value, decoded from `content`.
+
+        Short ones are not masked: they may be words of the records.
+        """
+        forms = [form for form in self._forms() if len(form) >= _MIN_IN_PROSE]
+        if not any(form.encode("utf-8", "replace") in content for form in forms):
+            return value
+
+        def masked(value: Any) -> Any:
+            if isinstance(value, str):
+                for form in forms:
+                    value = value.replace(form, MASK)
+                return value
+            if isinstance(value, dict):
+                return {key if key in _wire_names() else masked(key): masked(item) for key, item in value.items()}
+            return [masked(item) for item in value] if isinstance(value, list) else value
+
+        return masked(value)
 
     def _forms(self) -> tuple[str, ...]:
         """Return all spellings of the known secrets, longest first, so that masking one leaves no part of another."""

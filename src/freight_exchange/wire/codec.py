@@ -231,6 +231,8 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
 _OWN: Final[Mapping[tuple[type, str], tuple[str, ...]]] = {
     (Bid, "amount"): fields.PRICE,
     (Offer, "amount"): fields.OFFER_AMOUNT,
+    # No reply has this key: `_prepare_offers` sets it.
+    (Offer, "request"): (fields.OFFER_OF,),
     (Bid, "company"): (fields.COMPANY,),
     (Listing, "company"): (fields.COMPANY,),
 }
@@ -332,7 +334,7 @@ def _prepare_offers(values: dict[str, Any], extra: dict[str, object], name: str)
     found = _entries(held)
     if unread := {key: entry for key, entry in found.items() if not isinstance(entry, dict)}:
         extra[fields.OFFER] = unread if isinstance(held, dict) else held
-    entries = [dict(entry) for entry in found.values() if isinstance(entry, dict)]
+    entries = [{**entry, fields.OFFER_OF: values.get("index")} for entry in found.values() if isinstance(entry, dict)]
     selected = [at for at, entry in enumerate(entries) if _is_selected(entry)]
     used = 0 if len(entries) == 1 else selected[0] if selected else None
     beside = held if isinstance(held, dict) else {}

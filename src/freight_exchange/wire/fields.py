@@ -48,6 +48,7 @@ PRICE: Final = ("price",)
 CURRENCY: Final = ("currencyIndex", "currencyId")
 
 OFFER_ID: Final = ("offerId", "offerIndex", "index")
+OFFER_OF: Final = "index of the request"
 OFFER_AMOUNT: Final = ("offerAmount",)
 TERMS: Final = ("terms",)
 RATES: Final = "rates"

@@ -62,10 +62,15 @@ class Rows(NamedTuple, Generic[T]):
     more: int = 0
     rows: int = 0
 
-    @property
-    def failure(self) -> DecodeError | None:
-        """Error that the reply reports in addition to its records; none counts beside records."""
-        return None
+    def plus(self, other: Rows[T]) -> Rows[T]:
+        """Return the rows of two replies, which are pieces of one page."""
+        return Rows(
+            self.records + other.records,
+            self.broken + other.broken,
+            self.flaws + other.flaws,
+            self.more + other.more,
+            self.rows + other.rows,
+        )
 
 
 REQUESTS: Final = Kind(fields.REQUESTS, RateRequest)

@@ -16,8 +16,8 @@ from freight_exchange.bot.offers.ledger import OfferLedger
 from freight_exchange.bot.offers.record import OfferRecord, check_revision
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.client import FreightExchange
-from freight_exchange.endpoints.currencies import index_of_currency
-from freight_exchange.endpoints.shared.arguments import index_of
+from freight_exchange.endpoints.reference import index_of_currency
+from freight_exchange.endpoints.service import index_of
 from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.feed.events import RequestEvent
 from freight_exchange.models import Bid, Currency, Listing, Offer

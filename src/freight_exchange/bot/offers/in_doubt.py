@@ -15,7 +15,7 @@ from freight_exchange.bot.offers.record import RESOLVED, UNSETTLED, describe_uns
 from freight_exchange.bot.offers.repository import ChangedElsewhereError, changed_elsewhere_error
 from freight_exchange.bot.writes.late_writes import LateWrites
 from freight_exchange.bot.writes.record_versions import is_version
-from freight_exchange.endpoints.reconcile.reconcile import time_limit
+from freight_exchange.endpoints.reconcile import time_limit
 from freight_exchange.errors import READ_ERRORS, ValidationError
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
 

@@ -25,7 +25,8 @@ import attrs
 from freight_exchange.feed.paging_legacy.end_signs import REFUSALS
 from freight_exchange.feed.paging_legacy.offset_probe import OffsetProbe
 from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
-from freight_exchange.paging import RawPage, keys_of
+from freight_exchange.paging import keys_of
+from freight_exchange.wire import Rows
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError
@@ -127,7 +128,7 @@ class WindowWalk(Generic[T]):
         is_short = self._length > len(self._known)
         return self._rounds_without_news >= (ROUNDS_THAT_LACK if is_short else ROUNDS_WITHOUT_NEWS)
 
-    def take(self, rows: RawPage[T]) -> None:
+    def take(self, rows: Rows[T]) -> None:
         """Process the requested page."""
         keys, now = keys_of(rows, self._identity), self._round
         if self._probe is not None:

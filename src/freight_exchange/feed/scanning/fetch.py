@@ -23,7 +23,7 @@ from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.watermark import window_for
 from freight_exchange.feed.paging_legacy.end_signs import REFUSALS
 from freight_exchange.feed.scanning.journal import UnclearError
-from freight_exchange.feed.scanning.scan_waits import read_page, wait_to_continue
+from freight_exchange.feed.scanning.scan_waits import read_page
 from freight_exchange.platform.clock import max_elapsed
 
 if TYPE_CHECKING:
@@ -98,9 +98,6 @@ class PageFetcher:
         page = await self._page(scanner, scan.window)
         if page is not None or scanner.ended:
             scan.unwritten = (page, sent, self._clock.read())
-        if page is not None and page.failure is not None:
-            # The page is incomplete: its rows are committed, and it is requested again.
-            return None if await wait_to_continue(self._pacer, scanner, page.failure) else page.failure
         try:
             if page is not None:
                 scanner.take(page)
@@ -134,8 +131,6 @@ class PageFetcher:
             sent = self._clock.read()
             try:
                 page = await self._source.page(pages.number, pages.size_to_request(scan.scanner.size), window)
-                if page.failure is not None:
-                    raise page.failure
             except LoginRejectedError:
                 raise
             except READ_ERRORS as error:
@@ -171,10 +166,7 @@ class PageFetcher:
                 return RecentUpdates(listed, window, is_complete=False)
             sent = self._clock.read()
             page = await self._page(scanner, window)
-            if page is not None and page.failure is not None:
-                if not await wait_to_continue(self._pacer, scanner, page.failure):
-                    raise page.failure
-            elif page is not None:
+            if page is not None:
                 listed = listed.union(record.index for record in page.records)
                 scanner.take(page)
                 await self._journal.record_recent(scan, page, window, sent, self._clock.read())

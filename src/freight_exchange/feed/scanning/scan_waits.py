@@ -33,8 +33,7 @@ async def read_page(pacer: Pacer, scanner: Scanner[T], fetch: Callable[[], Await
         if not await wait_to_continue(pacer, scanner, error):
             raise
         return None
-    if page.failure is None:
-        pacer.record_reply()
+    pacer.record_reply()
     return page
 
 

@@ -13,7 +13,7 @@ from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
 from freight_exchange.feed.scanning.reports import ScanReports
-from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, wait_to_continue, wait_until_due
+from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, wait_until_due
 from freight_exchange.hooks import ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
@@ -151,10 +151,7 @@ class OfferPoller:
             if page is None:
                 continue
             await self._journal.record_page(scan, page, self._clock.read())
-            if page.failure is None:
-                scanner.take(page)
-            elif not await wait_to_continue(self._pacer, scanner, page.failure):
-                raise page.failure
+            scanner.take(page)
         scan.pages = scanner.pages
         if self._sweeper.is_due(scan):
             scan.pages += await self._sweeper.sweep(

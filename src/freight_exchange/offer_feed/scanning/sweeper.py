@@ -77,8 +77,6 @@ class Sweeper:
                 number, size = sweep.number, sweep.size
                 try:
                     page = await self._source.page(number, size)
-                    if page.failure is not None:
-                        raise page.failure
                 except READ_ERRORS as error:
                     if sweep.refuse(error.status) is None:
                         raise

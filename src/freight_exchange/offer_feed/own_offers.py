@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from freight_exchange import wire
 from freight_exchange.endpoints.offers import SEARCH_ALL
-from freight_exchange.endpoints.shared.reporting import ReportedErrors
+from freight_exchange.endpoints.service import Reported
 
 if TYPE_CHECKING:
-    from freight_exchange.endpoints.offers import SeenOffers
-    from freight_exchange.endpoints.shared.service import Service
+    from freight_exchange.endpoints.service import Service
     from freight_exchange.models import Listing
 
 __all__ = ["OwnOffers"]
@@ -20,18 +18,14 @@ __all__ = ["OwnOffers"]
 class OwnOffers:
     """The shipper's own requests of all states, with the offers on them."""
 
-    def __init__(self, service: Service, seen: SeenOffers) -> None:
+    def __init__(self, service: Service) -> None:
         self._service = service
-        self._seen = seen
-        self._reported = ReportedErrors()
+        self._reported = Reported()
 
     async def page(self, number: int, rows: int) -> wire.Rows[Listing]:
         """Fetch one page; `broken` has the unreadable requests, `flaws` the unreadable offers."""
-        page = await self._service.page(SEARCH_ALL, number, rows, wire.OFFERS, self._reported)
-        for listing in page.records:
-            self._seen.remember(listing)
-        return page
+        return await self._service.page(SEARCH_ALL, number, rows, self._reported)
 
     async def find(self, index: int) -> Listing | None:
         """Return the shipper's request with this index, or `None` if the service denies it."""
-        return await self._service.find(SEARCH_ALL, index, wire.OFFERS, attrgetter("index"))
+        return await self._service.find(SEARCH_ALL, index)
