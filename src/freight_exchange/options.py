@@ -26,6 +26,15 @@ __all__ = [
     "Timeouts",
 ]
 
+URL_VARIABLE: Final = "FREIGHT_EXCHANGE_URL"
+EMAIL_VARIABLE: Final = "FREIGHT_EXCHANGE_EMAIL"
+PASSWORD_VARIABLE: Final = "FREIGHT_EXCHANGE_PASSWORD"
+GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
+ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
+CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
+CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
+TRUST_ENV_VARIABLE: Final = "FREIGHT_EXCHANGE_TRUST_ENV"
+
 Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
 
@@ -51,11 +60,6 @@ GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]
 CarrierField = Literal["carrier", "carrierId", "both"]
 IndexType = Literal["integer", "string"]
-
-GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
-ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
-CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
-CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
 
 PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
 ApproveAddress = Literal["quote/approveoffer", "quote/offer"]
