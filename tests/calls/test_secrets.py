@@ -8,6 +8,7 @@ import logging
 import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 from urllib.parse import quote
@@ -18,10 +19,11 @@ import httpx2
 import pytest
 from anyio.abc import ByteStream
 from tests.calls.canary import NEEDLES, PASSWORD, PROXY_PASSWORD, TOKEN, Catch
+from tests.calls.doubts import DRAFT
 from tests.calls.servers import Server, proxying, reset, respond, serving, serving_h2, trust
 from tests.calls.support import BRISK, QUICK, Next, client, scripted, stocked
 
-from freight_exchange import FreightExchange, FreightExchangeError, Request, Response
+from freight_exchange import FreightExchange, FreightExchangeError, Request, Response, to_dict
 
 EMAIL = "canary@demo.example"
 BEARER = f"Bearer {TOKEN}"
@@ -409,3 +411,56 @@ async def test_login_that_repeats_its_token_elsewhere_does_not_return_it() -> No
     assert token not in repr(found)
     assert token.encode() not in pickle.dumps(found)
     assert found.email == "p@co.example"
+
+
+ECHO = f"seen with {TOKEN}, {BEARER} and {PASSWORD}"
+OFFER = {"offerId": 5, "offerAmount": 7, "terms": ECHO, "rates": {TOKEN: 7}, "seen": [ECHO]}
+ECHOES: dict[str, dict[str, Any]] = {
+    "raterequests": {"index": 4, "notes": ECHO, "sessions": {TOKEN: [{"by": ECHO}]}},
+    "offers": {"index": 4, "notes": ECHO, "offer": {"0": OFFER}, "loadingPOC": {"name": ECHO}},
+    "bids": {"index": 4, "price": 7, "notes": ECHO, "offer": OFFER},
+    "routes": {"index": 4, "vesselName": ECHO, "cycutoff": ECHO, "more": ECHO},
+    "carriers": {"index": 4, "name": ECHO},
+}
+
+
+def _content_of(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+@pytest.mark.virtual_time
+async def test_secrets_that_the_service_repeats_in_records_are_neither_returned_nor_stored(tmp_path: Path) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path.removeprefix("/api/quote/").removeprefix("/api/")
+        if path == "submitoffer":
+            return httpx.Response(200, json={"bid": {"index": 4, "notes": ECHO, "offer": OFFER}})
+        names = {"bid": "bids", "route": "routes", "carrier": "carriers", "approveoffer": "offers", "offer": "offers"}
+        name = names.get(path, "raterequests")
+        return httpx.Response(200, json={name: {"0": ECHOES[name]} if b'"offset":1' not in request.content else {}})
+
+    login = httpx.Response(200, json={"user": {**USER, "expires_on": 10**6}})
+    with scripted(answer, login=login):
+        async with FreightExchange("https://exchange.example/api", email=EMAIL, password=PASSWORD) as exchange:
+            records: list[Any] = [
+                await exchange.requests.get(4),
+                *await exchange.requests.search().collect(),
+                *await exchange.offers.list().collect(),
+                *await exchange.bids.list(sweep=True).collect(),
+                *await exchange.routes.list().collect(),
+                *await exchange.carriers.list().collect(),
+                await exchange.offers.get(4),
+                await exchange.bids.submit(4, amount=7, currency=1),
+                await exchange.requests.publish(DRAFT),
+            ]
+            async with exchange.watch(store=tmp_path / "feed.db", start="backfill") as feed:
+                async for event in feed:
+                    records.append(event)
+                    break
+    kept = _content_of(tmp_path)
+    assert b"seen with" in kept
+    for secret in (TOKEN, PASSWORD):
+        assert all(secret not in repr(record) for record in records)
+        assert all(secret not in str(to_dict(record)) for record in records[:-1])
+        assert secret.encode() not in kept
+    assert all("***" in str(to_dict(record)) for record in records[:-1])
+    assert {record.index for record in records[:-1]} == {4}

@@ -187,7 +187,7 @@ REQUEST: Final = RateRequest(
 
 
 def _offer(status: OfferStatus) -> Offer:
-    return Offer(id=5001, amount=_AMOUNT, currency=978, status=status, terms="valid 14 days", rates=_RATES)
+    return Offer(id=5001, request=4, amount=_AMOUNT, currency=978, status=status, terms="valid 14 days", rates=_RATES)
 
 
 LISTINGS: Final = [
@@ -195,7 +195,7 @@ LISTINGS: Final = [
         index=4, status=RequestStatus.AVAILABLE,
         offers=(
             _offer(OfferStatus.PENDING),
-            Offer(id=5002, amount=Decimal("1700.25"), currency=840, status=OfferStatus.PENDING),
+            Offer(id=5002, request=4, amount=Decimal("1700.25"), currency=840, status=OfferStatus.PENDING),
         ),
         **_FIELDS,
     ),

@@ -272,14 +272,14 @@ def every_offer(listing: Listing) -> Listing:
     if listing.selected is None or listing.index not in PASSED_OVER:
         return listing
     number, amount = PASSED_OVER[listing.index]
-    other = Offer(id=number, amount=Decimal(amount), currency=840, status=OfferStatus.PENDING)
+    other = Offer(id=number, request=listing.index, amount=Decimal(amount), currency=840, status=OfferStatus.PENDING)
     return attrs.evolve(listing, offers=tuple(sorted((listing.selected, other), key=lambda offer: offer.id or 0)))
 
 
 def switched(outcomes: Outcomes, value: Any) -> Any:
-    taken = Offer(id=5003, amount=Decimal(1650), currency=978, status=OfferStatus.SELECTED)
     contact = Contact(name="Rita Rival", email="rival@demo.example")
     approved = outcomes["respond approved"]
+    taken = Offer(id=5003, request=approved.index, amount=Decimal(1650), currency=978, status=OfferStatus.SELECTED)
     company = attrs.evolve(approved.company, name="Rival & Co. Ltd")
     return attrs.evolve(approved, offers=(taken,), contact=contact, company=company)
 
@@ -301,7 +301,7 @@ def declined(word: object) -> Change:
 
 def late(outcomes: Outcomes, value: Any) -> Any:
     bare = outcomes["submit bare"]
-    offer = attrs.evolve(bare.offer, id=5011, amount=Decimal(850), currency=840)
+    offer = attrs.evolve(bare.offer, id=5011, request=3, amount=Decimal(850), currency=840)
     won = {"index": 3, "ref_id": "FX000003", "status": BidStatus.SELECTED, "amount": Decimal(850), "currency": 840}
     return attrs.evolve(bare, offer=offer, **won)
 

@@ -245,9 +245,10 @@ def _checked(kind: type, baseline: Sequence[object] | None) -> list[Any] | None:
         raise ConfigurationError(
             f"the baseline of this write is a sequence of {kind.__name__}s, not a {type(baseline).__name__}"
         )
-    wrong = next((record for record in baseline if not isinstance(record, kind)), baseline)
-    if wrong is not baseline:
-        raise ConfigurationError(f"the baseline of this write is made of {kind.__name__}s, not {type(wrong).__name__}s")
+    for record in baseline:
+        if not isinstance(record, kind):
+            found = type(record).__name__
+            raise ConfigurationError(f"the baseline of this write is made of {kind.__name__}s, not {found}s")
     return [*baseline]
 
 
