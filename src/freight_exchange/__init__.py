@@ -37,7 +37,7 @@ _NAMES = {
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = [*sorted(_MODULES), "__version__"]
+__all__ = [*sorted(_MODULES), "__version__"]  # pyright: ignore[reportUnsupportedDunderAll]  # made of the table
 
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
 

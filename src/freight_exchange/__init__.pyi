@@ -82,4 +82,5 @@ from freight_exchange.transport.call import Request as Request
 from freight_exchange.transport.call import Response as Response
 from freight_exchange.transport.token_file import TokenFile as TokenFile
 
+__all__: list[str]  # noqa: PYI035  # the table of the module beside this stub
 __version__: str

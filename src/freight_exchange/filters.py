@@ -112,7 +112,9 @@ class RequestFilter(ConciseRepr):
     need_by: datetime | date | None = attrs.field(eq=False)
     where: Where | None = validation.checked(validation.optional(_plain_function), hash=False)
     # Prepared once, since a feed matches every record of every page.
-    _wanted: tuple[tuple[str, object], ...] = attrs.field(init=False, repr=False)
+    _wanted: tuple[tuple[str, object], ...] = attrs.field(
+        init=False, repr=False, default=attrs.Factory(lambda self: _prepared(self), takes_self=True)
+    )
 
     def __init__(
         self,
@@ -129,11 +131,6 @@ class RequestFilter(ConciseRepr):
         where: Where | None = None,
     ) -> None:
         validation.initialize(self, locals())
-
-    @_wanted.default
-    def _prepare(self) -> tuple[tuple[str, object], ...]:
-        given = {name: value for name in _RULES if (value := getattr(self, name)) is not None}
-        return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
 
     def matches(self, request: RateRequest) -> bool:
         """Return whether the request passes."""
@@ -183,7 +180,9 @@ class OfferFilter(ConciseRepr):
     currency: frozenset[int] | None = validation.checked(validation.optional(_identifiers))
     max_amount: Decimal | None = validation.checked(validation.optional(validation.amount))
     where: OfferWhere | None = validation.checked(validation.optional(_plain_function), hash=False)
-    _freight: RequestFilter = attrs.field(init=False, repr=False)
+    _freight: RequestFilter = attrs.field(
+        init=False, repr=False, default=attrs.Factory(lambda self: _freight_of(self), takes_self=True)
+    )
 
     def __init__(
         self,
@@ -199,10 +198,6 @@ class OfferFilter(ConciseRepr):
         if max_amount is not None and currency is None:
             raise ValidationError("max_amount needs currency: offers come in several", field="max_amount")
         validation.initialize(self, locals())
-
-    @_freight.default
-    def _prepare(self) -> RequestFilter:
-        return RequestFilter(origin=self.origin, destination=self.destination, commodity=self.commodity)
 
     def matches(self, offer: Offer, listing: Listing) -> bool:
         """Return whether the offer passes.
@@ -282,3 +277,13 @@ _RULES: Final[dict[str, tuple[Callable[[Any, str], Any], Callable[[RateRequest],
     "need_by": (_last_moment, operator.attrgetter("need_date"), operator.le),
 }
 """Check of each field's argument, reader of the request, and comparison."""
+
+
+def _prepared(filter_: RequestFilter) -> tuple[tuple[str, object], ...]:
+    """Return the checked fields of a filter, in the form in which they are compared."""
+    given = {name: value for name in _RULES if (value := getattr(filter_, name)) is not None}
+    return tuple((name, _RULES[name][0](value, name)) for name, value in given.items())
+
+
+def _freight_of(filter_: OfferFilter) -> RequestFilter:
+    return RequestFilter(origin=filter_.origin, destination=filter_.destination, commodity=filter_.commodity)

@@ -236,7 +236,8 @@ def test_filters_with_other_effects_differ() -> None:
     for position, one in enumerate(filters):
         assert [other for other in filters if other == one] == [one], position
     assert len(set(filters)) == len(filters)
-    assert RequestFilter() != "everything"
+    other: Any = "everything"
+    assert RequestFilter() != other
 
 
 def test_where_need_not_hash() -> None:
