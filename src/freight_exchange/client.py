@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 import attrs
 
 from freight_exchange import feed, offer_feed, validation, wire
+from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
 from freight_exchange.config import credentials as credentials_of
 from freight_exchange.endpoints import reconcile as reconciliation
@@ -60,7 +61,6 @@ from freight_exchange.options import (
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
 from freight_exchange.platform.clock import Clock, SystemClock
-from freight_exchange.store import Store
 from freight_exchange.transport.call import Middleware, RequestKind, RequestMeter
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
@@ -359,7 +359,7 @@ class FreightExchange:
     def watch(
         self,
         *,
-        store: Store | str | os.PathLike[str] | None = None,
+        store: stores.Store | str | os.PathLike[str] | None = None,
         start: Start = "now",
         interval: timedelta = DEFAULT_INTERVAL,
         allowance: timedelta = DEFAULT_ALLOWANCE,
@@ -401,7 +401,7 @@ class FreightExchange:
     def watch_offers(
         self,
         *,
-        store: Store | str | os.PathLike[str] | None = None,
+        store: stores.Store | str | os.PathLike[str] | None = None,
         start: Literal["now", "backfill"] = "backfill",
         interval: timedelta = DEFAULT_INTERVAL,
         where: OfferFilter | None = None,
