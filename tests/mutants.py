@@ -206,7 +206,16 @@ def _shielded(call: Any) -> Any:
     return wait
 
 
+def _shared_as_it_is(read: Any) -> Any:
+    async def wait(self: Any, key: Any, listing: Any) -> Any:
+        shared = self._by_key.get(key)
+        return shared.result if shared is not None and shared.number else await read(self, key, listing)
+
+    return wait
+
+
 _WRITES: Final = "calls/test_writes.py"
+_RECONCILE: Final = "calls/test_reconcile.py"
 _CONNECTIONS: Final = "calls/test_connections.py"
 _LOGIN: Final = "calls/test_login.py"
 _SECRETS: Final = "calls/test_secrets.py"
@@ -238,11 +247,12 @@ _CALLS: Final = (
     Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
            (_WRITES, "calls/test_endpoints.py")),
     Mutant("middleware-sends-a-write-twice", TWICE, {"Network.__call__": _unhanded}, ("calls/test_hooks.py",)),
-    Mutant("absence-proven-by-one-reading", TWICE,
-           {"reconcile/_settle": lambda settle: lambda search, _: search(names(settle)["SearchExtent"].COMPLETE)},
-           (_WRITES, "unit/endpoints/reconcile")),
-    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_despite_gaps": lambda _: lambda strict, lenient: lenient},
-           ("unit/endpoints/reconcile/test_reconcile.py",)),
+    Mutant("absence-proven-by-one-reading", TWICE, {"reconcile/_settle": lambda _: lambda read, settle: read(True)},
+           (_RECONCILE,)),
+    Mutant("absence-proven-beside-unreadable-rows", TWICE, {"_cautious": lambda _: lambda found, is_complete: found},
+           (_RECONCILE,)),
+    Mutant("one-view-of-the-bids-proves-absence", TWICE, {"_VIEWS": becomes((None,))}, (_RECONCILE,)),
+    Mutant("stale-reading-is-shared", TWICE, {"Readings.read": _shared_as_it_is}, (_RECONCILE,)),
     Mutant("sweep-complete-without-agreement", TWICE, {"Sweep._end_round": given(agrees=True)}, _PAGING),
     Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
         lambda self, keys: setattr(self, "ended", self.ended or len(keys) < self.size)
@@ -255,7 +265,7 @@ _CALLS: Final = (
     Mutant("no-deadline", HANG,
            {"Deadline.__call__": lambda _: lambda self, call, request, call_next: call_next(call, request)}),
     Mutant("ended-call-keeps-its-slot", HANG, {"Slots.__call__": _slot_lost}, ("calls/test_cancellation.py",)),
-    Mutant("reply-of-any-size", HANG, {"MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
+    Mutant("reply-of-any-size", HANG, {"json/MAX_BODY": becomes(10**12)}, ("calls/test_bodies.py",)),
     Mutant("login-for-each-caller", STORM, {"Token._renew": _renewed_alone}, (_LOGIN,)),
     Mutant("rejected-password-tried-again", STORM,
            {"Token._refused": after(lambda self, *_: setattr(self, "_held_until", 0.0))}, (_LOGIN,)),
@@ -266,6 +276,8 @@ _CALLS: Final = (
     Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
     Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":
            self.masked(text[:8192])}, (_SECRETS,)),
+    Mutant("secret-kept-in-records", LEAKED, {"Redactor.without_secrets": lambda _: lambda self, value, content: value},
+           (_SECRETS,)),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
     Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
     Mutant("number-read-as-a-float", RECORDS, {"codec/number": yields(lambda value: value and Decimal(float(value)))},

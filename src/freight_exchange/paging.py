@@ -196,12 +196,12 @@ class PageIterator(AsyncIterator[Page[T]]):
         """Return the next page, even if it adds no record."""
         number = self._walk.number
         self._pending += await self._step()
-        while self._joins_first and self._walk.settling:
+        while self._joins_first and self._walk.up.settling:
             # The first page is requested again, in a larger size: together they are one page.
             self._pending += await self._step()
         records, self._pending = self._pending, []
         where = self._listing.where
-        return Page(tuple(records if where is None else filter(where, records)), number, self._walk.fitting)
+        return Page(tuple(records if where is None else filter(where, records)), number, self._walk.up.fitting)
 
     async def _step(self) -> list[T]:
         """Process one page; return the records that it adds."""
@@ -220,7 +220,7 @@ class PageIterator(AsyncIterator[Page[T]]):
             self._has_unreadable = self._has_unreadable or bool(page.broken or page.flaws)
             by_key = dict(zip(keys, page.records, strict=False))
             added = walk.take(keys)
-        if walk.broken and self._refusal is not None:
+        if walk.up.broken and self._refusal is not None:
             raise self._refusal
         if walk.ended:
             self._report_end()
@@ -256,7 +256,7 @@ class PageIterator(AsyncIterator[Page[T]]):
     def _report_end(self) -> None:
         """Log that the listing may have more records; raise with a strict client."""
         walk, name = self._walk, self._listing.name
-        if walk.ignores_offset:
+        if walk.up.ignores_offset:
             problem = f"{name}: every page of the listing is its first one: {_OFFSET_LOST}"
         elif isinstance(walk, Sweep) and walk.is_unstable:
             raise FeedProtocolError(f"{name}: the listing changed during each of many readings; read it later")
@@ -264,7 +264,7 @@ class PageIterator(AsyncIterator[Page[T]]):
             reason = _CUT if walk.cut else _CHANGES
             problem = f"{name}: no two passes agree, so the listing may have more records: {reason}"
         else:
-            if walk.moved:
+            if walk.up.moved:
                 _logger.info("%s: rows came again while the listing was read, so others may be missing", name)
             return
         if self._listing.strict:

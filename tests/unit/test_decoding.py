@@ -408,6 +408,7 @@ CHOSEN = {**ENTRY, "offerId": 8, "status": "Selected"}
 )  # fmt: skip
 async def test_offers_are_read_in_each_form(raw: object, offers: tuple[Offer, ...]) -> None:
     listing = await only("offers", {**LISTED, "offer": raw})
+    offers = tuple(attrs.evolve(offer, request=listing.index) for offer in offers)
     assert listing.offers == offers
     assert (listing.selected, listing.extra) == (None, {})
     assert repr(listing.offers) == repr(offers)
@@ -449,7 +450,8 @@ async def test_unreadable_part_of_offers_hides_no_other(
 ) -> None:
     (listing, other), reports = await listed("offers", {**LISTED, "offer": raw}, {"index": 5})
     assert (listing.index, listing.commodity, other.index) == (4, "Widgets", 5)
-    assert (listing.offers, listing.extra) == (offers, extra)
+    assert listing.offers == tuple(attrs.evolve(offer, request=4) for offer in offers)
+    assert listing.extra == extra
     assert reports == [f"offers.3.{path}" for path in paths]
 
 
@@ -678,7 +680,7 @@ def submit(fx: FreightExchange) -> Awaitable[Bid]:
 async def test_submitted_bid_is_read_with_its_offer(held: object) -> None:
     bid, _ = await read(submit, {"bid": held})
     assert (bid.index, bid.ref_id, bid.amount, bid.currency) == (4, "RQ-4", Decimal("1840.50"), 840)
-    assert bid.offer == Offer(id=7, amount=Decimal("1840.50"), currency=840)
+    assert bid.offer == Offer(id=7, request=4, amount=Decimal("1840.50"), currency=840)
 
 
 async def test_listed_bid_has_its_price_and_no_offer() -> None:

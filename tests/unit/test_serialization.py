@@ -196,6 +196,7 @@ def test_values_are_those_of_json() -> None:
         {
             "object": "offer",
             "id": 31,
+            "request": None,
             "amount": "1840.50",
             "currency": None,
             "status": None,

@@ -254,6 +254,8 @@ def _checked(kind: type, baseline: Sequence[object] | None) -> list[Any] | None:
 
 # Offers
 
+_VIEWS: Final = (None, *BidsType)
+"""Types of the listing. The document does not state which bids the plain one omits, and a service may refuse some."""
 _COARSEST_ROUNDING: Final = Decimal(1)
 """Largest change of an amount by a server that rounds."""
 
@@ -265,8 +267,7 @@ def _read_of_bids(bids: Bids, readings: Readings, write: SubmitOffer, baseline: 
 
     async def read(complete: bool) -> Reconciliation:
         is_proof = True
-        # The document does not state which bids the plain listing omits, and a service may refuse some types.
-        for view in (None, *BidsType) if complete else (None,):
+        for view in _VIEWS if complete else _VIEWS[:1]:
             try:
                 listing = bids.list(type=view, sweep=complete)
                 listed, is_complete = await readings.read(("bids", view, complete), listing)

@@ -157,17 +157,8 @@ class Service:
             check_reply(write, record)
             return record
 
-        return await self.connection.call(
-            RequestKind.WRITE,
-            method,
-            path,
-            read,
-            self.limits,
-            content=wire.dump(body),
-            write=write,
-            exchange=self.reconciler,
-            started=started,
-        )
+        content = wire.dump(body)
+        return await self._call(RequestKind.WRITE, method, path, read, content=content, write=write, started=started)
 
     async def raw(
         self,
@@ -184,17 +175,10 @@ class Service:
         def read(response: Response) -> Any:
             return None if _is_blank(response.content) else wire.parse(response.content)
 
-        return await self.connection.call(
-            kind,
-            method,
-            path,
-            read,
-            self.limits,
-            content=content,
-            params=params,
-            write=write,
-            exchange=self.reconciler,
-        )
+        return await self._call(kind, method, path, read, content=content, params=params, write=write)
+
+    async def _call(self, kind: RequestKind, method: str, path: str, read: Callable[[Response], T], **rest: Any) -> T:
+        return await self.connection.call(kind, method, path, read, self.limits, exchange=self.reconciler, **rest)
 
     # Listings
 
@@ -358,15 +342,8 @@ class Service:
                 return wire.Rows(())
             return wire.decode_rows(data, listed.kind)
 
-        return await self.connection.call(
-            RequestKind.READ,
-            listed.method,
-            listed.path,
-            read,
-            self.limits,
-            content=content,
-            params=params,
-            call_id=reply.call_id,
+        return await self._call(
+            RequestKind.READ, listed.method, listed.path, read, content=content, params=params, call_id=reply.call_id
         )
 
     def _place(self, method: str, parameters: Mapping[str, Any]) -> tuple[bytes | None, tuple[tuple[str, str], ...]]:

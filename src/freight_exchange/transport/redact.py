@@ -11,16 +11,14 @@ import json
 import logging
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from functools import cache
 from typing import Any, Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
-from freight_exchange.wire import fields
-from freight_exchange.wire.fields import SECRETS
 from freight_exchange.wire.json import decoded
+from freight_exchange.wire.replies import SECRETS, names
 
 __all__ = ["LONGEST", "MASK", "Redactor", "Secret", "redact_decode_error", "reply_headers", "sending"]
 
@@ -128,7 +126,7 @@ class Redactor:
                     if room <= 0:
                         return {**taken, _CUT: _CUT}
                     room -= len(key) + 1
-                    shown = key if key in _wire_names() else self.text(key)
+                    shown = key if key in names() else self.text(key)
                     taken[shown] = MASK if _is_secret(key) else take(item, depth + 1)
                 return taken
             items: list[object] = []
@@ -156,7 +154,7 @@ class Redactor:
                     value = value.replace(form, MASK)
                 return value
             if isinstance(value, dict):
-                return {key if key in _wire_names() else masked(key): masked(item) for key, item in value.items()}
+                return {key if key in names() else masked(key): masked(item) for key, item in value.items()}
             return [masked(item) for item in value] if isinstance(value, list) else value
 
         return masked(value)
@@ -188,22 +186,6 @@ def _is_secret(key: str) -> bool:
     return any(word in folded for word in SECRETS)
 
 
-@cache
-def _wire_names() -> frozenset[str]:
-    """Return the names of the wire. A short secret that is a part of one is not masked there."""
-
-    def words(value: object) -> Iterator[str]:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from words([*value, *value.values()])
-        elif isinstance(value, tuple | list | frozenset):
-            for item in value:
-                yield from words(item)
-
-    return frozenset(words([value for name, value in vars(fields).items() if name.isupper()]))
-
-
 # Errors and headers
 
 _SHOWN_HEADERS: Final = frozenset({*REQUEST_ID_HEADERS, "content-type", "date", "server", "via"})
@@ -228,7 +210,7 @@ def redact_decode_error(error: DecodeError, redactor: Redactor) -> None:
     """Mask secrets in the message of a decoder's error, in its path of keys, and in the record."""
     error.args = (redactor.masked(error.message[:LONGEST], shortest=_MIN_IN_PROSE),)
     steps = error.path[:LONGEST].split(".")
-    if not all(step in _wire_names() or step in ("$", "") or step.isdecimal() for step in steps):
+    if not all(step in names() or step in ("$", "") or step.isdecimal() for step in steps):
         error.path = redactor.masked(error.path[:LONGEST])
     error.raw = redactor.value(error.raw)
 

@@ -1,11 +1,11 @@
-"""Wire JSON to models and back: pure functions, and the only place with wire spellings."""
+"""Wire format: JSON to records, and drafts and parameters to JSON. No other module knows the names of the wire.
+
+`codec` reads records, `replies` what is around them, `encoder` writes, and `json` is the syntax.
+"""
 
 from __future__ import annotations
 
 from freight_exchange.wire.encoder import (
-    Body,
-    CarrierField,
-    CurrencyField,
     check_paired,
     encode_credentials,
     encode_list_parameters,
@@ -14,7 +14,7 @@ from freight_exchange.wire.encoder import (
     encode_response,
     encode_route,
     encode_route_filters,
-)
+)  # fmt: skip
 from freight_exchange.wire.json import dump, parse
 from freight_exchange.wire.replies import (
     BIDS,
@@ -25,7 +25,6 @@ from freight_exchange.wire.replies import (
     REQUESTS,
     ROUTES,
     Kind,
-    Login,
     Rows,
     decode_bid,
     decode_declined_offer,
@@ -41,44 +40,13 @@ from freight_exchange.wire.replies import (
     is_unauthorized,
     mask_user,
     reports_no_records,
-)
+)  # fmt: skip
 
 __all__ = [
-    "BIDS",
-    "CARRIERS",
-    "CURRENCIES",
-    "MAX_DESCRIBED",
-    "OFFERS",
-    "REQUESTS",
-    "ROUTES",
-    "Body",
-    "CarrierField",
-    "CurrencyField",
-    "Kind",
-    "Login",
-    "Rows",
-    "check_paired",
-    "decode_bid",
-    "decode_declined_offer",
-    "decode_login",
-    "decode_one",
-    "decode_rows",
-    "decode_user",
-    "decode_written_route",
-    "dump",
-    "encode_credentials",
-    "encode_list_parameters",
-    "encode_offer",
-    "encode_request_draft",
-    "encode_response",
-    "encode_route",
-    "encode_route_filters",
-    "find_rejection",
-    "find_sentence",
-    "find_sentence_in_text",
-    "index_of_raw",
-    "is_unauthorized",
-    "mask_user",
-    "parse",
+    "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "Kind", "Rows", "check_paired",
+    "decode_bid", "decode_declined_offer", "decode_login", "decode_one", "decode_rows", "decode_user",
+    "decode_written_route", "dump", "encode_credentials", "encode_list_parameters", "encode_offer",
+    "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
+    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_unauthorized", "mask_user", "parse",
     "reports_no_records",
-]
+]  # fmt: skip

@@ -23,7 +23,6 @@ from cattrs.gen import make_dict_structure_fn, override
 from freight_exchange.base import NOTHING, FrozenMapping, frozen
 from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Route, User
 from freight_exchange.validation import NUMERAL, find_zone
-from freight_exchange.wire import fields
 from freight_exchange.wire.json import EXACT, MAX_EXPONENT
 from freight_exchange.words import UnknownWord, Word
 
@@ -197,46 +196,29 @@ _SCALARS: Final[dict[Any, Callable[[object, object], Any]]] = {
 # Records
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
-    "ref_id": fields.REF_ID,
-    "commodity": fields.COMMODITY,
-    "type": fields.TYPE,
-    "need_date": fields.NEED_DATE,
-    "quantity": fields.QUANTITY,
-    "packaging": fields.PACKAGING,
-    "length": fields.LENGTH,
-    "width": fields.WIDTH,
-    "height": fields.HEIGHT,
-    "measure_unit": fields.MEASURE_UNIT,
-    "mass_unit": fields.MASS_UNIT,
-    "currency": fields.CURRENCY,
-    "id": fields.OFFER_ID,
-    "cy_cutoff": fields.CY_CUTOFF,
-    "cfs_cutoff": fields.CFS_CUTOFF,
-    "departure": fields.DEPARTURE,
-    "arrival": fields.ARRIVAL,
-    "carrier": fields.CARRIER,
-    "vessel": fields.VESSEL,
-    "voyage_id": fields.VOYAGE_ID,
-    "first_name": fields.FIRST_NAME,
-    "middle_name": fields.MIDDLE_NAME,
-    "last_name": fields.LAST_NAME,
-    "last_login": fields.LAST_LOGIN,
-    "image_url": fields.IMAGE_URL,
-    "oti_license": fields.OTI_LICENSE,
-    "contact": (fields.CONTACT,),
-    "offers": (fields.OFFER,),
-    "offer": (fields.OFFER,),
-}
-"""Wire names of the attributes that have another name there, the most usual first."""
+    "ref_id": ("refId",), "commodity": ("commodityname", "cargoname"), "type": ("requesttype",),
+    "need_date": ("needdate",), "quantity": ("qty", "quantity"), "packaging": ("packaging", "packingtype"),
+    "length": ("length", "cargolength"), "width": ("width", "cargowidth"), "height": ("height", "cargoheight"),
+    "measure_unit": ("measureUnit",), "mass_unit": ("massUnit",), "currency": ("currencyIndex", "currencyId"),
+    "id": ("offerId", "offerIndex", "index"), "offers": ("offer",), "contact": ("loadingPOC",),
+    "cy_cutoff": ("cycutoff",), "cfs_cutoff": ("cfscutoff",), "departure": ("estDeparture", "departure"),
+    "arrival": ("estArrival", "arrival"), "carrier": ("carrier", "carrierId"), "vessel": ("vesselName", "vessel"),
+    "voyage_id": ("voyageId",), "first_name": ("firstname",), "middle_name": ("middlename",),
+    "last_name": ("lastname",), "last_login": ("lastlogin",), "image_url": ("imageUrl",),
+    "oti_license": ("otilicense",),
+}  # fmt: skip
+"""Wire names of the attributes that have another name there, the most usual first (service document, 2)."""
+_OFFER_OF: Final = "index of the request"
 _OWN: Final[Mapping[tuple[type, str], tuple[str, ...]]] = {
-    (Bid, "amount"): fields.PRICE,
-    (Offer, "amount"): fields.OFFER_AMOUNT,
-    # No reply has this key: `_prepare_offers` sets it.
-    (Offer, "request"): (fields.OFFER_OF,),
-    (Bid, "company"): (fields.COMPANY,),
-    (Listing, "company"): (fields.COMPANY,),
+    (Bid, "amount"): ("price",),
+    (Offer, "amount"): ("offerAmount",),
+    # No reply has this key: the hook of a listing or a bid sets it.
+    (Offer, "request"): (_OFFER_OF,),
+    (Bid, "company"): ("loadingCompany",),
+    (Listing, "company"): ("loadingCompany",),
 }
 """Wire names that differ between records."""
+LIFETIMES: Final = ("expires_on", "expires_in")
 
 
 @cache
@@ -251,7 +233,7 @@ def _names(model: type) -> dict[str, tuple[str, ...]]:
 
 @cache
 def known(model: type) -> frozenset[str]:
-    ignored = fields.LIFETIME if model is User else ()
+    ignored = LIFETIMES if model is User else ()
     return frozenset(key for keys in _names(model).values() for key in keys).union(ignored)
 
 
@@ -317,7 +299,7 @@ def _prepare_offer(values: dict[str, Any], extra: dict[str, object]) -> None:
     rates = values.get("rates")
     if isinstance(rates, dict) and (without := {name: fee for name, fee in rates.items() if _fee(fee) is None}):
         # A fee without an amount cannot be added up, but its name is information.
-        extra[fields.RATES] = without
+        extra["rates"] = without
 
 
 def _prepare_user(values: dict[str, Any], extra: dict[str, object]) -> None:
@@ -333,12 +315,12 @@ def _prepare_offers(values: dict[str, Any], extra: dict[str, object], name: str)
     held = values.pop(name, None)
     found = _entries(held)
     if unread := {key: entry for key, entry in found.items() if not isinstance(entry, dict)}:
-        extra[fields.OFFER] = unread if isinstance(held, dict) else held
-    entries = [{**entry, fields.OFFER_OF: values.get("index")} for entry in found.values() if isinstance(entry, dict)]
+        extra["offer"] = unread if isinstance(held, dict) else held
+    entries = [dict(entry) for entry in found.values() if isinstance(entry, dict)]
     selected = [at for at, entry in enumerate(entries) if _is_selected(entry)]
     used = 0 if len(entries) == 1 else selected[0] if selected else None
     beside = held if isinstance(held, dict) else {}
-    for part, key in (("contact", fields.CONTACT), ("company", fields.COMPANY)):
+    for part, key in (("contact", "loadingPOC"), ("company", "loadingCompany")):
         for place in (beside, {} if used is None else entries[used]):
             if not isinstance(own := values.get(part), dict | None) and isinstance(place.get(key), dict):
                 extra[key] = own
@@ -354,8 +336,8 @@ def _prepare_offers(values: dict[str, Any], extra: dict[str, object], name: str)
 
 def _entries(held: object) -> dict[str, Any]:
     """Return what `offer` has, by keys: its entries, and stray values that are none."""
-    if isinstance(held, dict) and held.keys().isdisjoint((*fields.OFFER_AMOUNT, *fields.OFFER_ID)):
-        rest = {key: entry for key, entry in held.items() if key not in (fields.CONTACT, fields.COMPANY)}
+    if isinstance(held, dict) and held.keys().isdisjoint(("offerAmount", *ALIASES["id"])):
+        rest = {key: entry for key, entry in held.items() if key not in ("loadingPOC", "loadingCompany")}
         found = {key: rest[key] for key in sorted(rest, key=position_of)}
     else:
         found = {str(at): entry for at, entry in enumerate(held if isinstance(held, list) else [held])}
@@ -368,6 +350,8 @@ def _is_selected(entry: Mapping[str, object]) -> bool:
 
 def _prepare_listing(values: dict[str, Any], extra: dict[str, object]) -> None:
     values["offers"], _ = _prepare_offers(values, extra, "offers")
+    for entry in values["offers"]:
+        entry[_OFFER_OF] = values.get("index")
 
 
 def _prepare_bid(values: dict[str, Any], extra: dict[str, object]) -> None:
@@ -375,11 +359,12 @@ def _prepare_bid(values: dict[str, Any], extra: dict[str, object]) -> None:
     if used is None:
         if entries:
             # The record does not tell which offer it is about: all are kept in `extra`.
-            extra[fields.OFFER] = entries
+            extra["offer"] = entries
         return
     entry = values["offer"] = entries[used]
+    entry[_OFFER_OF] = values.get("index")
     # A submitted bid has its price in the offer; a listed one has it in the record.
-    for name, keys in (("amount", fields.OFFER_AMOUNT), ("currency", fields.CURRENCY)):
+    for name, keys in (("amount", ("offerAmount",)), ("currency", ALIASES["currency"])):
         found = next((entry[key] for key in keys if entry.get(key) is not None), None)
         if values.get(name) is None and found is not None:
             values[name] = found
@@ -420,7 +405,9 @@ def _zoned(route: Route) -> Route:
 
 
 _DATES: Final = frozenset(
-    (*fields.NEED_DATE, *fields.CY_CUTOFF, *fields.CFS_CUTOFF, *fields.DEPARTURE, *fields.ARRIVAL, *fields.LAST_LOGIN)
+    key
+    for name in ("need_date", "cy_cutoff", "cfs_cutoff", "departure", "arrival", "last_login")
+    for key in ALIASES[name]
 )
 
 
@@ -446,14 +433,14 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
 
 def _unread_places(key: str, kept: object) -> Iterator[str]:
     """Yield the places of the unreadable values among those that `extra` has under a key."""
-    if key == fields.RATES and isinstance(kept, Mapping):
+    if key == "rates" and isinstance(kept, Mapping):
         yield from (f"{key}.{name}" for name, fee in kept.items() if not _is_blank(fee))
-    elif key == fields.OFFER and isinstance(kept, Mapping):
+    elif key == "offer" and isinstance(kept, Mapping):
         # Other keys are not entries, and a bid may keep several readable ones.
         yield from (
             f"{key}.{at}" for at, entry in kept.items() if position_of(at) >= 0 and not isinstance(entry, Mapping)
         )
-    elif key == fields.OFFER and isinstance(kept, tuple):
+    elif key == "offer" and isinstance(kept, tuple):
         yield from (f"{key}.{at}" for at, entry in enumerate(kept) if not isinstance(entry, Mapping))
     else:
         yield key

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 import attrs
 
 from freight_exchange.errors import DecodeError
-from freight_exchange.models import Bid, Carrier, Company, Currency, Listing, RateRequest, Route, User
-from freight_exchange.wire import fields
+from freight_exchange.models import Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User
 from freight_exchange.wire.codec import (
+    ALIASES,
+    LIFETIMES,
     RecordError,
     integer,
     known,
@@ -26,14 +28,10 @@ from freight_exchange.wire.codec import (
     unread,
 )
 
-__all__ = [
-    "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "Kind", "Login", "Rows",
-    "decode_bid", "decode_declined_offer", "decode_login", "decode_one", "decode_rows", "decode_user",
-    "decode_written_route", "find_rejection", "find_sentence", "find_sentence_in_text", "index_of_raw",
-    "is_unauthorized", "mask_user", "reports_no_records",
-]  # fmt: skip
-
 T = TypeVar("T")
+
+SECRETS: Final = ("token", "password", "authorization")
+"""Parts of the keys of secrets, such as `refresh_token` and `new_password`."""
 
 
 class Kind(NamedTuple, Generic[T]):
@@ -73,12 +71,12 @@ class Rows(NamedTuple, Generic[T]):
         )
 
 
-REQUESTS: Final = Kind(fields.REQUESTS, RateRequest)
-OFFERS: Final = Kind(fields.OFFERS, Listing)
-BIDS: Final = Kind(fields.BIDS, Bid)
-ROUTES: Final = Kind(fields.ROUTES, Route)
-CARRIERS: Final = Kind(fields.CARRIERS, Carrier)
-CURRENCIES: Final = Kind(fields.CURRENCIES, Currency)
+REQUESTS: Final = Kind("raterequests", RateRequest)
+OFFERS: Final = Kind("offers", Listing)
+BIDS: Final = Kind("bids", Bid)
+ROUTES: Final = Kind("routes", Route)
+CARRIERS: Final = Kind("carriers", Carrier)
+CURRENCIES: Final = Kind("currencies", Currency)
 
 MAX_DESCRIBED: Final = 100
 """Maximum number of errors of a kind to describe in one reply; further ones are only counted."""
@@ -136,7 +134,7 @@ def decode_one(data: object, kind: Kind[T]) -> T:
 
 def decode_bid(data: object) -> Bid:
     """Return the bid in the reply to a submitted offer (service document, 4.10); raise `DecodeError` without one."""
-    return decode_one(data, Kind(fields.BID, Bid))
+    return decode_one(data, Kind("bid", Bid))
 
 
 def decode_written_route(data: object) -> Route | None:
@@ -147,7 +145,7 @@ def decode_written_route(data: object) -> Route | None:
     Raises:
         DecodeError: The reply is not an object, or reports an error.
     """
-    return _optional(data, ROUTES, (fields.ROUTES, fields.ROUTE))
+    return _optional(data, ROUTES, ("routes", "route"))
 
 
 def decode_declined_offer(data: object) -> Listing | None:
@@ -158,7 +156,7 @@ def decode_declined_offer(data: object) -> Listing | None:
     Raises:
         DecodeError: The reply is not an object, or reports an error.
     """
-    return _optional(data, OFFERS, (fields.OFFERS,))
+    return _optional(data, OFFERS, ("offers",))
 
 
 def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
@@ -194,7 +192,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
     if keys == _POSITIONS[: len(keys)]:
         return keys, [*held.values()]
     if max(map(position_of, keys), default=0) < 0:
-        if isinstance(held.get(fields.INDEX[0]), dict | list | None):
+        if isinstance(held.get("index"), dict | list | None):
             raise DecodeError("an object that is not a collection", path=name, raw=held)
         # A single record in the place of the collection.
         return [""], [held]
@@ -205,7 +203,7 @@ def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
 def index_of_raw(raw: object) -> int | None:
     """Return the index of an unreadable row, or `None` if the index is unreadable too."""
     with suppress(ValueError):
-        return integer(raw.get(fields.INDEX[0])) if isinstance(raw, dict) else None
+        return integer(raw.get("index")) if isinstance(raw, dict) else None
     return None
 
 
@@ -220,18 +218,27 @@ def _reports_failure(data: object) -> bool:
     if not isinstance(data, dict):
         return False
     folded = {key.casefold(): value for key, value in data.items()}
-    return any(folded.get(key) for key in fields.FAILURES) or any(
-        str(folded[key]).strip().casefold() in ("false", "0", "no") for key in fields.SUCCESSES & folded.keys()
+    return any(folded.get(key) for key in _FAILURES) or any(
+        str(folded[key]).strip().casefold() in ("false", "0", "no") for key in _SUCCESSES & folded.keys()
     )
 
 
 # Refusals (service document, 7)
 
+_FAILURES: Final = ("error", "errors")
+_SUCCESSES: Final = frozenset({"success", "ok"})
+_SENTENCES: Final = (
+    "message", "Unauthorized", "error_description", "error", "errors", "detail", "details", "msg", "reason",
+    "description", "title",
+)  # fmt: skip
+"""Usual keys of sentences, as the document does not show the body of a 400."""
+_ASIDES: Final = frozenset({"code", "loc", "path", "status", "timestamp", "type"})
+"""Other keys of such a body, which are not names of wrong fields."""
 _MAX_SENTENCE: Final = 300
 _DEEPEST_SENTENCE: Final = 4
 _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 _NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
-_NAMES: Final = {fields.REQUESTS: "(rate ?)?requests"}
+_NAMES: Final = {"raterequests": "(rate ?)?requests"}
 """Names of collections in sentences, where they differ from those in replies."""
 
 
@@ -251,15 +258,14 @@ def is_unauthorized(data: object, *, success: bool) -> bool:
     A reply that has a result too is not a refusal: its write may have been carried out, and a repeat would do it twice.
     With a status of `success`, an empty value of the key is not a refusal either.
     """
-    if not isinstance(data, dict) or fields.UNAUTHORIZED not in data or (success and not data[fields.UNAUTHORIZED]):
+    if not isinstance(data, dict) or "Unauthorized" not in data or (success and not data["Unauthorized"]):
         return False
-    others = {key: value for key, value in data.items() if key != fields.UNAUTHORIZED}
+    others = {key: value for key, value in data.items() if key != "Unauthorized"}
     has_result = any(
-        (isinstance(value, dict | list) and value) or key in fields.OFFER_ID for key, value in others.items()
+        (isinstance(value, dict | list) and value) or key in ALIASES["id"] for key, value in others.items()
     )
     reports_success = success and any(
-        key == "id" or (key.casefold() in fields.SUCCESSES and value in (True, "true", "1"))
-        for key, value in others.items()
+        key == "id" or (key.casefold() in _SUCCESSES and value in (True, "true", "1")) for key, value in others.items()
     )
     return not has_result and not reports_success
 
@@ -281,11 +287,11 @@ def _sentences(data: object, depth: int) -> Iterator[str]:
             yield from _sentences(item, depth + 1)
     elif isinstance(data, dict):
         folded = {key.casefold(): value for key, value in data.items()}
-        for key in fields.SENTENCES:
+        for key in _SENTENCES:
             yield from _sentences(folded.pop(key.casefold(), None), depth + 1)
         for key, value in folded.items():
             # Fields with their problems, as validators report them.
-            problems = [value] if isinstance(value, str) and depth and key not in fields.ASIDES else value
+            problems = [value] if isinstance(value, str) and depth and key not in _ASIDES else value
             if isinstance(problems, list) and all(isinstance(item, str) for item in problems):
                 yield from (f"{key}: {words}" for words in _sentences(problems, depth + 1))
             elif isinstance(value, dict):
@@ -298,6 +304,14 @@ def find_sentence_in_text(text: str) -> str | None:
     if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
         return None
     return words
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of the wire. A short secret that is one of them is not masked there."""
+    models = (Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User)
+    envelopes = {kind.collection for kind in (REQUESTS, OFFERS, BIDS, ROUTES, CARRIERS, CURRENCIES)}
+    return frozenset({"bid", "user", "access_token", *_SENTENCES, *envelopes}.union(*map(known, models)))
 
 
 # Logins (service document, 4.1)
@@ -329,17 +343,15 @@ def decode_login(data: object) -> Login:
     Raises:
         DecodeError: The reply has no account or token. `find_rejection` tells whether it is a rejection.
     """
-    holder = data.get(fields.USER) if isinstance(data, dict) else None
+    holder = data.get("user") if isinstance(data, dict) else None
     token = _token(data)
-    problem = (
-        "no login reply" if not isinstance(data, dict)
-        else "missing from the login reply" if not isinstance(holder, dict) or not isinstance(token, str)
-        else "no token that a header can carry" if not _is_header_word(token)
-        else ""
-    )  # fmt: skip
-    if problem or not isinstance(holder, dict) or not isinstance(token, str) or not isinstance(data, dict):
-        path = "$" if not isinstance(data, dict) else fields.USER
-        path = f"{fields.USER}.{fields.TOKEN}" if isinstance(holder, dict) else path
+    if not isinstance(data, dict) or not isinstance(holder, dict) or not isinstance(token, str) or not is_token(token):
+        problem, path = (
+            ("no login reply", "$") if not isinstance(data, dict)
+            else ("missing from the login reply", "user") if not isinstance(holder, dict)
+            else ("missing from the login reply", "user.access_token") if not isinstance(token, str)
+            else ("no token that a header can carry", "user.access_token")
+        )  # fmt: skip
         # A traceback with locals would show the token in the reply.
         del data, holder, token
         raise DecodeError(problem, path=path)
@@ -358,7 +370,7 @@ def decode_user(raw: object) -> User:
     try:
         return structure(raw, User)
     except RecordError as error:
-        raise DecodeError(str(error), path=fields.USER) from None
+        raise DecodeError(str(error), path="user") from None
 
 
 def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
@@ -375,16 +387,16 @@ def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> di
             for key, value in raw.items()
         }
 
-    result = masked(raw, known(User) - set(fields.IMAGE_URL))
-    company = raw.get(fields.USER_COMPANY)
-    return {**result, fields.USER_COMPANY: masked(company, known(Company))} if isinstance(company, dict) else result
+    result = masked(raw, known(User) - set(ALIASES["image_url"]))
+    company = raw.get("company")
+    return {**result, "company": masked(company, known(Company))} if isinstance(company, dict) else result
 
 
 def find_rejection(data: object) -> str | None:
     """Return the sentence of a reply that rejects a login (a message and no token), else `None`."""
     if not isinstance(data, dict) or _token(data) is not None:
         return None
-    if fields.MESSAGE in data or fields.UNAUTHORIZED in data:
+    if "message" in data or "Unauthorized" in data:
         return find_sentence(data) or "the service gave no reason"
     return None
 
@@ -394,26 +406,27 @@ def _without_secrets(value: Any) -> Any:
         return {
             key: _without_secrets(item)
             for key, item in value.items()
-            if not any(word in key.casefold() for word in fields.SECRETS)
+            if not any(word in key.casefold() for word in SECRETS)
         }
     return [_without_secrets(item) for item in value] if isinstance(value, list) else value
 
 
-def _is_header_word(token: str) -> bool:
-    return token.isascii() and token.isprintable() and " " not in token
+def is_token(token: str) -> bool:
+    """Return whether a header can carry the text."""
+    return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 def _token(data: object) -> object:
     """Return the value of the token's key, in the user or beside it, or `None`."""
     if not isinstance(data, dict):
         return None
-    holder = data.get(fields.USER)
-    inside = holder.get(fields.TOKEN) if isinstance(holder, dict) else None
-    return inside or data.get(fields.TOKEN) or None
+    holder = data.get("user")
+    inside = holder.get("access_token") if isinstance(holder, dict) else None
+    return inside or data.get("access_token") or None
 
 
 def _lifetime(holder: Mapping[str, object]) -> float | None:
-    for key in fields.LIFETIME:
+    for key in LIFETIMES:
         try:
             seconds = number(holder.get(key))
         except ValueError:
