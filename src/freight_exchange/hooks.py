@@ -21,8 +21,8 @@ from freight_exchange.errors import DecodeError, FreightExchangeError
 from freight_exchange.models import Write
 
 __all__ = [
-    "Attempt", "BrokenRecord", "CallInfo", "Degraded", "Event", "HandlerRun", "Hook", "Instrumentation", "Login",
-    "Recovered", "ReplyHeaders", "Retry", "Scan", "ScanInfo", "ScanProgress",
+    "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "ReplyHeaders", "Retry", "Scan",
+    "ScanProgress",
 ]  # fmt: skip
 
 

@@ -166,7 +166,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether this was a sweep that has missed nothing, and could read everything."""
+        """`True` if this was a sweep that has missed nothing, and could read everything."""
         return isinstance(self._walk, Sweep) and self._walk.complete and not self._has_unreadable
 
     def __aiter__(self) -> PageIterator[T]:

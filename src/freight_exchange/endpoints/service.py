@@ -109,7 +109,7 @@ class _Reply:
         self.call_id = new_call_id()
         self.response: Response | None = None
         self.is_torn = False
-        """Whether the reply has the requested collection and is no JSON."""
+        """`True` if the reply has the requested collection and is no JSON."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
