@@ -577,7 +577,6 @@ class FreightExchange:
 
 
 def _method(value: str) -> str:
-    """Return the HTTP method in upper case."""
     if not isinstance(value, str) or not value.isalpha() or not value.isascii():
         raise ValidationError(f"method must be an HTTP method such as POST, not {value!r}", field="method")
     return value.upper()
@@ -588,15 +587,9 @@ def _path(value: str) -> str:
     if not isinstance(value, str) or not value.strip("/"):
         raise ValidationError("path must be a path relative to the API root, such as quote/offer", field="path")
     relative = value.removeprefix("/")
-    segments = relative.split("/")
-    if (
-        relative.startswith("/")
-        or not relative.isascii()
-        or not relative.isprintable()
-        or any(character in relative for character in ":?#\\% ")
-        or any(segment in ("", ".", "..") for segment in segments[:-1])
-        or segments[-1] in (".", "..")
-    ):
+    *folders, last = relative.split("/")
+    is_plain = relative.isascii() and relative.isprintable() and not set(relative) & set(":?#\\% ")
+    if not is_plain or {"", ".", ".."} & {*folders} or last in (".", ".."):
         raise ValidationError(
             f"path must be a plain path relative to the API root, such as quote/offer, not {value!r};"
             " parameters go in params",
@@ -605,24 +598,22 @@ def _path(value: str) -> str:
     return relative
 
 
-def _pairs(value: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
+def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...]:
     """Return the pairs of a query string."""
-    if value is None:
-        return ()
-    if not isinstance(value, Mapping):
-        raise ValidationError(f"params must map names to text or integers, not {type(value).__name__}", field="params")
-    for name, item in value.items():
+    if params is not None and not isinstance(params, Mapping):
+        raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
+    for name, value in (params or {}).items():
         if not isinstance(name, str):
             raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
         # Other values, such as `True` or `None`, would be sent as Python writes them.
-        if isinstance(item, bool) or not isinstance(item, str | int):
-            raise ValidationError(
-                f"params[{name!r}] must be text or an integer, not {type(item).__name__}", field="params"
-            )
-    return tuple((validation.text(name, "params", allow_empty=True), _parameter(item)) for name, item in value.items())
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            kind = type(value).__name__
+            raise ValidationError(f"params[{name!r}] must be text or an integer, not {kind}", field="params")
+        if isinstance(value, int) and abs(value) >= _HUGE:
+            raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
+    pairs = ((name, str(value)) for name, value in (params or {}).items())
+    return tuple((_sendable(name), _sendable(value)) for name, value in pairs)
 
 
-def _parameter(value: str | int) -> str:
-    if isinstance(value, int) and abs(value) >= _HUGE:
-        raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
-    return validation.text(str(value), "params", allow_empty=True)
+def _sendable(text: str) -> str:
+    return validation.text(text, "params", allow_empty=True)

@@ -172,19 +172,31 @@ class FeedProtocolError(FreightExchangeError):
     """A listing contradicts itself, so its content is uncertain."""
 
 
-class AlreadyOfferedError(FreightExchangeError):
-    """The request already has an offer of this account that the bot's ledger does not know.
-
-    Attributes:
-        request: The index of the request.
-    """
+class _RequestError(FreightExchangeError):
+    """Error about a request of the exchange."""
 
     def __init__(self, message: str = "", *, request: int | None = None) -> None:
         super().__init__(message)
         self.request = request
 
 
-class AlreadyApprovedError(FreightExchangeError):
+class _OfferError(_RequestError):
+    """Error about an offer on a request."""
+
+    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
+        super().__init__(message, request=request)
+        self.offer = offer
+
+
+class AlreadyOfferedError(_RequestError):
+    """The request already has an offer of this account that the bot's ledger does not know.
+
+    Attributes:
+        request: The index of the request.
+    """
+
+
+class AlreadyApprovedError(_OfferError):
     """An offer on the request is approved already, so the bot does not send another approval.
 
     Attributes:
@@ -192,24 +204,14 @@ class AlreadyApprovedError(FreightExchangeError):
         offer: The identifier of the approved offer, or `None` if it is not known.
     """
 
-    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
-        self.offer = offer
 
-
-class OfferChangedError(FreightExchangeError):
+class OfferChangedError(_OfferError):
     """The offer is not as the handler saw it: its price or terms changed, it was answered, or it is gone.
 
     Attributes:
         request: The index of the request.
         offer: The identifier of the offer, or `None` if the request itself is gone.
     """
-
-    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
-        self.offer = offer
 
 
 class OfferRejectedError(BadRequestError):
@@ -224,7 +226,7 @@ class OfferRejectedError(BadRequestError):
     request_closed: bool = False
 
 
-class OfferInDoubtError(FreightExchangeError):
+class OfferInDoubtError(_RequestError):
     """An offer on this request, or an answer to one, may or may not have been carried out.
 
     It is not sent again until that is known.
@@ -234,10 +236,6 @@ class OfferInDoubtError(FreightExchangeError):
     """
 
     may_have_taken_effect: ClassVar[bool] = True
-
-    def __init__(self, message: str = "", *, request: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
 
 
 class Reconciler(Protocol):
