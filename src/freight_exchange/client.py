@@ -64,7 +64,7 @@ from freight_exchange.platform.clock import Clock, SystemClock
 from freight_exchange.transport.call import Middleware, RequestKind, RequestMeter
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
-from freight_exchange.transport.send import Transport, TransportOptions
+from freight_exchange.transport.send import Transport
 from freight_exchange.transport.token_file import TokenFile
 
 if TYPE_CHECKING:
@@ -85,14 +85,12 @@ class _Shared:
         self.clock: Clock | None = None
         self.readings = reconciliation.Readings()
         self.codes = CurrencyCodes()
-        names = [field.name for field in attrs.fields(TransportOptions) if hasattr(options, field.name)]
+        names = [field.name for field in attrs.fields(Transport) if field.init and hasattr(options, field.name)]
         self.connection = Transport(
-            TransportOptions(
-                retry_tokens=options.retries.budget,
-                # One login serves all views, whose deadlines may differ.
-                login_limits=attrs.evolve(options.limits, deadline=max(options.deadline, DEFAULT_DEADLINE)),
-                **{name: getattr(options, name) for name in names},
-            )
+            retry_tokens=options.retries.budget,
+            # One login serves all views, whose deadlines may differ.
+            login_limits=attrs.evolve(options.limits, deadline=max(options.deadline, DEFAULT_DEADLINE)),
+            **{name: getattr(options, name) for name in names},
         )
 
 
@@ -567,12 +565,14 @@ class FreightExchange:
 
     async def _own_bids(self) -> list[Bid]:
         """Return the account's bids, from a reading that begins now or later and that other callers may share."""
-        bids, _ = await self._shared.readings.read(("bids", None, True), self.bids.list(sweep=True))
+        # A strict view raises what reconciliation only notes: it does not share its readings.
+        key = ("strict bids",) if self._options.strict else ("bids", None, True)
+        bids, _ = await self._shared.readings.read(key, self.bids.list(sweep=True))
         return bids
 
     def _has_seen_bid_on(self, request: int) -> bool:
         """Return `True` if the last shared reading of the account's bids has shown one on the request."""
-        last = self._shared.readings.last(("bids", None, True))
+        last = [bid for key in (("bids", None, True), ("strict bids",)) for bid in self._shared.readings.last(key)]
         return any(bid.index == request and bid.amount is not None for bid in last)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.token import Credentials
     from freight_exchange.transport.token_file import TokenFile
 
-__all__ = ["Transport", "TransportOptions"]
+__all__ = ["Transport"]
 
 T = TypeVar("T")
 Read = Callable[[Response], T]
@@ -47,9 +47,18 @@ _LAST_RECORD_TIMEOUT = 1.0
 """Time limit of the hooks for the record of a cancelled write, in seconds."""
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class TransportOptions:
-    """Options of a transport, as the user of a client chose them."""
+@attrs.define(kw_only=True, eq=False, repr=False, slots=False)
+class Transport:
+    """Transport of a client: sends each call through the layers, outermost first.
+
+    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
+    masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
+    limit what is sent; `Network` sends it.
+
+    Attributes:
+        user: The user of the last login.
+        backend: Network backend of httpcore for the SDK's own connections, before `open`; for exchanges in memory.
+    """
 
     base_url: str
     credentials: Credentials
@@ -64,27 +73,11 @@ class TransportOptions:
     verify: bool | ssl.SSLContext = True
     http_client: Any = None
     token_store: TokenFile | None = None
-
-
-class Transport:
-    """Transport of a client: sends each call through the layers, outermost first.
-
-    `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
-    masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
-    limit what is sent; `Network` sends it.
-    """
-
-    def __init__(self, options: TransportOptions) -> None:
-        self.base_url = options.base_url
-        self.credentials = options.credentials
-        self.redactor = Redactor()
-        self.user: User | None = None
-        """The user of the last login."""
-        self.backend: Any = None
-        """Network backend of httpcore for the SDK's own connections, before `open`; for exchanges in memory."""
-        self._options = options
-        self._loop: object = None
-        self._is_closed = False
+    redactor: Redactor = attrs.field(init=False, factory=Redactor)
+    user: User | None = attrs.field(init=False, default=None)
+    backend: Any = attrs.field(init=False, default=None)
+    _loop: object = attrs.field(init=False, default=None)
+    _is_closed: bool = attrs.field(init=False, default=False)
 
     @property
     def was_opened(self) -> bool:
@@ -98,49 +91,49 @@ class Transport:
                 f"this client is {'closed: make a new one' if self._is_closed else 'open already'}"
             )
         self._loop = anyio.lowlevel.current_token()
-        options, redactor = self._options, self.redactor
+        redactor = self.redactor
         filter_logs()
-        if options.http_client is None:
-            if options.proxy is not None:
+        if self.http_client is None:
+            if self.proxy is not None:
                 # A proxy may repeat its password in its answer, which httpcore logs.
-                for secret in proxy_secrets(options.proxy):
+                for secret in proxy_secrets(self.proxy):
                     redactor.add(secret)
             self._connections: Connections | CallersClient = Connections(
-                options.base_url,
-                proxy=options.proxy,
-                verify=options.verify,
-                keepalive=options.keepalive,
+                self.base_url,
+                proxy=self.proxy,
+                verify=self.verify,
+                keepalive=self.keepalive,
                 backend=self.backend,
             )
         else:
-            self._connections = CallersClient(options.http_client)
-        if options.token_store is None:
-            self._token = Token(options.hooks, options.credentials, self._log_in)
+            self._connections = CallersClient(self.http_client)
+        if self.token_store is None:
+            self._token = Token(self.hooks, self.credentials, self._log_in)
         else:
             # Imported here: most programs share no login.
             from freight_exchange.transport.token_file import SharedLogin
 
             # Half of the time limit is for waiting, and the other half for a login of this process.
-            seconds = options.login_limits.deadline / 2
-            shared = SharedLogin(options.token_store, options.base_url, self._log_in, self._adopt, seconds)
-            self._token = Token(options.hooks, options.credentials, shared, shared.refuse)
+            seconds = self.login_limits.deadline / 2
+            shared = SharedLogin(self.token_store, self.base_url, self._log_in, self._adopt, seconds)
+            self._token = Token(self.hooks, self.credentials, shared, shared.refuse)
         outcome = Outcome(redactor)
         self._deadline = Deadline(outcome, redactor)
         above = [
             self._deadline,
-            Retry(options.hooks, redactor, options.retry_tokens),
+            Retry(self.hooks, redactor, self.retry_tokens),
             outcome,
-            *map(_guarded, options.middleware),
+            *map(_guarded, self.middleware),
         ]
-        report, brake = Report(options.hooks, redactor), Brake()
-        reads = Slots(options.max_connections, "connections", "max_connections")
-        writes = Slots(options.max_writes, "slots for writes", "max_writes")
-        network = Network(options.base_url, self._connections, redactor)
+        report, brake = Report(self.hooks, redactor), Brake()
+        reads = Slots(self.max_connections, "connections", "max_connections")
+        writes = Slots(self.max_writes, "slots for writes", "max_writes")
+        network = Network(self.base_url, self._connections, redactor)
         # The reply to a login delays logins only, in `Token`. Writes share the pool of a caller's client with reads.
         below = {
             RequestKind.LOGIN: [report, reads],
             RequestKind.READ: [self._token, report, brake, reads],
-            RequestKind.WRITE: [self._token, report, brake, writes, *([] if options.http_client is None else [reads])],
+            RequestKind.WRITE: [self._token, report, brake, writes, *([] if self.http_client is None else [reads])],
         }
         self._chains = {kind: _chain([*above, *layers], network) for kind, layers in below.items()}
 
@@ -260,7 +253,7 @@ class Transport:
             "POST",
             "login",
             read,
-            self._options.login_limits,
+            self.login_limits,
             # Not a variable, as a traceback with locals would show the password.
             content=wire.encode_credentials(email, password.reveal()),
         )

@@ -23,12 +23,12 @@ import anyio
 import anyio.to_thread
 import attrs
 
+from freight_exchange import wire
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.platform import clock
 from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Grant, leeway_of
-from freight_exchange.wire import dump
 
 if TYPE_CHECKING:
     from freight_exchange.transport.token import LoginCall
@@ -40,6 +40,7 @@ T = TypeVar("T")
 _logger = logging.getLogger("freight_exchange.auth")
 
 _VERSION: Final = 3
+_CLOCKS: Final = ("wall", "boot", "boot_id")
 _MAX_SIZE: Final = 100_000
 _MAX_CLOCK_SKEW: Final = 300.0
 """Seconds by which a login may seem to be in the future, as the clocks of two machines differ."""
@@ -92,46 +93,34 @@ class CachedLogin:
 
     def to_bytes(self) -> bytes:
         """Return the content of a token file."""
-        content = {
-            "version": _VERSION,
-            "base_url": self.base_url,
-            "account": self.account,
-            "token": self.token.reveal(),
-            "lifetime": self.lifetime,
-            "wall": self.obtained.wall,
-            "boot": self.obtained.boot,
-            "boot_id": self.obtained.boot_id,
-            # As text, since a reply may contain numbers that only this package reads exactly.
-            "user": dump(self.user).decode(),
-        }
-        return json.dumps(content).encode()
+        content = {name: getattr(self, name) for name in ("base_url", "account", "lifetime")}
+        content |= {name: getattr(self.obtained, name) for name in _CLOCKS}
+        # The user as text, since a reply may contain numbers that only this package reads exactly.
+        user = wire.dump(self.user).decode()
+        return json.dumps({"version": _VERSION, "token": self.token.reveal(), "user": user, **content}).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes) -> CachedLogin | None:
         """Return the login in a token file, or `None` if it has none."""
-        from freight_exchange.wire import parse
-
         # Any fault in the file has the same consequence, and an error would have the token in its frames.
         with contextlib.suppress(Exception):
             values: dict[str, Any] = json.loads(content)
-            token = values["token"]
-            user = parse(values["user"].encode())
-            texts = (values["base_url"], values["account"], values["boot_id"], token)
+            user = wire.parse(values["user"].encode())
+            texts = [values[name] for name in ("base_url", "account", "boot_id", "token")]
             times = (values["lifetime"] or 0.0, values["wall"], values["boot"])
             if (
                 values["version"] == _VERSION
                 and all(type(text) is str for text in texts)
                 and all(type(time) in (int, float) and 0 <= time < 1e12 for time in times)
-                and (token.isascii() and token.isprintable() and token and " " not in token)
+                and wire.is_token(values["token"])
                 and isinstance(user, dict)
             ):
-                reading = clock.Reading(wall=values["wall"], boot=values["boot"], boot_id=values["boot_id"])
                 return cls(
                     base_url=values["base_url"],
                     account=values["account"],
-                    token=Secret(token),
+                    token=Secret(values["token"]),
                     lifetime=values["lifetime"],
-                    obtained=reading,
+                    obtained=clock.Reading(**{name: values[name] for name in _CLOCKS}),
                     user=user,
                 )
         return None

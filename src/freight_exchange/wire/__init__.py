@@ -37,6 +37,7 @@ from freight_exchange.wire.replies import (
     find_sentence,
     find_sentence_in_text,
     index_of_raw,
+    is_token,
     is_unauthorized,
     mask_user,
     reports_no_records,
@@ -47,6 +48,6 @@ __all__ = [
     "decode_bid", "decode_declined_offer", "decode_login", "decode_one", "decode_rows", "decode_user",
     "decode_written_route", "dump", "encode_credentials", "encode_list_parameters", "encode_offer",
     "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
-    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_unauthorized", "mask_user", "parse",
+    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "parse",
     "reports_no_records",
 ]  # fmt: skip
