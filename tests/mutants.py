@@ -163,15 +163,6 @@ def _unstopped(trace: Any) -> Any:
     return call
 
 
-def _unsent(translated: Any) -> Any:
-    def call(self: Any, error: Any, call: Any, trace: Any) -> Any:
-        found = translated(self, error, call, trace)
-        call.began, found.unsent = False, True
-        return found
-
-    return call
-
-
 def _unhanded(send: Any) -> Any:
     def call(self: Any, call: Any, request: Any) -> Any:
         call.handed = False
@@ -296,7 +287,7 @@ _CALLS: Final = (
     Mutant("secret-kept-in-records", LEAKED, {"Redactor.without_secrets": lambda _: lambda self, value, content: value},
            (_SECRETS,)),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
-    Mutant("password-over-plain-http", LEAKED, {"settings/_is_loopback": returns(True)}, ("unit/test_settings.py",)),
+    Mutant("password-over-plain-http", LEAKED, {"config/_is_loopback": returns(True)}, ("unit/test_config.py",)),
     Mutant("number-read-as-a-float", RECORDS, {"codec/number": yields(lambda value: value and Decimal(float(value)))},
            ("unit/test_decoding.py",)),
 )
@@ -448,7 +439,7 @@ _TOOLS: Final = (
            ("sandbox/test_board.py",)),
     Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
     Mutant("offers-ranked-across-currencies", RECORDS, {"quotes/_rate": returns(Decimal(1))}, ("unit/test_quotes.py",)),
-    Mutant("implausible-freight-priced", RECORDS, {"_refuse_implausible": returns(None)}, ("unit/tariff",)),
+    Mutant("implausible-freight-priced", RECORDS, {"_density_warning": returns(None)}, ("unit/tariff",)),
 )
 # fmt: on
 

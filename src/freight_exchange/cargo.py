@@ -25,11 +25,11 @@ from typing import Final, Literal, Protocol, get_args
 
 import attrs
 
+from freight_exchange import validation
+from freight_exchange.base import EXACT, Serializable
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import units, validation
-from freight_exchange.models._base import EXACT, Frozen
-from freight_exchange.models.enums import RequestType
-from freight_exchange.models.validation import Number
+from freight_exchange.validation import Number
+from freight_exchange.words import RequestType, kilograms_per, metres_per
 
 __all__ = [
     "ANY_MODE_INCOTERMS", "LOADING_WIDTH", "PLAUSIBLE_DENSITY", "SEA_INCOTERMS", "Basis", "Cargo", "CargoWarning",
@@ -74,24 +74,24 @@ class Cargo(Protocol):
     def weight(self) -> Number | None: ...
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class CargoWarning(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class CargoWarning(Serializable):
     """A doubt about the `field` of a record; `message` explains it."""
 
     field: str
     message: str
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class GrossWeight(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class GrossWeight(Serializable):
     """The exact weight of all packaging units; `warning` is set if it is implausible for their volume."""
 
     kilograms: Decimal
     warning: CargoWarning | None = None
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class ChargeableWeight(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class ChargeableWeight(Serializable):
     """The weight that a carrier by air or road charges for, rounded up, and its basis."""
 
     kilograms: Decimal
@@ -99,8 +99,8 @@ class ChargeableWeight(Frozen):
     gross: GrossWeight
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class RevenueTons(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class RevenueTons(Serializable):
     """The exact tons that a carrier by sea charges for ("W/M", weight or measurement), and their basis."""
 
     tons: Decimal
@@ -263,7 +263,7 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
 def _factor(cargo: Cargo, field: str) -> Decimal:
     name = "mass_unit" if field == "weight" else "measure_unit"
     unit: str | None = getattr(cargo, name, None)
-    factor = units.kilograms_per(unit) if field == "weight" else units.metres_per(unit)
+    factor = kilograms_per(unit) if field == "weight" else metres_per(unit)
     if factor is None:
         raise ValidationError(
             f"{name} is {unit!r}, which is unknown: convert the record's figures yourself", field=name

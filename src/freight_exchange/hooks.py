@@ -1,4 +1,4 @@
-"""Hooks: callables that receive frozen records of events, for logging and metrics.
+"""Hooks: callables that receive frozen records of events, for logging and metrics. Instrumentation: spans around them.
 
 A hook is sync or async, and receives all records; it selects by `match` or `isinstance`. A hook never changes the
 outcome of a call: its errors are logged, and an async hook that takes longer than `HOOK_TIMEOUT` is cancelled. No
@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Final, Literal
 
 import anyio
 import attrs
 
+from freight_exchange.base import NO_HEADERS, ReplyHeaders, Serializable
 from freight_exchange.errors import DecodeError, FreightExchangeError
-from freight_exchange.models._base import Frozen
-from freight_exchange.models.writes import Write
-from freight_exchange.platform.reply_headers import NO_HEADERS, ReplyHeaders
+from freight_exchange.models import Write
 
 __all__ = [
-    "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "Retry", "Scan", "ScanProgress",
+    "Attempt", "BrokenRecord", "Degraded", "Event", "Hook", "Login", "Recovered", "ReplyHeaders", "Retry", "Scan",
+    "ScanProgress",
 ]  # fmt: skip
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Attempt(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Attempt(Serializable):
     """Attempt of a call: one request handed to the network, and its end.
 
     Attributes:
@@ -61,8 +62,8 @@ class Attempt(Frozen):
         return self.headers.request_id
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Retry(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Retry(Serializable):
     """Failed attempt that is repeated after `delay` seconds."""
 
     method: str
@@ -73,8 +74,8 @@ class Retry(Frozen):
     call_id: str = ""
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Login(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Login(Serializable):
     """End of a login.
 
     Attributes:
@@ -90,8 +91,8 @@ class Login(Frozen):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class BrokenRecord(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class BrokenRecord(Serializable):
     """Unreadable part of a reply whose rest was read; `error.path` has its position.
 
     The part is a record of a listing, a part of a record, or a repeated key. The path `$` has two meanings: the reply
@@ -103,8 +104,8 @@ class BrokenRecord(Frozen):
     error: DecodeError
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Scan(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Scan(Serializable):
     """End of a feed's scan.
 
     Attributes:
@@ -130,8 +131,8 @@ class Scan(Frozen):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class ScanProgress(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class ScanProgress(Serializable):
     """Progress of a feed's scan, after a page that is not the last.
 
     The first scan of a large market takes minutes. The events of its pages are delivered meanwhile.
@@ -155,8 +156,8 @@ class ScanProgress(Frozen):
     elapsed: float
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Degraded(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Degraded(Serializable):
     """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
     Attributes:
@@ -170,8 +171,8 @@ class Degraded(Frozen):
     retry_in: float = 0.0
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Recovered(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Recovered(Serializable):
     """Recovery of a feed: its scans succeed again, `after` seconds after the first failure; no event is lost."""
 
     feed: str
@@ -209,7 +210,6 @@ class Hooks:
         """Call all hooks with the record; log their errors."""
         if not self._hooks:
             return
-        import asyncio  # trio programs without hooks do not need it
 
         for hook in self._hooks:
             try:
@@ -219,13 +219,9 @@ class Hooks:
                         await result
                     if scope.cancelled_caught:
                         self._log(hook, event, f"it took longer than {HOOK_TIMEOUT:g} s and was cancelled", None)
-            except asyncio.CancelledError as error:
-                task = asyncio.current_task()
-                if task is None or task.cancelling():
+            except BaseException as error:  # a hook's bug must not change the result of the call
+                if not isinstance(error, Exception) and not _is_of_another_task(error):
                     raise
-                # The hook has awaited a task that was cancelled: this call was not.
-                self._log(hook, event, type(error).__name__, error)
-            except Exception as error:  # noqa: BLE001  # a hook's bug must not change the result of the call
                 self._log(hook, event, type(error).__name__, error)
 
     def _log(self, hook: Hook, event: Event, why: str, error: BaseException | None) -> None:
@@ -234,11 +230,144 @@ class Hooks:
         level = logging.DEBUG if key in self._failed else logging.ERROR
         self._failed.add(key)
         name = getattr(hook, "__qualname__", type(hook).__qualname__)
-        _logger.log(
-            level,
-            "hook %s failed on a record %s: %s; the call is not affected",
-            name,
-            type(event).__name__,
-            why,
-            exc_info=error,
-        )
+        message = "hook %s failed on a record %s: %s; the call is not affected"
+        _logger.log(level, message, name, type(event).__name__, why, exc_info=error)
+
+
+def _is_of_another_task(error: BaseException) -> bool:
+    """Return whether an error is the cancellation of a task that the hook has awaited, and not of its caller."""
+    # Imported here, as programs on trio do not need it.
+    import asyncio
+
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    task = asyncio.current_task()
+    return task is not None and not task.cancelling()
+
+
+# Instrumentation
+
+
+@attrs.frozen(kw_only=True)
+class CallInfo:
+    """Call that is about to begin.
+
+    Attributes:
+        base_url: The API root.
+        method: The HTTP method.
+        path: The path, relative to the API root.
+        call_id: The id of the call, which its `Attempt` and `Retry` records have.
+        write: The write as a value; `None` for reads.
+    """
+
+    base_url: str
+    method: str
+    path: str
+    call_id: str
+    write: Write | None
+
+
+@attrs.frozen(kw_only=True)
+class ScanInfo:
+    """Scan that is about to begin, or to continue.
+
+    Attributes:
+        feed: The name of the feed.
+        tier: Its depth, as in the `Scan` record.
+        window: Seconds that it looks back.
+    """
+
+    feed: str
+    tier: str
+    window: int
+
+
+@attrs.define(kw_only=True)
+class HandlerRun:
+    """Attempt of a bot's handler.
+
+    Attributes:
+        feed: The name of the bot's feed.
+        handler: The handler's id.
+        kind: The kind of the event.
+        event: The number of the event in the feed.
+        request: The index of the request, or `None`.
+        attempt: The number of this attempt, from 1.
+        ending: The ending, as in the metric `freight_exchange_bot_deliveries_total`; `None` until it is known.
+        error: The exception that the handler raised, or `None`.
+    """
+
+    feed: str
+    handler: str
+    kind: str
+    event: int
+    request: int | None
+    attempt: int
+    ending: str | None = None
+    error: Exception | None = None
+
+
+class Instrumentation:
+    """Base class of instrumentations, which does nothing. Each context manager surrounds the operation in its name."""
+
+    def record(self, event: Event) -> None:
+        """Receive a record of the client's hooks."""
+
+    def call(self, call: CallInfo) -> AbstractContextManager[object]:
+        """Surround a call: its attempts, waits and login. An error of the call passes through."""
+        return _NOTHING
+
+    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
+        """Surround a scan of a feed, or a part of one that pauses."""
+        return _NOTHING
+
+    def found(self, feed: str, events: Sequence[int]) -> None:
+        """Receive the numbers of the events that the last scan of a feed has found."""
+
+    def handler(self, run: HandlerRun) -> AbstractContextManager[object]:
+        """Surround an attempt of a bot's handler. At the end, `run` has the ending and the error."""
+        return _NOTHING
+
+
+class Instruments(Instrumentation):
+    """The instrumentations of a client, the first outermost. Its truth value is false if there are none."""
+
+    def __init__(self, parts: tuple[Instrumentation, ...] = ()) -> None:
+        self._parts = parts
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def and_also(self, part: Instrumentation) -> Instruments:
+        """Return these instrumentations and one more."""
+        return Instruments((*self._parts, part))
+
+    def record(self, event: Event) -> None:
+        for part in self._parts:
+            part.record(event)
+
+    def call(self, call: CallInfo) -> AbstractContextManager[object]:
+        return _entered(part.call(call) for part in self._parts)
+
+    def scan(self, scan: ScanInfo) -> AbstractContextManager[object]:
+        return _entered(part.scan(scan) for part in self._parts)
+
+    def found(self, feed: str, events: Sequence[int]) -> None:
+        for part in self._parts:
+            part.found(feed, events)
+
+    def handler(self, run: HandlerRun) -> AbstractContextManager[object]:
+        return _entered(part.handler(run) for part in self._parts)
+
+
+@contextmanager
+def _entered(parts: Iterable[AbstractContextManager[object]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(part)
+        yield
+
+
+_NOTHING: Final = nullcontext()
+
+NO_INSTRUMENTS: Final = Instruments()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.models._base import Frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,15 @@ __all__ = [
     "Start",
     "Timeouts",
 ]
+
+URL_VARIABLE: Final = "FREIGHT_EXCHANGE_URL"
+EMAIL_VARIABLE: Final = "FREIGHT_EXCHANGE_EMAIL"
+PASSWORD_VARIABLE: Final = "FREIGHT_EXCHANGE_PASSWORD"
+GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
+ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
+CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
+CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
+TRUST_ENV_VARIABLE: Final = "FREIGHT_EXCHANGE_TRUST_ENV"
 
 Seconds = float | int | timedelta
 """A duration: seconds as a number, or a `timedelta`."""
@@ -51,11 +60,6 @@ GetParameters = Literal["body", "query"]
 CurrencyField = Literal["currencyIndex", "currencyId", "both"]
 CarrierField = Literal["carrier", "carrierId", "both"]
 IndexType = Literal["integer", "string"]
-
-GET_PARAMETERS_VARIABLE: Final = "FREIGHT_EXCHANGE_GET_PARAMETERS"
-ADDRESSES_VARIABLE: Final = "FREIGHT_EXCHANGE_ADDRESSES"
-CURRENCY_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CURRENCY_FIELD"
-CARRIER_FIELD_VARIABLE: Final = "FREIGHT_EXCHANGE_CARRIER_FIELD"
 
 PublishAddress = Literal["quote/submitrequest", "quote/request", "request"]
 ApproveAddress = Literal["quote/approveoffer", "quote/offer"]
@@ -107,8 +111,8 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
     seconds(value, f"{type(instance).__name__}.{attribute.name}")
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Timeouts(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Timeouts(Serializable):
     """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
     Attributes:
@@ -137,8 +141,8 @@ def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> Non
         raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class RetryPolicy(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class RetryPolicy(Serializable):
     """Retry policy for calls that are safe to repeat.
 
     Attributes:

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast, overload
 import anyio
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError, FeedProtocolError, FreightExchangeError, ValidationError
-from freight_exchange.models._base import Serializable
 from freight_exchange.walk import SAFE, Pass, Sweep
 from freight_exchange.wire import Rows
 
@@ -166,7 +166,7 @@ class PageIterator(AsyncIterator[Page[T]]):
 
     @property
     def is_complete(self) -> bool:
-        """Whether this was a sweep that has missed nothing, and could read everything."""
+        """`True` if this was a sweep that has missed nothing, and could read everything."""
         return isinstance(self._walk, Sweep) and self._walk.complete and not self._has_unreadable
 
     def __aiter__(self) -> PageIterator[T]:

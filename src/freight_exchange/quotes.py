@@ -17,15 +17,13 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from freight_exchange import validation
+from freight_exchange.base import EXACT, FrozenMapping, Serializable
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import validation
-from freight_exchange.models._base import EXACT, Frozen, FrozenMapping
-from freight_exchange.models.currency import Currency
-from freight_exchange.models.enums import OfferStatus
-from freight_exchange.models.listing import Listing
-from freight_exchange.models.offer import Offer
-from freight_exchange.models.validation import Number
+from freight_exchange.models import Currency, Listing, Offer
 from freight_exchange.platform.text import fold
+from freight_exchange.validation import Number
+from freight_exchange.words import OfferStatus
 
 __all__ = ["ComparedOffer", "Comparison", "Rates", "compare"]
 
@@ -35,8 +33,8 @@ Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]
 _CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class ComparedOffer(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class ComparedOffer(Serializable):
     """An offer with its figures in the currency of the comparison. No figure is rounded.
 
     Attributes:
@@ -58,8 +56,8 @@ class ComparedOffer(Frozen):
     own_terms: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Comparison(Frozen):
+@attrs.frozen(kw_only=True, repr=False)
+class Comparison(Serializable):
     """The offers on a request, ranked by total.
 
     Attributes:

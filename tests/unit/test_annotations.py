@@ -29,8 +29,14 @@ MODULES = (
     "freight_exchange.tariff",
     "freight_exchange.testing",
 )
-RESOURCES = ("bids", "carriers", "currencies", "offers", "requests", "routes")
-
+RESOURCES = (
+    "bids.Bids",
+    "offers.Offers",
+    "reference.Carriers",
+    "reference.Currencies",
+    "requests.Requests",
+    "routes.Routes",
+)
 
 DOCUMENTED = sorted(
     name
@@ -48,8 +54,7 @@ def _public_objects(module: str) -> Iterator[type | Callable[..., object]]:
             yield value
     if module == "freight_exchange":
         for resource in RESOURCES:
-            home = "reference" if resource in ("carriers", "currencies") else resource
-            yield getattr(import_module(f"freight_exchange.endpoints.{home}"), resource.capitalize())
+            yield resolve_name(f"freight_exchange.endpoints.{resource}")
 
 
 def _functions_of(cls: type) -> Iterator[Callable[..., object]]:

@@ -22,7 +22,7 @@ from freight_exchange import cargo
 from freight_exchange.cargo import Cargo, ChargeableWeight, GrossWeight, Per, RevenueTons
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import Bid, Listing, RateRequest, RateRequestDraft, RequestType, UnknownWord
-from freight_exchange.models.validation import Number
+from freight_exchange.validation import Number
 
 D = Decimal
 READINGS: tuple[Per, ...] = ("unit", "total")

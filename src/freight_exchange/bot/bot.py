@@ -29,11 +29,10 @@ from freight_exchange.bot.runtime.status import read_doubts, read_status
 from freight_exchange.bot.runtime.supervisor import Supervisor
 from freight_exchange.bot.unit_of_work import DEFAULT_NAME
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import ConfigurationError
-from freight_exchange.errors.outcome import DEFAULT_SETTLE
+from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
-from freight_exchange.platform.database_url import masked
 from freight_exchange.store import Store
+from freight_exchange.store.database_url import masked
 
 if TYPE_CHECKING:
     from freight_exchange.bot.ops.collector import BotCollector

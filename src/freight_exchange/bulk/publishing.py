@@ -12,8 +12,7 @@ import anyio
 from freight_exchange.bulk.journal import Journal, State
 from freight_exchange.bulk.request_file import Row
 from freight_exchange.client import FreightExchange
-from freight_exchange.errors import BadRequestError, FreightExchangeError, OutcomeUnknownError
-from freight_exchange.errors.outcome import DEFAULT_SETTLE
+from freight_exchange.errors import DEFAULT_SETTLE, BadRequestError, FreightExchangeError, OutcomeUnknownError
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, RateRequest, Reconciliation
 
 __all__ = ["OnRow", "publish"]

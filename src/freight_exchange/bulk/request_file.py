@@ -14,7 +14,7 @@ import attrs
 
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import RateRequestDraft
-from freight_exchange.platform.csv_table import CsvTable, Parser, yes_or_no
+from freight_exchange.platform.csv import CsvTable, Parser, yes_or_no
 
 __all__ = ["Row", "read_requests"]
 

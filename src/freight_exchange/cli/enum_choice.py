@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 import freight_exchange
 
 if TYPE_CHECKING:
-    from freight_exchange.models.enums import Word
+    from freight_exchange.words import Word
 
     ParamType = click.ParamType[Any]
 else:

@@ -17,8 +17,8 @@ from click.core import ParameterSource
 import freight_exchange
 from freight_exchange.cli.enum_choice import EnumChoice, ParamType
 from freight_exchange.options import DEFAULT_DEADLINE
-from freight_exchange.platform.database_url import is_database
 from freight_exchange.platform.text import CleanFormatter
+from freight_exchange.store.database_url import is_database
 
 if TYPE_CHECKING:
     from freight_exchange import RequestFilter

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import anyio
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.reference import Currencies, index_of_currency
 from freight_exchange.endpoints.service import Listed, Service, index_of
-from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer, validation
+from freight_exchange.models import Bid, BidsType, Currency, Listing, RateRequest, SubmitOffer
 from freight_exchange.paging import Paginator
 
 __all__ = ["Bids"]

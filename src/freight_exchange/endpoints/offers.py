@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.service import Listed, Service, index_of
-from freight_exchange.models import Listing, Offer, OffersType, Respond, validation
+from freight_exchange.models import Listing, Offer, OffersType, Respond
 from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH_ALL", "Offers"]

@@ -21,14 +21,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import attrs
 
+from freight_exchange.base import EXACT
 from freight_exchange.errors import (
+    READ_ERRORS,
     BadRequestError,
     ConfigurationError,
     FreightExchangeError,
     LoginRejectedError,
     ValidationError,
+    is_from_login,
+    retry_delay,
 )
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
 from freight_exchange.models import (
     Applied,
     Bid,
@@ -49,9 +52,8 @@ from freight_exchange.models import (
     UpdateRoute,
     Write,
 )
-from freight_exchange.models._base import EXACT
-from freight_exchange.models.enums import DECLINED
-from freight_exchange.models.validation import find_zone
+from freight_exchange.validation import find_zone
+from freight_exchange.words import DECLINED
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.bids import Bids

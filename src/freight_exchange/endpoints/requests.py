@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
 from freight_exchange.endpoints.service import Listed, Service, expect
-from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType, validation
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import RequestFilter
+from freight_exchange.models import Publish, RateRequest, RateRequestDraft, SearchType
 from freight_exchange.paging import Paginator
 
 __all__ = ["SEARCH", "Requests"]

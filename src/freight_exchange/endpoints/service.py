@@ -13,17 +13,17 @@ import anyio
 import anyio.lowlevel
 import attrs
 
-from freight_exchange import wire
+from freight_exchange import validation, wire
+from freight_exchange.base import EXACT, NOTHING
 from freight_exchange.errors import BadRequestError, DecodeError, NotFoundError, ValidationError
 from freight_exchange.hooks import BrokenRecord
-from freight_exchange.models import Bid, Listing, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute, validation
-from freight_exchange.models._base import EXACT, NOTHING
+from freight_exchange.models import Bid, Listing, OfferStatus, Respond, Route, SubmitOffer, UpdateRoute
 from freight_exchange.paging import Paginator
 from freight_exchange.transport.call import RequestKind, new_call_id
 from freight_exchange.transport.redact import redact_decode_error, reply_headers
 
 if TYPE_CHECKING:
-    from freight_exchange.errors.outcome import Reconciler
+    from freight_exchange.errors import Reconciler
     from freight_exchange.hooks import Hooks
     from freight_exchange.models import Write
     from freight_exchange.options import CarrierField, CurrencyField, GetParameters, IndexType
@@ -109,7 +109,7 @@ class _Reply:
         self.call_id = new_call_id()
         self.response: Response | None = None
         self.is_torn = False
-        """Whether the reply has the requested collection and is no JSON."""
+        """`True` if the reply has the requested collection and is no JSON."""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange.errors import DeadlineExceededError
-from freight_exchange.errors.transient import READ_ERRORS, is_transient
+from freight_exchange.errors import READ_ERRORS, DeadlineExceededError, is_transient
 from freight_exchange.hooks import Degraded, Recovered
 
 if TYPE_CHECKING:

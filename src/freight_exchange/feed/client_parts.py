@@ -7,8 +7,7 @@ from functools import partial
 
 import attrs
 
-from freight_exchange.hooks import Hooks
-from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
+from freight_exchange.hooks import NO_INSTRUMENTS, Hooks, Instruments
 from freight_exchange.platform.clock import Clock, SystemClock
 
 __all__ = ["ClientParts"]

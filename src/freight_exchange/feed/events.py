@@ -8,9 +8,9 @@ from typing import ClassVar, Final, Literal, TypeVar, get_args
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.models import Bid, RateRequest
-from freight_exchange.models._base import Serializable
 
 __all__ = [
     "KINDS", "Acknowledgeable", "BidSelected", "Event", "Gap", "RequestEvent", "RequestKind", "SchemaChanged",

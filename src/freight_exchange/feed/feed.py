@@ -20,7 +20,7 @@ from freight_exchange.feed.scanning.source import Source
 from freight_exchange.feed.serialization import unpack
 from freight_exchange.feed.status import Explanation, FeedStatus, explain
 from freight_exchange.feed.stream import EventStream
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import RequestFilter
 
 __all__ = ["Feed"]
 

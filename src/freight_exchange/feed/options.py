@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from freight_exchange import validation
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core import watermark
-from freight_exchange.models import validation
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import RequestFilter
 from freight_exchange.store.factory import check_store
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Literal, get_args
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.feed.core.first_scan import BASELINE
 from freight_exchange.feed.core.state import State
 from freight_exchange.feed.events import Gap, RequestEvent, RequestKind, Unreadable
 from freight_exchange.feed.serialization import load_request, unpack
-from freight_exchange.models._base import Serializable
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import RequestFilter
 from freight_exchange.store.protocol import StoredEvent, TrackedRequest
 
 __all__ = ["Explanation", "FeedStatus", "Phase", "explain"]

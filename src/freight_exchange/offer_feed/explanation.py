@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from freight_exchange.feed.status import Explanation
-from freight_exchange.models.offer_filter import OfferFilter
+from freight_exchange.filters import OfferFilter
 from freight_exchange.offer_feed.core.known_offers import KnownListing, KnownOffer
 from freight_exchange.offer_feed.events import OfferEvent
 from freight_exchange.offer_feed.serialization import unpack

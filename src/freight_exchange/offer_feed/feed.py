@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 
+from freight_exchange import validation
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.client_parts import ClientParts
 from freight_exchange.feed.core.planning.pacer import Pacer
 from freight_exchange.feed.status import Explanation
 from freight_exchange.feed.stream import EventStream
-from freight_exchange.models import validation
-from freight_exchange.models.offer_filter import OfferFilter
+from freight_exchange.filters import OfferFilter
 from freight_exchange.offer_feed.events import KINDS, OfferEvent, OfferFeedEvent
 from freight_exchange.offer_feed.explanation import explain_offer
 from freight_exchange.offer_feed.options import WatchOffersOptions

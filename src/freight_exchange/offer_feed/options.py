@@ -8,7 +8,7 @@ import attrs
 
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.options import FeedOptions
-from freight_exchange.models.offer_filter import OfferFilter
+from freight_exchange.filters import OfferFilter
 
 __all__ = ["WatchOffersOptions"]
 

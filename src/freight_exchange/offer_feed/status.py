@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.feed.status import Phase
-from freight_exchange.models._base import Serializable
 
 __all__ = ["OfferFeedStatus"]
 

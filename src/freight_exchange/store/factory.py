@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.platform.database_url import is_database
+from freight_exchange.store.database_url import is_database
 
 if TYPE_CHECKING:
     from freight_exchange.store import Store

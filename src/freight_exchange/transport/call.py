@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import attrs
 
-from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments
+from freight_exchange.hooks import NO_INSTRUMENTS, Instruments
 from freight_exchange.models import Write
 from freight_exchange.options import RetryPolicy, Timeouts
 
 if TYPE_CHECKING:
-    from freight_exchange.errors.outcome import Reconciler
+    from freight_exchange.errors import Reconciler
     from freight_exchange.platform.clock import SendLimit
     from freight_exchange.transport.redact import Secret
 

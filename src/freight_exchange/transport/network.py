@@ -26,8 +26,8 @@ import anyio
 import anyio.lowlevel
 import httpx
 
+from freight_exchange import __version__
 from freight_exchange.errors import ConfigurationError, DecodeError, FreightExchangeError, TransportError
-from freight_exchange.platform.version import __version__
 from freight_exchange.transport.call import Call, Request, RequestKind, Response
 from freight_exchange.transport.redact import Redactor, Secret, sending
 from freight_exchange.wire.json import MAX_BODY

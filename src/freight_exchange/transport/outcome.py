@@ -46,7 +46,7 @@ class Outcome:
     """Middleware that turns a reply into a result, or into a described and masked error.
 
     It decides about doubt: a write that has begun to leave is in doubt until its reply shows its effect or its refusal,
-    also after an exception of another kind.
+    even if an error was raised instead.
 
     Raises:
         FailedAttemptError: The attempt failed; `Retry` decides what follows.

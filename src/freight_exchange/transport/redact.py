@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn
 
+from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
-from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.wire.json import decoded
 from freight_exchange.wire.replies import SECRETS, names
 

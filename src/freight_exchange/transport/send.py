@@ -12,11 +12,10 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange import wire
+from freight_exchange.base import NO_HEADERS
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, FreightExchangeError
-from freight_exchange.hooks import Attempt
-from freight_exchange.instrumentation import CallInfo
+from freight_exchange.hooks import Attempt, CallInfo
 from freight_exchange.platform import clock
-from freight_exchange.platform.reply_headers import NO_HEADERS
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
@@ -28,10 +27,9 @@ from freight_exchange.transport.token import Grant, Token
 if TYPE_CHECKING:
     import ssl
 
-    from freight_exchange.errors.outcome import Reconciler
+    from freight_exchange.errors import Reconciler
     from freight_exchange.hooks import Hooks
-    from freight_exchange.models import User
-    from freight_exchange.models.writes import Write
+    from freight_exchange.models import User, Write
     from freight_exchange.transport.call import Middleware
     from freight_exchange.transport.token import Credentials
     from freight_exchange.transport.token_file import TokenFile

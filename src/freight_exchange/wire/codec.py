@@ -20,11 +20,11 @@ import attrs
 from cattrs import AttributeValidationNote, ClassValidationError, Converter
 from cattrs.gen import make_dict_structure_fn, override
 
+from freight_exchange.base import NOTHING, FrozenMapping, frozen
 from freight_exchange.models import Bid, Listing, Offer, OfferStatus, Route, User
-from freight_exchange.models._base import NOTHING, FrozenMapping, frozen
-from freight_exchange.models.enums import UnknownWord, Word
-from freight_exchange.models.validation import NUMERAL, find_zone
+from freight_exchange.validation import NUMERAL, find_zone
 from freight_exchange.wire.json import EXACT, MAX_EXPONENT
+from freight_exchange.words import UnknownWord, Word
 
 __all__ = ["RecordError", "integer", "known", "number", "position_of", "structure", "structure_rows", "text", "unread"]
 

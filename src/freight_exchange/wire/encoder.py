@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
+from freight_exchange import validation
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer, validation
-from freight_exchange.models.enums import Word
+from freight_exchange.models import Carrier, RateRequestDraft, Route, RouteDraft, SubmitOffer
 from freight_exchange.options import CarrierField, CurrencyField
 from freight_exchange.wire.codec import ALIASES
 from freight_exchange.wire.json import dump
+from freight_exchange.words import Word
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo

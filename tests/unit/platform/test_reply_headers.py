@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from freight_exchange.platform.reply_headers import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
+from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.transport.redact import Redactor, Secret, reply_headers
 
 TOKEN = "c4nary-t0ken-of-some-length"

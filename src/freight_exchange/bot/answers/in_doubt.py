@@ -14,8 +14,7 @@ from freight_exchange.bot.answers.repository import redeliver_answer
 from freight_exchange.bot.offers.record import UNSETTLED
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
 from freight_exchange.bot.writes.late_writes import LateWrites
-from freight_exchange.errors import LoginRejectedError, OfferInDoubtError
-from freight_exchange.errors.transient import READ_ERRORS
+from freight_exchange.errors import READ_ERRORS, LoginRejectedError, OfferInDoubtError
 from freight_exchange.models import Applied, Listing, NotApplied, Reconciliation, StillUnknown
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from freight_exchange.bot.answers.checks import already_approved_error, check_ag
 from freight_exchange.bot.answers.in_doubt import AnswerResolver, answer_in_doubt_error, log_absent, log_fields
 from freight_exchange.bot.answers.record import AnswerRecord, answer_key, answer_keys, is_answer, manual_answer
 from freight_exchange.bot.answers.repository import AnswerRepository, redeliver_answer
+from freight_exchange.bot.keyed_locks import KeyedLocks
 from freight_exchange.bot.offers.repository import ChangedElsewhereError
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.writes.write_outcome import outcome_of
@@ -35,15 +36,14 @@ from freight_exchange.errors import (
 from freight_exchange.models import Listing, Offer
 from freight_exchange.platform import clock
 from freight_exchange.platform.clock import SendLimit
-from freight_exchange.platform.keyed_locks import KeyedLocks
 from freight_exchange.store.work import SEND_WINDOW
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
     from freight_exchange.bot.offers.initial_bid_check import RestoreState
+    from freight_exchange.bot.tasks import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
-    from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.seat import Adoption
 
 __all__ = ["AnswerLedger"]

@@ -8,9 +8,10 @@ from typing import Any, Final, Literal
 
 import attrs
 
+from freight_exchange import validation
 from freight_exchange.bot.offers.record import UNSETTLED
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Listing, Respond, validation
+from freight_exchange.models import Listing, Respond
 from freight_exchange.serialization import from_dict, to_dict
 from freight_exchange.store.work import Effect
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from freight_exchange.bot.metrics.metrics import log_fields
 from freight_exchange.bot.outcomes import RetryLater, describe
+from freight_exchange.bot.tasks import flatten
 from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
-from freight_exchange.platform.tasks import flatten
 from freight_exchange.store.protocol import StoreRefusedError
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from freight_exchange.bot.delivery.worker import Worker
     from freight_exchange.bot.handlers.context import Stopping
     from freight_exchange.bot.metrics.metrics import Metrics
+    from freight_exchange.bot.tasks import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
-    from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.seat import Adoption
     from freight_exchange.store.work import Delivery, Work
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import attrs
 
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, RetryLater, describe
+from freight_exchange.bot.tasks import flatten
 from freight_exchange.errors import (
     AlreadyApprovedError,
     AlreadyOfferedError,
@@ -23,9 +24,8 @@ from freight_exchange.errors import (
     ServerError,
     StoreAwayError,
     TransportError,
+    is_from_login,
 )
-from freight_exchange.errors.transient import is_from_login
-from freight_exchange.platform.tasks import flatten
 from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 if TYPE_CHECKING:

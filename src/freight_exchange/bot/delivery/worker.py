@@ -20,12 +20,12 @@ from freight_exchange.bot.handlers.context import Context, Log, Stopping
 from freight_exchange.bot.handlers.handler import OFFER_KINDS, BotEvent, Handler, subject
 from freight_exchange.bot.metrics.metrics import ActiveDelivery, log_fields
 from freight_exchange.bot.outcomes import IN_DOUBT, INTERRUPTED, Drop, ProcessEnd, describe
+from freight_exchange.bot.tasks import split_cancellations
 from freight_exchange.feed.events import BidSelected, RequestEvent
 from freight_exchange.feed.serialization import unpack, unpack_selected
-from freight_exchange.instrumentation import HandlerRun
+from freight_exchange.hooks import HandlerRun
 from freight_exchange.offer_feed.events import OfferEvent
 from freight_exchange.offer_feed.serialization import unpack_offer_event
-from freight_exchange.platform.tasks import split_cancellations
 
 if TYPE_CHECKING:
     from freight_exchange.bot.answers.ledger import AnswerLedger

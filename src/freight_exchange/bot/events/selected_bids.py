@@ -14,11 +14,10 @@ import attrs
 from freight_exchange.bot.offers.existing_bids import describe_request, lenient_bids
 from freight_exchange.bot.offers.record import PLACED, offer_prefix
 from freight_exchange.bot.offers.repository import OfferRepository
-from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
+from freight_exchange.errors import READ_ERRORS, request_count, retry_delay
 from freight_exchange.feed.events import BidSelected
 from freight_exchange.feed.serialization import load_request, pack_selected
-from freight_exchange.models import Bid, BidStatus, BidsType, UnknownWord
-from freight_exchange.models.shipment import Shipment
+from freight_exchange.models import Bid, BidStatus, BidsType, Shipment, UnknownWord
 from freight_exchange.store.protocol import NewEvent
 from freight_exchange.store.work import Effect
 from freight_exchange.transport.call import RequestMeter

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final
 from freight_exchange.bot.handlers.handler import OFFER_KINDS
 from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.feed.options import check_text
-from freight_exchange.models.enums import RequestType, UnknownWord
-from freight_exchange.models.offer_filter import OfferFilter
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.words import RequestType, UnknownWord
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handlers.handler import Function, Kind

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 
+from freight_exchange import validation
 from freight_exchange.bot.answers.ledger import AnswerLedger
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.handlers.handler import BotEvent
@@ -19,7 +20,7 @@ from freight_exchange.endpoints.reference import index_of_currency
 from freight_exchange.endpoints.service import index_of
 from freight_exchange.errors import ConfigurationError, OfferInDoubtError, ValidationError
 from freight_exchange.feed.events import RequestEvent
-from freight_exchange.models import Bid, Currency, Listing, Offer, validation
+from freight_exchange.models import Bid, Currency, Listing, Offer
 from freight_exchange.offer_feed.events import OfferEvent
 
 __all__ = ["Context", "Log", "Stopping"]

@@ -11,10 +11,9 @@ from typing import Concatenate, Final, Protocol, TypeVar, overload
 
 from freight_exchange.bot.handlers.context import Context
 from freight_exchange.feed.events import Gap, Unreadable
+from freight_exchange.filters import Numbers, OfferWhere, Texts, Types, Where
 from freight_exchange.models import Bid, Offer, RateRequest
-from freight_exchange.models.offer_filter import Numbers, OfferWhere
-from freight_exchange.models.request_filter import Texts, Types, Where
-from freight_exchange.models.validation import Number
+from freight_exchange.validation import Number
 
 __all__ = [
     "DEFAULT_RETRIES",

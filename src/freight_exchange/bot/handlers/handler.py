@@ -8,8 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
-from freight_exchange.models.offer_filter import OfferFilter
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.offer_feed.events import OfferEvent, OfferKind
 
 __all__ = ["OFFER_KINDS", "REQUEST_KINDS", "BotEvent", "Function", "Handler", "Kind", "kind_of", "subject"]

@@ -20,8 +20,7 @@ from freight_exchange.bot.handlers.decorators import (
 )
 from freight_exchange.bot.handlers.handler import OFFER_KINDS, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.models.offer_filter import OfferFilter
-from freight_exchange.models.request_filter import RequestFilter
+from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.options import seconds
 
 __all__ = ["Router"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.instrumentation import CallInfo, Instrumentation
+from freight_exchange.hooks import CallInfo, Instrumentation
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.histogram import Histograms

@@ -12,8 +12,14 @@ import anyio
 
 from freight_exchange import wire
 from freight_exchange.bot.outcomes import RetryLater
-from freight_exchange.errors import AlreadyOfferedError, BadRequestError, DecodeError, FeedProtocolError
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login
+from freight_exchange.errors import (
+    READ_ERRORS,
+    AlreadyOfferedError,
+    BadRequestError,
+    DecodeError,
+    FeedProtocolError,
+    is_from_login,
+)
 from freight_exchange.hooks import BrokenRecord, Event
 from freight_exchange.models import BidsType
 from freight_exchange.transport.call import RequestMeter

@@ -16,8 +16,7 @@ from freight_exchange.bot.offers.repository import ChangedElsewhereError, change
 from freight_exchange.bot.writes.late_writes import LateWrites
 from freight_exchange.bot.writes.record_versions import is_version
 from freight_exchange.endpoints.reconcile import time_limit
-from freight_exchange.errors import ValidationError
-from freight_exchange.errors.transient import READ_ERRORS
+from freight_exchange.errors import READ_ERRORS, ValidationError
 from freight_exchange.models import Applied, Bid, NotApplied, StillUnknown
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import attrs
 
+from freight_exchange.bot.keyed_locks import KeyedLocks
 from freight_exchange.bot.offers.existing_bids import ExistingBids, unknown_bid_error
 from freight_exchange.bot.offers.in_doubt import InDoubtResolver
 from freight_exchange.bot.offers.initial_bid_check import InitialBidCheck, RestoreState
@@ -38,15 +39,14 @@ from freight_exchange.errors import (
     StoreError,
     ValidationError,
 )
-from freight_exchange.platform.keyed_locks import KeyedLocks
 
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics.metrics import Metrics
+    from freight_exchange.bot.tasks import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.feed.events import RequestEvent
     from freight_exchange.models import Bid
-    from freight_exchange.platform.tasks import TaskStarter
     from freight_exchange.store.seat import Adoption
 
 __all__ = ["OfferLedger"]

@@ -9,8 +9,9 @@ from typing import Any, Final, Literal, get_args
 
 import attrs
 
+from freight_exchange import validation
 from freight_exchange.errors import ValidationError
-from freight_exchange.models import Bid, SubmitOffer, validation
+from freight_exchange.models import Bid, SubmitOffer
 from freight_exchange.store import snapshots
 from freight_exchange.store.work import OPEN_STATES, Effect
 

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from freight_exchange.bot.offers.in_doubt import InDoubtResolver
     from freight_exchange.bot.offers.record import OfferRecord, State
     from freight_exchange.bot.offers.repository import OfferRepository
+    from freight_exchange.bot.tasks import TaskStarter
     from freight_exchange.bot.unit_of_work import UnitOfWork
     from freight_exchange.client import FreightExchange
     from freight_exchange.models import Bid
-    from freight_exchange.platform.tasks import TaskStarter
 
 __all__ = ["OfferSender", "PendingSend", "in_doubt_error", "rejected_error"]
 

@@ -21,7 +21,7 @@ from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.core import state as feed_state
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.serialization import unpack
-from freight_exchange.platform.database_url import is_database, masked
+from freight_exchange.store.database_url import is_database, masked
 from freight_exchange.store.factory import make_store
 from freight_exchange.store.work import NO_LIMIT, DeliveryState
 

@@ -9,11 +9,11 @@ from typing import Literal, Self
 
 import attrs
 
+from freight_exchange.base import Serializable
 from freight_exchange.bot.answers.record import AnswerRecord
 from freight_exchange.bot.offers.record import OfferRecord
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.status import Explanation, FeedStatus
-from freight_exchange.models._base import Serializable
 from freight_exchange.offer_feed.status import OfferFeedStatus
 from freight_exchange.store.work import Delivery, DeliveryState
 

@@ -9,7 +9,7 @@ import anyio
 
 from freight_exchange.bot.outcomes import ProcessEnd
 from freight_exchange.bot.runtime.background_tasks import BackgroundTask, BackgroundTasks
-from freight_exchange.platform.tasks import find_failure
+from freight_exchange.bot.tasks import find_failure
 
 __all__ = ["BackgroundRun"]
 

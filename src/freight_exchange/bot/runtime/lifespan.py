@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from freight_exchange.bot.tasks import flatten, split_cancellations
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.platform.tasks import flatten, split_cancellations
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

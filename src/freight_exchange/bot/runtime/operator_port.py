@@ -13,8 +13,8 @@ from freight_exchange.bot.ops import probes
 from freight_exchange.bot.ops.exposition import make_exposition
 from freight_exchange.bot.runtime.options import check_host, check_port
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
+from freight_exchange.bot.tasks import report_failure
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.platform.tasks import report_failure
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus

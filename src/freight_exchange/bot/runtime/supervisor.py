@@ -21,8 +21,8 @@ from freight_exchange.bot.runtime.loop import BotLoop
 from freight_exchange.bot.runtime.session.health import LIVE_INTERVALS
 from freight_exchange.bot.runtime.session.session import BotSession, Phase
 from freight_exchange.bot.runtime.shutdown import ignore_failure
+from freight_exchange.bot.tasks import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 from freight_exchange.errors import LoginRejectedError
-from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, flatten, report_failure, unwrap_errors
 from freight_exchange.store.factory import shared_store
 
 if TYPE_CHECKING:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from freight_exchange.errors import BadRequestError, FreightExchangeError, NotFoundError, OutcomeUnknownError
-from freight_exchange.errors.transient import is_from_login
+from freight_exchange.errors import (
+    BadRequestError,
+    FreightExchangeError,
+    NotFoundError,
+    OutcomeUnknownError,
+    is_from_login,
+)
 
 __all__ = ["outcome_of"]
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from freight_exchange.cli.terminal import is_interactive, prompt, warn
+from freight_exchange.config import base_url
 from freight_exchange.errors import AuthenticationError, ConfigurationError
+from freight_exchange.options import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE
 from freight_exchange.platform.text import clean
-from freight_exchange.settings import EMAIL_VARIABLE, PASSWORD_VARIABLE, URL_VARIABLE, base_url
 from freight_exchange.transport.token_file import TokenFile, state_folder
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from freight_exchange.cli.client.runner import run
 from freight_exchange.cli.exit_status import InterruptedWriteError, OutputError, is_output_full
 from freight_exchange.cli.messages import translate_warning
 from freight_exchange.cli.terminal import warn
-from freight_exchange.environment import parse_addresses
+from freight_exchange.config import parse_addresses
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError, TransportError
 from freight_exchange.hooks import Attempt
 from freight_exchange.platform.text import clean

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import freight_exchange
+from freight_exchange import validation
 from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.drafts import draft_options, require_fields
 from freight_exchange.cli.enum_choice import EnumChoice
@@ -29,7 +30,6 @@ from freight_exchange.cli.render.record import (
 from freight_exchange.cli.render.table import Column
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange import Bid, FreightExchange

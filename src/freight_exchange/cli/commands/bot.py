@@ -21,14 +21,15 @@ from freight_exchange.cli.commands.bot_records import dead, doubts, gaps
 from freight_exchange.cli.json_log import log_as_json
 from freight_exchange.cli.options import GlobalOptions, bot_file_options, json_option
 from freight_exchange.cli.render.record import print_details, print_json, to_json
-from freight_exchange.environment import (
+from freight_exchange.options import (
     ADDRESSES_VARIABLE,
     CARRIER_FIELD_VARIABLE,
     CURRENCY_FIELD_VARIABLE,
+    EMAIL_VARIABLE,
     GET_PARAMETERS_VARIABLE,
     TRUST_ENV_VARIABLE,
+    URL_VARIABLE,
 )
-from freight_exchange.settings import EMAIL_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
     from freight_exchange import Bot

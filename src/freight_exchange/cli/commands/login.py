@@ -12,7 +12,7 @@ from freight_exchange.cli.options import json_option
 from freight_exchange.cli.render.record import format_value, print_details, print_json, print_result
 from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.settings import EMAIL_VARIABLE
+from freight_exchange.options import EMAIL_VARIABLE
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, User

@@ -17,7 +17,7 @@ from freight_exchange.cli.options import FILE, INDEX, Duration, json_option
 from freight_exchange.cli.render.record import currency_codes
 from freight_exchange.cli.terminal import warn
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.models.offer_filter import OfferFilter
+from freight_exchange.filters import OfferFilter
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange

@@ -10,6 +10,7 @@ import attrs
 import click
 
 import freight_exchange
+from freight_exchange import validation
 from freight_exchange.cli.client.session import client_command, run_with_client
 from freight_exchange.cli.drafts import build_draft, collect_fields, draft_options, past_option, reject_past_arrival
 from freight_exchange.cli.options import DATETIME, INDEX, json_option, limit_option, yes_option
@@ -19,7 +20,6 @@ from freight_exchange.cli.render.listing import print_listing
 from freight_exchange.cli.render.record import format_value, print_details, print_json
 from freight_exchange.cli.render.table import Column
 from freight_exchange.cli.terminal import confirm, require_confirmation, warn
-from freight_exchange.models import validation
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Route, RouteDraft

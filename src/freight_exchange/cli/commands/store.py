@@ -9,7 +9,7 @@ import click
 from freight_exchange.cli.options import STORE_FILE, json_option, yes_option
 from freight_exchange.cli.render.record import print_result
 from freight_exchange.cli.terminal import confirm, require_confirmation
-from freight_exchange.platform.database_url import is_database
+from freight_exchange.store.database_url import is_database
 from freight_exchange.store.factory import make_store
 
 __all__ = ["store"]

@@ -12,9 +12,9 @@ from typing import Any, Final, get_args
 import attrs
 import click
 
-from freight_exchange.models._base import Serializable
-from freight_exchange.models.validation import NUMERAL
+from freight_exchange.base import Serializable
 from freight_exchange.platform.text import clean
+from freight_exchange.validation import NUMERAL
 
 __all__ = ["csv_columns", "print_csv_header", "print_csv_row"]
 

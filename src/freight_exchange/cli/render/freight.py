@@ -10,7 +10,7 @@ import attrs
 from freight_exchange import cargo
 from freight_exchange.cli.render.record import to_json
 from freight_exchange.errors import ValidationError
-from freight_exchange.models.enums import Packaging, RequestType
+from freight_exchange.words import Packaging, RequestType
 
 if TYPE_CHECKING:
     from freight_exchange.cargo import Basis, Cargo, CargoWarning, GrossWeight, Per

@@ -20,7 +20,7 @@ from freight_exchange.platform.text import clean
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
-    from freight_exchange.models._base import Serializable
+    from freight_exchange.base import Serializable
 
 __all__ = [
     "currency_codes",
@@ -57,8 +57,7 @@ def format_value(value: object) -> str:
 def to_json(value: object) -> Any:
     """Convert a value to JSON types: a record as `freight_exchange.to_dict` does, others by the same rules."""
     # Imported with the first record: help and completion need neither.
-    from freight_exchange.serialization import to_dict
-    from freight_exchange.serialization.kinds import is_known
+    from freight_exchange.serialization import is_known, to_dict
 
     kind: Any = type(value)
     match value:

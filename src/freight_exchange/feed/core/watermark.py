@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import attrs
 
-from freight_exchange.models import validation
+from freight_exchange import validation
 from freight_exchange.platform.clock import Reading, max_elapsed, min_elapsed, rebased
 
 __all__ = [

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from freight_exchange.errors import RateLimitedError
-from freight_exchange.errors.transient import is_transient
+from freight_exchange.errors import RateLimitedError, is_transient
 
 if TYPE_CHECKING:
     from freight_exchange.errors import FreightExchangeError

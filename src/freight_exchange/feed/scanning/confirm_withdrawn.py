@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import AuthenticationError, LoginRejectedError, NotFoundError
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, request_count, retry_delay
+from freight_exchange.errors import (
+    READ_ERRORS,
+    AuthenticationError,
+    LoginRejectedError,
+    NotFoundError,
+    is_from_login,
+    is_transient,
+    request_count,
+    retry_delay,
+)
 from freight_exchange.feed.core.absence.lookup_trust import LookupTrust
 from freight_exchange.feed.core.absence.lookups import Lookups
 from freight_exchange.feed.core.watermark import WIDEST

@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FeedProtocolError, FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import READ_ERRORS, is_transient, request_count, retry_delay
+from freight_exchange.errors import (
+    READ_ERRORS,
+    FeedProtocolError,
+    FreightExchangeError,
+    LoginRejectedError,
+    is_transient,
+    request_count,
+    retry_delay,
+)
 from freight_exchange.feed.core.changes.observation import RecentUpdates
 from freight_exchange.feed.core.planning.active_scan import RecentPages
 from freight_exchange.feed.core.planning.scanner import Scanner

@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import READ_ERRORS, is_transient
+from freight_exchange.errors import (
+    READ_ERRORS,
+    DeadlineExceededError,
+    FreightExchangeError,
+    LoginRejectedError,
+    is_transient,
+)
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.planning.planner import Planner
 from freight_exchange.feed.scanning.confirm_withdrawn import WithdrawalCheck
@@ -21,7 +26,7 @@ from freight_exchange.feed.scanning.progress import FeedProgress
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_queue import PAGES_BEFORE_ENTRY, ScanQueue
 from freight_exchange.feed.scanning.scan_waits import wait_until_due
-from freight_exchange.instrumentation import ScanInfo
+from freight_exchange.hooks import ScanInfo
 
 if TYPE_CHECKING:
     from freight_exchange.feed.client_parts import ClientParts

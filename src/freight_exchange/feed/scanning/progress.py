@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from freight_exchange.errors.transient import is_transient, retry_delay
+from freight_exchange.errors import is_transient, retry_delay
 from freight_exchange.feed.core.planning import schedule
 from freight_exchange.feed.core.planning.active_scan import ActiveScan
 from freight_exchange.feed.core.state_rules import to_utc

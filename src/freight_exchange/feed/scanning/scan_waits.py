@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from freight_exchange.errors import LoginRejectedError
-from freight_exchange.errors.transient import READ_ERRORS, request_count, retry_delay
+from freight_exchange.errors import READ_ERRORS, LoginRejectedError, request_count, retry_delay
 from freight_exchange.feed.paging_legacy.page_sizes import SIZE_REFUSALS
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 
 from freight_exchange.models import Listing, Offer, OfferStatus
-from freight_exchange.models.enums import DECLINED
 from freight_exchange.offer_feed.core.known_offers import KnownListing, KnownOffer
 from freight_exchange.offer_feed.events import Answer, OfferEvent, OfferKind
+from freight_exchange.words import DECLINED
 
 __all__ = ["ListingChange", "answer_to", "changed_fields", "compare", "expected_offers", "without_offers"]
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FreightExchangeError, LoginRejectedError, NotFoundError
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
+from freight_exchange.errors import (
+    READ_ERRORS,
+    FreightExchangeError,
+    LoginRejectedError,
+    NotFoundError,
+    is_from_login,
+    retry_delay,
+)
 from freight_exchange.feed.core.absence.lookup_trust import LookupTrust
 from freight_exchange.feed.core.absence.lookups import Denials
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import READ_ERRORS, is_transient, retry_delay
+from freight_exchange.errors import READ_ERRORS, FreightExchangeError, LoginRejectedError, is_transient, retry_delay
 from freight_exchange.feed.core.planning.scanner import Scanner
 from freight_exchange.feed.core.state_rules import to_utc
 from freight_exchange.feed.paging_legacy.page_sizes import PageSizes
 from freight_exchange.feed.scanning.reports import ScanReports
 from freight_exchange.feed.scanning.scan_waits import quiet_for, read_page, wait_until_due
-from freight_exchange.instrumentation import ScanInfo
+from freight_exchange.hooks import ScanInfo
 from freight_exchange.models import Listing
 from freight_exchange.offer_feed.core.scan import OfferScan
 from freight_exchange.offer_feed.scanning.confirm_gone import GoneCheck

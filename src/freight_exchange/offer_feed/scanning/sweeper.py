@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FeedProtocolError
-from freight_exchange.errors.transient import READ_ERRORS
+from freight_exchange.errors import READ_ERRORS, FeedProtocolError
 from freight_exchange.feed.core.planning.scanner import PAGE_SIZE
 from freight_exchange.paging import keys_of
 from freight_exchange.walk import Pass

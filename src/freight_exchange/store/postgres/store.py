@@ -12,7 +12,7 @@ from typing import Final
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.platform.clock import wall_time
-from freight_exchange.platform.database_url import DatabaseAddress
+from freight_exchange.store.database_url import DatabaseAddress
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection
 from freight_exchange.store.postgres.fleet.frozen_sessions import end_frozen

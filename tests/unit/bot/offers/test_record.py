@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from freight_exchange import Bid, Company, Contact, Offer, UnknownWord
+from freight_exchange import Bid, Company, Contact, Offer, UnknownWord, validation
 from freight_exchange.bot.offers.record import OfferRecord, State, is_offer, offer_key
-from freight_exchange.models import BidStatus, SubmitOffer, validation
+from freight_exchange.models import BidStatus, SubmitOffer
 from freight_exchange.store.work import Effect
 
 RECORD = OfferRecord(request=4, handler="quote", amount=Decimal("1840.50"), currency=978)

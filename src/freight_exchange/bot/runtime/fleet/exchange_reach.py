@@ -17,7 +17,7 @@ from freight_exchange.errors import (
     OutcomeUnknownError,
     TransportError,
 )
-from freight_exchange.instrumentation import CallInfo, Instrumentation
+from freight_exchange.hooks import CallInfo, Instrumentation
 
 if TYPE_CHECKING:
     from freight_exchange.bot.runtime.fleet.membership import Membership

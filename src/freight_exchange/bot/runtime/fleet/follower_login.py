@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from freight_exchange.errors import FreightExchangeError, LoginRejectedError
-from freight_exchange.errors.transient import is_transient, retry_delay
-from freight_exchange.instrumentation import CallInfo, Instrumentation
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError, is_transient, retry_delay
+from freight_exchange.hooks import CallInfo, Instrumentation
 from freight_exchange.transport.replies import MAX_HONOURED
 
 if TYPE_CHECKING:

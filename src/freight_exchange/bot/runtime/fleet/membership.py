@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast
 import anyio
 import anyio.to_thread
 
+from freight_exchange import __version__
+from freight_exchange.bot.tasks import flatten
 from freight_exchange.errors import ConfigurationError, FencedError, StoreAwayError, StoreError
-from freight_exchange.platform.tasks import flatten
-from freight_exchange.platform.version import __version__
 from freight_exchange.store.protocol import ConflictError, StoreRefusedError
 
 if TYPE_CHECKING:

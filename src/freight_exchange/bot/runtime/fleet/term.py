@@ -14,8 +14,8 @@ from freight_exchange.bot.events.offer_events import OfferEvents
 from freight_exchange.bot.events.selected_bids import SelectedBids
 from freight_exchange.bot.runtime.fleet.follower_login import log_in
 from freight_exchange.bot.runtime.fleet.membership import TermHeldError
+from freight_exchange.bot.tasks import flatten, unwrap_errors
 from freight_exchange.errors import ConfigurationError, LoginRejectedError
-from freight_exchange.platform.tasks import flatten, unwrap_errors
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup

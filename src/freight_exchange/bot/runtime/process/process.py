@@ -21,6 +21,7 @@ from freight_exchange.bot.runtime.fleet.membership import LOST_SEAT
 from freight_exchange.bot.runtime.process.signals import Received, receive_signals
 from freight_exchange.bot.runtime.process.watchdog import Watchdog
 from freight_exchange.bot.runtime.shutdown import CLOSE_TIMEOUT
+from freight_exchange.bot.tasks import flatten, unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -32,7 +33,6 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
-from freight_exchange.platform.tasks import flatten, unwrap_errors
 from freight_exchange.platform.text import CleanFormatter
 from freight_exchange.store.protocol import ConflictError
 

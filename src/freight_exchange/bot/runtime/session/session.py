@@ -24,9 +24,9 @@ from freight_exchange.bot.runtime.session.components import Components
 from freight_exchange.bot.runtime.session.drain import await_replies, cancel_handlers, drain, report_stuck
 from freight_exchange.bot.runtime.session.feeds import make_feeds
 from freight_exchange.bot.runtime.session.health import Health
+from freight_exchange.bot.tasks import FailureReportingGroup, find_failure, unwrap_errors
 from freight_exchange.bot.unit_of_work import UnitOfWork
 from freight_exchange.errors import LoginRejectedError
-from freight_exchange.platform.tasks import FailureReportingGroup, find_failure, unwrap_errors
 from freight_exchange.store.factory import make_store
 
 if TYPE_CHECKING:

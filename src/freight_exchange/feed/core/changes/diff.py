@@ -11,9 +11,9 @@ from typing import Final
 
 import attrs
 
+from freight_exchange.base import EXACT
 from freight_exchange.models import RateRequest
-from freight_exchange.models._base import EXACT
-from freight_exchange.models.enums import UnknownWord
+from freight_exchange.words import UnknownWord
 
 __all__ = ["DIGEST", "FIELDS", "differences", "digest", "present"]
 

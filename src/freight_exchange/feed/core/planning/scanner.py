@@ -14,8 +14,14 @@ from collections.abc import Hashable
 from operator import attrgetter
 from typing import Final, Generic, Literal, TypeVar
 
-from freight_exchange.errors import APIStatusError, FeedProtocolError, FreightExchangeError, RateLimitedError
-from freight_exchange.errors.transient import is_from_login, is_transient
+from freight_exchange.errors import (
+    APIStatusError,
+    FeedProtocolError,
+    FreightExchangeError,
+    RateLimitedError,
+    is_from_login,
+    is_transient,
+)
 from freight_exchange.feed.paging_legacy.page_sizes import MODEST_PAGE, SIZE_REFUSALS, PageSizes, size_below
 from freight_exchange.feed.paging_legacy.window_walk import WindowWalk
 from freight_exchange.wire import Rows

@@ -12,7 +12,7 @@ from tests.unit.bot.runtime.fleet.followers import claims, follower, waiting_sto
 
 from freight_exchange.bot.runtime.fleet.exchange_reach import ExchangeReach
 from freight_exchange.errors import DeadlineExceededError, FreightExchangeError, OutcomeUnknownError, ServerError
-from freight_exchange.instrumentation import CallInfo
+from freight_exchange.hooks import CallInfo
 from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time

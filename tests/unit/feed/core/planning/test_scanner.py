@@ -17,8 +17,8 @@ from freight_exchange.errors import (
     RateLimitedError,
     ServerError,
     TransportError,
+    is_transient,
 )
-from freight_exchange.errors.transient import is_transient
 from freight_exchange.feed.core.planning.scanner import OPERATION, PAGE_SIZE, Scanner
 from freight_exchange.feed.paging_legacy.page_sizes import MODEST_PAGE, PageSizes
 from freight_exchange.models import RateRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freight_exchange.platform.database_url import is_database
+from freight_exchange.store.database_url import is_database
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from freight_exchange.platform.errors import ValidationError
+from freight_exchange.base import ValidationError
 from freight_exchange.platform.text import fold
 
 __all__ = ["CsvRow", "CsvTable", "Parser", "yes_or_no"]

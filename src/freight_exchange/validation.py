@@ -7,23 +7,24 @@ or raises a `ValidationError` that names the field.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from freight_exchange.models._base import FrozenMapping
-from freight_exchange.models.enums import Word
-from freight_exchange.platform.errors import ValidationError
+import attrs
+
+from freight_exchange.base import FrozenMapping, ValidationError
+from freight_exchange.words import Word
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 __all__ = [
-    "MAX_WINDOW", "NUMERAL", "Number", "amount", "boolean", "count", "enum_member", "find_zone", "identifier",
-    "incoterm", "naive_datetime", "number", "rates", "set_fields", "text", "three_letters",
-    "timezone", "window_seconds", "zoned_datetime",
+    "MAX_WINDOW", "NUMERAL", "Number", "amount", "boolean", "checked", "count", "enum_member", "find_zone",
+    "identifier", "incoterm", "initialize", "member_of", "naive_datetime", "notes", "number", "optional", "rates",
+    "text", "three_letters", "timezone", "window_seconds", "zoned_datetime",
 ]  # fmt: skip
 
 Number: TypeAlias = Decimal | int | float | str
@@ -39,6 +40,23 @@ NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASC
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 Choice = TypeVar("Choice", bound=Word)
+T = TypeVar("T")
+
+
+def checked(check: Callable[[Any, str], object], **options: Any) -> Any:
+    """Declare a field of a draft or filter with its check, which is called with the argument and the field's name."""
+    converter: Any = attrs.Converter(lambda value, field: check(value, field.name), takes_field=True)
+    return attrs.field(converter=converter, **options)
+
+
+def initialize(draft: Any, arguments: Mapping[str, object]) -> None:
+    """Set the fields of a draft or filter, whose `__init__` states the types that it takes; the fields check them."""
+    draft.__attrs_init__(**{field.name: arguments[field.name] for field in attrs.fields(type(draft)) if field.init})
+
+
+def optional(check: Callable[[object, str], T]) -> Callable[[object, str], T | None]:
+    """Return the check of a field that may be missing."""
+    return lambda value, field: None if value is None else check(value, field)
 
 
 def amount(value: object, field: str) -> Decimal:
@@ -106,6 +124,11 @@ def enum_member(value: object, choices: type[Choice], field: str) -> Choice:
     raise ValidationError(f"{field} must be one of {words}, not {_describe(value)}", field=field)
 
 
+def member_of(choices: type[Choice]) -> Callable[[object, str], Choice]:
+    """Return the check for a member of an enum."""
+    return lambda value, field: enum_member(value, choices, field)
+
+
 def text(value: object, field: str, *, allow_empty: bool = False) -> str:
     """Return text that can be sent as UTF-8 and is not blank, unless that is allowed."""
     if not isinstance(value, str):
@@ -115,6 +138,11 @@ def text(value: object, field: str, *, allow_empty: bool = False) -> str:
     if _SURROGATE.search(value):
         raise ValidationError(f"{field} holds half a character (a lone surrogate), which cannot be sent", field=field)
     return str(value)
+
+
+def notes(value: object, field: str = "notes") -> str | None:
+    """Return text that may be empty or missing."""
+    return None if value is None else text(value, field, allow_empty=True)
 
 
 def incoterm(value: object, field: str = "incoterm") -> str:
@@ -192,12 +220,6 @@ def find_zone(name: str) -> ZoneInfo | None:
     except (KeyError, ValueError, OSError):
         # OSError for a folder ("Asia"), ValueError for a path outside of the zones' folder.
         return None
-
-
-def set_fields(draft: object, values: Mapping[str, object]) -> None:
-    """Set the fields of a frozen draft whose `__init__` checked them."""
-    for name, value in values.items():
-        object.__setattr__(draft, name, value)
 
 
 def _datetime(value: object, field: str) -> datetime:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from freight_exchange.platform.keyed_locks import KeyedLocks
+from freight_exchange.bot.keyed_locks import KeyedLocks
 
 
 @pytest.mark.virtual_time

@@ -1,4 +1,4 @@
-"""The service's words, as enums.
+"""The service's words, as enums, and the units of its measures.
 
 A field of a record has an enum member for a known word in any case, and an `UnknownWord` for any other word. Both are
 equal to the same word in any case: `request.type == RequestType.SHIPPING`, `request.type == "shipping"`.
@@ -9,22 +9,14 @@ unknown word by the word or its lower case.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from enum import StrEnum, unique
 from typing import Final
 
 __all__ = [
-    "DECLINED",
-    "BidStatus",
-    "BidsType",
-    "OfferStatus",
-    "OffersType",
-    "Packaging",
-    "RequestStatus",
-    "RequestType",
-    "SearchType",
-    "UnknownWord",
-    "Word",
-]
+    "DECLINED", "BidStatus", "BidsType", "OfferStatus", "OffersType", "Packaging", "RequestStatus", "RequestType",
+    "SearchType", "UnknownWord", "Word", "kilograms_per", "metres_per",
+]  # fmt: skip
 
 
 def _equal(self: str, other: object) -> bool:
@@ -139,3 +131,37 @@ class BidsType(Word):
     NOT_SELECTED = "nsel"
     SELECTED = "sel"
     OFFERS = "offers"
+
+
+# The service document has only `m` and `kg` (section 2, Rate request). Other known units are converted. Unknown ones
+# are refused, and never read as metres or kilograms.
+_METRES: Final = {
+    Decimal(1): ("m", "meter", "meters", "metre", "metres"),
+    Decimal("0.01"): ("cm", "centimeter", "centimeters", "centimetre", "centimetres"),
+    Decimal("0.001"): ("mm", "millimeter", "millimeters", "millimetre", "millimetres"),
+    Decimal("0.0254"): ("in", "inch", "inches"),
+    Decimal("0.3048"): ("ft", "foot", "feet"),
+}
+_KILOGRAMS: Final = {
+    Decimal(1): ("kg", "kgs", "kilo", "kilos", "kilogram", "kilograms"),
+    Decimal("0.001"): ("g", "gram", "grams"),
+    Decimal(1000): ("t", "tonne", "tonnes"),
+    Decimal("0.45359237"): ("lb", "lbs", "pound", "pounds"),
+}
+_METRES_PER: Final = {word: factor for factor, words in _METRES.items() for word in words}
+_KILOGRAMS_PER: Final = {word: factor for factor, words in _KILOGRAMS.items() for word in words}
+
+
+def metres_per(unit: str | None) -> Decimal | None:
+    """Return the metres in one unit; `None` for an unknown unit. A missing unit is the metre."""
+    return _factor(unit, _METRES_PER)
+
+
+def kilograms_per(unit: str | None) -> Decimal | None:
+    """Return the kilograms in one unit; `None` for an unknown unit. A missing unit is the kilogram."""
+    return _factor(unit, _KILOGRAMS_PER)
+
+
+def _factor(unit: str | None, factors: dict[str, Decimal]) -> Decimal | None:
+    word = (unit or "").strip().casefold().removesuffix(".")
+    return factors.get(word) if word else Decimal(1)
