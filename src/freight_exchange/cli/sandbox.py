@@ -1,4 +1,4 @@
-"""Command `sandbox`: a sandbox exchange on this machine, with a web board."""
+"""Commands `sandbox`, an exchange on this machine with a web board, and `demo`, a trade on one in this process."""
 
 from __future__ import annotations
 
@@ -9,48 +9,53 @@ import os
 import socket
 import time
 from contextlib import AsyncExitStack, closing, nullcontext
+from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
 import click
 
-from freight_exchange.cli.client.runner import run
-from freight_exchange.cli.exit_status import Status
-from freight_exchange.cli.options import FILE
-from freight_exchange.cli.terminal import warn
-from freight_sandbox import Exchange
+import freight_exchange
+from freight_exchange.cli.options import FILE, Command
+from freight_exchange.cli.run import Failure, Interrupted, Status, run, warn
+from freight_exchange.cli.show import text_of
+from freight_sandbox import Cargo, Exchange
 from freight_sandbox.board import PATH, Board
 from freight_sandbox.journal import JournaledExchange, JournalError
 from freight_sandbox.samples import samples
 from freight_sandbox.server import serve
 
-__all__ = ["sandbox"]
+if TYPE_CHECKING:
+    from freight_exchange import Bid, Context, FreightExchange, RateRequest
 
-_DEFAULT_PORT: Final = 8765
+__all__ = ["announce", "demo", "local_url", "sandbox"]
+
 _PROXY_URL: Final = "https://PROXY/api"
 _ROLES: Final = {
     "shipper": "publishes requests and approves offers",
     "forwarder": "makes offers: your bot",
     "rival": "makes offers too",
 }
+_RATE: Final = Decimal("62.40")
+_DEMO_TIMEOUT: Final = 30.0
 
 
 def _check_address(context: click.Context, parameter: click.Parameter, value: str) -> str:
     if not value.strip() or not value.isprintable():
-        raise click.BadParameter(
-            f"{value!r} is not an address: to listen on all addresses, use 0.0.0.0", context, parameter
-        )
+        message = f"{value!r} is not an address: to listen on all addresses, use 0.0.0.0"
+        raise click.BadParameter(message, context, parameter)
     return value
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    default=_DEFAULT_PORT,
+    default=8765,
     show_default=True,
     help="The port; 0 takes a free one.",
 )
@@ -62,12 +67,16 @@ def _check_address(context: click.Context, parameter: click.Parameter, value: st
     "names",
     multiple=True,
     metavar="NAME",
-    help="Host name that clients use, besides localhost and addresses; may be repeated.",
+    help="Host name that clients use, besides localhost and addresses. May be repeated.",
 )
 @click.option("--state", type=FILE, metavar="FILE", help="File that keeps the exchange across restarts.")
 @click.option("--seed", type=int, help="Seed for random orders and tokens; equal seeds give equal ones.")
 @click.option(
-    "--requests", type=click.IntRange(0, 1000), default=0, help="Number of example requests in a new exchange."
+    "--requests",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    help="Number of example requests in a new exchange.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the addresses and accounts as one line of JSON.")
 def sandbox(
@@ -96,7 +105,7 @@ def sandbox(
                 exchange.act(exchange.shipper, "POST", "quote/submitrequest", cargo, now)
             _serve(Board(exchange, names={*names, host}), host, port, as_json=as_json, state=state)
     except JournalError as error:
-        raise _FileFailedError(str(error)) from error
+        raise Failure(str(error), Status.STORE) from error
 
 
 def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | None) -> None:
@@ -105,10 +114,13 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
             try:
                 server = await stack.enter_async_context(serve(board, host=host, port=port, site=board))
             except OSError as error:
-                raise _NotListeningError(_explain(error, host, port)) from error
-            url = _local_url(server.url, address)
+                reason = f"cannot listen on {host}: {os.strerror(error.errno or 0)}"
+                if error.errno == errno.EADDRINUSE:
+                    reason = f"port {port} of {host} is taken: choose another, or --port 0 for a free one"
+                raise Failure(reason, Status.USAGE) from error
+            url = local_url(server.url, address)
             board.url = url if _is_loopback(url) else _PROXY_URL
-            _announce(board.exchange, url, address, as_json=as_json, state=state)
+            announce(board.exchange, url, address, as_json=as_json, state=state)
             await anyio.sleep_forever()
 
     try:
@@ -116,10 +128,10 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         address = str(socket.getaddrinfo(host, port, family)[0][4][0])
     except socket.gaierror as error:
-        raise _NotListeningError(f"cannot listen on {host}: no address is known by this name") from error
+        raise Failure(f"cannot listen on {host}: no address is known by this name", Status.USAGE) from error
     try:
         run(main)
-    except KeyboardInterrupt:
+    except Interrupted:
         # Ctrl-C is the regular end of the server.
         if not as_json:
             click.echo("\nStopped." if state is None else f"\nStopped. The exchange is saved in {state}.")
@@ -131,13 +143,7 @@ def _serve(board: Board, host: str, port: int, *, as_json: bool, state: str | No
         raise cause if cause is not None else group from group
 
 
-def _explain(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is taken: choose another, or --port 0 for a free one"
-    return f"cannot listen on {host}: {os.strerror(error.errno or 0)}"
-
-
-def _local_url(url: str, address: str) -> str:
+def local_url(url: str, address: str) -> str:
     """Return the URL for programs on this machine, with a loopback address if possible."""
     listening = ipaddress.ip_address(address)
     if _is_loopback(url) or not (listening.is_unspecified or listening.is_loopback):
@@ -148,7 +154,8 @@ def _local_url(url: str, address: str) -> str:
     return f"http://{name}:{urlsplit(url).port}/api"
 
 
-def _announce(exchange: Exchange, url: str, address: str, *, as_json: bool, state: str | None) -> None:
+def announce(exchange: Exchange, url: str, address: str, *, as_json: bool, state: str | None) -> None:
+    """Print the addresses and accounts of a served exchange."""
     board = url.removesuffix("api") + PATH
     is_here, is_open = _is_loopback(url), not ipaddress.ip_address(address).is_loopback
     accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}
@@ -185,9 +192,81 @@ def _is_loopback(url: str) -> bool:
         return False
 
 
-class _FileFailedError(click.ClickException):
-    exit_code = Status.STORE
+# Demo
 
 
-class _NotListeningError(click.ClickException):
-    exit_code = Status.USAGE
+@click.command(cls=Command)
+def demo() -> None:
+    """Show the exchange at work: a sandbox in this process, a shipper, and a forwarder's bot that makes an offer.
+
+    The demo uses real HTTP on a local port and leaves no files.
+
+    \b
+    Example:
+      freight-exchange demo
+    """
+    run(_demo)
+
+
+async def _demo() -> None:
+    exchange = Exchange()
+    async with serve(exchange) as server:
+        _print_step("exchange", f"a sandbox listens at {server.url}")
+        clients = [
+            freight_exchange.FreightExchange(server.url, email=account.email, password=account.password)
+            for account in (exchange.shipper, exchange.forwarder)
+        ]
+        async with clients[0] as shipper, clients[1] as forwarder:
+            user = await shipper.login()
+            _print_step("shipper", f"logged in as {user.first_name} {user.last_name}")
+            await _trade(exchange, shipper, forwarder)
+    _print_step("exchange", f"has 1 request and {len(exchange.audit_log.offers)} offer")
+    click.echo('\nNow try it yourself: "freight-exchange sandbox" serves such an exchange to you and your programs.')
+
+
+async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: FreightExchange) -> None:
+    won = anyio.Event()
+    output_errors: list[OSError] = []
+
+    def print_bot_step(text: str) -> None:
+        # The bot would retry a handler that raises, although the output is closed for good.
+        try:
+            _print_step("bot", text)
+        except OSError as error:
+            output_errors.append(error)
+
+    second = timedelta(seconds=1)
+    bot = freight_exchange.Bot(forwarder, store=None, interval=second, selection_interval=second, allowance=second)
+
+    @bot.on_new
+    async def quote(request: RateRequest, ctx: Context) -> None:
+        assert request.volume is not None
+        print_bot_step(f"receives {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
+        bid = await ctx.offer(amount=round(_RATE * request.volume, 2), currency="USD", terms="valid 14 days")
+        print_bot_step(f"offers USD {bid.amount}")
+
+    @bot.on_selected
+    async def selected(bid: Bid, ctx: Context) -> None:
+        assert bid.contact is not None
+        print_bot_step(f"receives the selection of its offer: call {bid.contact.name} <{bid.contact.email}>")
+        won.set()
+
+    with anyio.fail_after(_DEMO_TIMEOUT):
+        async with bot:
+            tiles = Cargo(commodityname="Ceramic tiles", destination="Long Beach", quantity=20, packaging="pallet")
+            index = exchange.publish(exchange.shipper, time.time(), tiles)
+            _print_step("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
+            while not (listing := await shipper.offers.get(index)).offers:  # noqa: ASYNC110  # the service has no notifications
+                await anyio.sleep(0.1)
+            offer = listing.offers[0]
+            _print_step("shipper", f"reads offer {offer.id} of {offer.amount}, {offer.terms}, and approves it")
+            approved = await shipper.offers.approve(offer)
+            assert approved.contact is not None
+            _print_step("shipper", f"sees who made it: {approved.contact.name} <{approved.contact.email}>")
+            await won.wait()
+    if output_errors:
+        raise output_errors[0]
+
+
+def _print_step(role: str, text: str) -> None:
+    click.echo(f"{role:>9} | {text_of(text)}")
