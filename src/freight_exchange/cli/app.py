@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem, shell_complete
 
-from freight_exchange.cli.options import Group, Options
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import exit_status_of
 from freight_exchange.platform.text import CleanFormatter
 from freight_exchange.platform.version import __version__
@@ -60,7 +60,7 @@ def _module_of(command: str) -> ModuleType:
     return module
 
 
-class _Root(Group):
+class _Root(opt.Group):
     """Group that imports a command when it runs: help and completion need no import."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -81,7 +81,7 @@ class _Root(Group):
 
 
 @click.command(cls=_Root, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@Options.add_to
+@opt.Options.add_to
 @click.version_option(__version__, prog_name=PROGRAM)
 @click.pass_context
 def program(context: click.Context, /, **typed: Any) -> None:
@@ -95,7 +95,7 @@ def program(context: click.Context, /, **typed: Any) -> None:
       freight-exchange --url https://host/api login
       freight-exchange requests list --origin "Hong Kong"
     """
-    context.obj = Options(**typed)
+    context.obj = opt.Options(**typed)
     if context.obj.verbose:
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(CleanFormatter("%(levelname)s %(name)s: %(message)s"))

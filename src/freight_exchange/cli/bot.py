@@ -20,7 +20,7 @@ import click
 from freight_exchange import Bot
 from freight_exchange.bot.ops.admin import BotFile
 from freight_exchange.bot.runtime.process.process import importing
-from freight_exchange.cli.options import INDEX, Command, Group, Options, json_option, option_of, store_option
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.records import dead, doubts, gaps
 from freight_exchange.cli.run import run as run_loop
 from freight_exchange.cli.show import Out, text_of
@@ -43,7 +43,7 @@ _STATES: Final = {
 }
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def bot() -> None:
     """Run a bot, and manage its file.
 
@@ -75,7 +75,7 @@ bot.add_command(gaps)
 )
 @click.pass_obj
 def run(
-    options: Options, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
+    options: opt.Options, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
 ) -> None:
     """Run the bot BOT of a Python module.
 
@@ -91,7 +91,7 @@ def run(
     """
     for name in _UNSUPPORTED:
         if getattr(options, name) is not None:
-            raise click.UsageError(f"bot run does not support {option_of(name)}: set it on the bot's own client")
+            raise click.UsageError(f"bot run does not support {opt.name_of(name)}: set it on the bot's own client")
     if log_format == "json":
         _log_as_json()
     # Before the import, as the module may create a client; and after it, as the module may change the environment.
@@ -133,7 +133,7 @@ def _load(target: str) -> Bot:
     return loaded
 
 
-def _export(options: Options) -> None:
+def _export(options: opt.Options) -> None:
     # Every command respects HTTPS_PROXY and SSL_CERT_FILE.
     os.environ["FREIGHT_EXCHANGE_TRUST_ENV"] = os.environ.get("FREIGHT_EXCHANGE_TRUST_ENV") or "1"
     for name in _EXPORTED:
@@ -141,7 +141,7 @@ def _export(options: Options) -> None:
             os.environ[f"FREIGHT_EXCHANGE_{name.upper()}"] = value
 
 
-def _check_client(loaded: Bot, options: Options) -> None:
+def _check_client(loaded: Bot, options: opt.Options) -> None:
     """Reject a bot whose own client contradicts the options."""
     client = loaded._exchange
     if client is None:
@@ -186,8 +186,8 @@ def _log_as_json() -> None:
 
 
 @bot.command
-@store_option
-@json_option
+@opt.store
+@opt.as_json
 def status(store: str, name: str | None, out: Out) -> None:
     """Show the status of a bot, as recorded in its file or database.
 
@@ -232,10 +232,10 @@ def _other(counts: Any) -> str:
     return f"{counts['rejected']} refused, {counts['sending'] + counts['unknown']} in doubt"
 
 
-@click.command(cls=Command)
-@click.argument("index", type=INDEX)
-@store_option
-@json_option
+@click.command(cls=opt.Command)
+@click.argument("index", type=opt.index)
+@opt.store
+@opt.as_json
 def explain(index: int, store: str, name: str | None, out: Out) -> None:
     """Show the deliveries of request INDEX to handlers, or why there is none yet, and its offers and answers.
 

@@ -18,23 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, get_args
 import click
 
 from freight_exchange import cargo
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.login import connect, resolve, with_client
-from freight_exchange.cli.options import (
-    DATE,
-    FILE,
-    INDEX,
-    AnyCommand,
-    Command,
-    Fields,
-    Group,
-    Options,
-    fields_of,
-    json_option,
-    limit_option,
-    option_of,
-    options_of,
-    past_option,
-)
 from freight_exchange.cli.run import Failure, Status, confirm, warn, yes_option
 from freight_exchange.cli.show import Column, Out, collect, text_of, warnings_of
 from freight_exchange.errors import NotFoundError, ValidationError
@@ -44,6 +29,7 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, RateRequest
     from freight_exchange.bulk import Row, State
     from freight_exchange.cargo import Per
+    from freight_exchange.quotes import Comparison
     from freight_exchange.tariff import NoQuote, Quote
 
 __all__ = [
@@ -56,16 +42,16 @@ Draft = TypeVar("Draft")
 # Drafts
 
 
-def draft_options(fields: Fields) -> Callable[[AnyCommand], AnyCommand]:
+def draft_options(fields: opt.Fields) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
     """Add the options of a draft, and `--file`."""
 
-    def decorate(command: AnyCommand) -> AnyCommand:
+    def decorate(command: opt.AnyCommand) -> opt.AnyCommand:
         return click.option(
             "--file",
             type=click.Path(exists=True, dir_okay=False, allow_dash=True),
             metavar="FILE",
             help="File with the fields: TOML (*.toml) or JSON; - reads JSON from standard input.",
-        )(options_of(fields)(command))
+        )(opt.made_from(fields)(command))
 
     return decorate
 
@@ -77,12 +63,12 @@ def draft_of(cls: type[Draft], typed: Mapping[str, Any], *, past: bool) -> Draft
         UsageError: A field is missing or unknown.
         ValidationError: A value is invalid; the error names the field.
     """
-    draft = cls(**require_fields(fields_of(cls), typed))
+    draft = cls(**require_fields(opt.fields_of(cls), typed))
     check_arrival(getattr(draft, "arrival"), past=past)  # noqa: B009 - drafts of either kind have it
     return draft
 
 
-def require_fields(fields: Fields, typed: Mapping[str, Any], *, also: Collection[str] = ()) -> dict[str, Any]:
+def require_fields(fields: opt.Fields, typed: Mapping[str, Any], *, also: Collection[str] = ()) -> dict[str, Any]:
     """Collect the fields as `collect_fields` does, and check that all required ones are set."""
     values = collect_fields(fields, typed, also=also)
     required = [name for name, kind in fields.items() if NoneType not in get_args(kind)]
@@ -94,10 +80,10 @@ def require_fields(fields: Fields, typed: Mapping[str, Any], *, also: Collection
 
 def _options(name: str, kind: Any) -> str:
     # One of the two alone would suggest its value.
-    return f"{option_of(name)} or --not-{name}" if kind is bool else option_of(name)
+    return f"{opt.name_of(name)} or --not-{name}" if kind is bool else opt.name_of(name)
 
 
-def collect_fields(fields: Fields, typed: Mapping[str, Any], *, also: Collection[str] = ()) -> dict[str, Any]:
+def collect_fields(fields: opt.Fields, typed: Mapping[str, Any], *, also: Collection[str] = ()) -> dict[str, Any]:
     """Collect the fields that options and file set; options take precedence.
 
     Args:
@@ -120,7 +106,7 @@ def collect_fields(fields: Fields, typed: Mapping[str, Any], *, also: Collection
     for name in values.keys() & fields.keys():
         if datetime in (fields[name], *get_args(fields[name])):
             try:
-                values[name] = DATE.convert(values[name], None, None)
+                values[name] = opt.moment(values[name])
             except click.BadParameter as error:
                 raise click.UsageError(f"{name}: {error.message}; nothing was sent") from None
     return values
@@ -197,16 +183,16 @@ _EXAMPLES: Final = (
 """Rows of the template: cells, days until the arrival, further cells."""
 
 
-@click.command("import", cls=Command)
-@click.argument("file", type=FILE, required=False)
+@click.command("import", cls=opt.Command)
+@click.argument("file", type=opt.file_path, required=False)
 @click.option("--check", is_flag=True, help="Check the file only. Nothing is sent, and no login is needed.")
 @click.option("--template", is_flag=True, help="Print a file to begin with, whose examples arrive in a few weeks.")
-@past_option
+@opt.past
 @yes_option("sent", unless=("check", "template"))
-@json_option
+@opt.as_json
 @click.pass_obj
 def import_(
-    options: Options, /, file: str | None, check: bool, template: bool, past: bool, yes: bool, out: Out
+    options: opt.Options, /, file: str | None, check: bool, template: bool, past: bool, yes: bool, out: Out
 ) -> None:
     """Publish the requests of a CSV file, each row once.
 
@@ -240,8 +226,9 @@ def import_(
         out.result(f"{file}: {len(rows)} rows, all valid. Nothing was sent.", {"file": file, "rows": len(rows)})
         return
     credentials = resolve(options)
+    owner = f"{credentials.email} at {credentials.url.strip().rstrip('/')}"
     notes = ["Run the command again: it looks for the row before anything is sent."]
-    with bulk.Journal(path.with_name(f"{path.name}.progress"), credentials.owner) as journal:
+    with bulk.Journal(path.with_name(f"{path.name}.progress"), owner) as journal:
 
         async def work(exchange: FreightExchange) -> Counter[State]:
             if count := sum(journal.state(row) not in ("published", "refused") for row in rows):
@@ -266,7 +253,7 @@ def import_(
 
 
 def _print_template(out: Out) -> None:
-    out.csv_header([*fields_of(RateRequestDraft)])
+    out.csv_header([*opt.fields_of(RateRequestDraft)])
     for before, days, after in _EXAMPLES:
         arrival = datetime.now(UTC).date() + timedelta(days=days)
         out.csv_row([*before.split(","), arrival.isoformat(), *after.split(",")])
@@ -294,8 +281,8 @@ def _rows(path: Path, *, past: bool) -> Sequence[Row]:
 # Export and comparison of offers
 
 
-@click.command(cls=Command)
-@click.argument("requests", type=INDEX, nargs=-1, metavar="[REQUEST]...")
+@click.command(cls=opt.Command)
+@click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
 @click.option("--csv/--json", "as_csv", default=True, help="Rows of CSV, with a header (default), or lines of JSON.")
 @with_client
 async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: bool) -> None:
@@ -350,8 +337,8 @@ def _parse_rates(context: click.Context, option: click.Parameter, values: Sequen
     return rates
 
 
-@click.command(cls=Command)
-@click.argument("request", type=INDEX)
+@click.command(cls=opt.Command)
+@click.argument("request", type=opt.index)
 @click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
 @click.option(
     "--rate",
@@ -361,7 +348,7 @@ def _parse_rates(context: click.Context, option: click.Parameter, values: Sequen
     callback=_parse_rates,
     help="Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.",
 )
-@json_option
+@opt.as_json
 @with_client
 async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], out: Out) -> None:
     """Rank the offers on one of your requests in one currency.
@@ -380,26 +367,15 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
         out.json(comparison)
         return
 
-    def fee_column(name: str) -> Column:
-        figures = {id(compared): fee for compared, fee in comparison.by_fee(name)}
-        return Column(name.upper(), True, False, 2, lambda row, _: _figure(figures.get(id(row))))
-
-    columns = [
-        Column("RANK", True, False, 0, lambda row, _: row.rank),
-        Column("OFFER", True, False, 0, lambda row, _: row.offer.id),
-        Column(f"TOTAL {comparison.currency}", True, False, 0, lambda row, _: _figure(row.total)),
-        Column("OFFERED", True, False, 3, lambda row, _: f"{row.offer.amount} {row.currency}"),
-        *map(fee_column, comparison.fee_names),
-        Column("STATUS", False, False, 4, lambda row, _: row.offer.status),
-        Column("OWN TERMS", False, True, 1, lambda row, _: "; ".join(row.own_terms)),
-    ]
-    out.table(comparison.offers, "There are no priced offers.", columns)
+    fees = [Column(name.upper(), True, False, 2, _fee(comparison, name)) for name in comparison.fee_names]
+    out.table(comparison.offers, "There are no priced offers.", fees, TOTAL=f"TOTAL {comparison.currency}")
     if comparison.common_terms:
         click.echo(f"\nTerms of all offers: {text_of('; '.join(comparison.common_terms))}")
 
 
-def _figure(figure: Decimal | None) -> str | None:
-    return None if figure is None else f"{figure:.2f}"
+def _fee(comparison: Comparison, name: str) -> Callable[[Any, Out], str | None]:
+    figures = {id(compared): f"{fee:.2f}" for compared, fee in comparison.by_fee(name)}
+    return lambda row, _: figures.get(id(row))
 
 
 async def get_listing(exchange: FreightExchange, request: int) -> Listing:
@@ -433,25 +409,19 @@ class Quoted(NamedTuple):
         return ", ".join(f"{name} {amount}" for name, amount in rates.items())
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def tariff() -> None:
     """Check a tariff in a CSV file."""
 
 
 @tariff.command
-@click.argument("file", type=FILE)
-@click.option(
-    "--weight",
-    "per",
-    type=click.Choice(["unit", "total"]),
-    required=True,
-    help="Read a request's weight as that of one packaging unit, or as the total of all units.",
-)
+@click.argument("file", type=opt.file_path)
+@opt.weight(required=True)
 @click.option("--requests", "reads_requests", is_flag=True, help="Show the quotes for the open requests.")
-@limit_option
-@json_option
+@opt.limit
+@opt.as_json
 @click.pass_obj
-def check(options: Options, /, file: str, per: Per, reads_requests: bool, limit: int | None, out: Out) -> None:
+def check(options: opt.Options, /, file: str, per: Per, reads_requests: bool, limit: int | None, out: Out) -> None:
     """Read the tariff in FILE, and show what it would quote. Nothing is sent.
 
     The command names every invalid cell by line and column.

@@ -22,9 +22,9 @@ import attrs
 import click
 
 import freight_exchange
-from freight_exchange.cli.options import Command, Options, json_option
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Status, is_interactive, is_output_full, run, warn
-from freight_exchange.cli.show import Out
+from freight_exchange.cli.show import Out, text_of
 from freight_exchange.errors import AuthenticationError, ConfigurationError, FreightExchangeError
 from freight_exchange.hooks import Attempt
 from freight_exchange.options import DEFAULT_DEADLINE
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Request, Response, TokenFile, User
     from freight_exchange.hooks import Event
 
-__all__ = ["Credentials", "connect", "login", "logout", "resolve", "whoami", "with_client", "writes"]
+__all__ = ["Credentials", "connect", "login", "logout", "resolve", "whoami", "with_client"]
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ _NOT_PRINTED: Final = "See it with `freight-exchange {}`, and do not send it aga
 _REPORTED_ELSEWHERE: Final = ("login failed", "a write whose caller was cancelled")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen
 class Credentials:
     """Service and account of a command. Without a password, the saved login in `store` is enough."""
 
@@ -53,22 +53,11 @@ class Credentials:
     password: str | None = attrs.field(repr=False)
     store: TokenFile | None
 
-    @property
-    def owner(self) -> str:
-        """Account and service in words."""
-        return f"{self.email} at {_normalized(self.url)}"
 
-
-def resolve(options: Options, *, new_file: Path | None = None) -> Credentials:
+def resolve(options: opt.Options, *, new_file: Path | None = None) -> Credentials:
     """Take the credentials from options, environment and saved login.
 
-    Args:
-        options: The options before the command.
-        new_file: For a new login: the file to save it in. Missing values are asked for.
-
-    Raises:
-        ConfigurationError: A value is missing, or there is no terminal to ask on.
-        AuthenticationError: The saved login has expired.
+    For a new login, which `new_file` keeps, missing values are asked for. Otherwise the error names the command.
     """
     _log_warnings()
     profile = _profile(options)
@@ -78,7 +67,7 @@ def resolve(options: Options, *, new_file: Path | None = None) -> Credentials:
         url, email = url or variables[_URL], email or variables[_EMAIL]
     file, saved = None, None
     try:
-        file = _token_file(options)
+        file = freight_exchange.TokenFile(_path(options))
         saved = file.read()
     except ConfigurationError:
         # Only a saved login needs the file, which has no place without a home directory.
@@ -87,7 +76,7 @@ def resolve(options: Options, *, new_file: Path | None = None) -> Credentials:
     if saved is not None:
         url = url or saved.base_url
         email = email or (saved.account if saved.base_url == _normalized(url) else None)
-    url, email = url or variables[_URL], email or (variables[_EMAIL] if new_file or not profile else None)
+    url, email = url or variables[_URL], email or (variables[_EMAIL] if new_file else None)
     if new_file:
         url = url or _ask("URL of the service", f"no URL: give --url or set {_URL}")
         _check_url(url)
@@ -101,33 +90,31 @@ def resolve(options: Options, *, new_file: Path | None = None) -> Credentials:
         password = None
     if new_file:
         password = password or _ask(f"Password of {email}", f"no password: set {_PASSWORD}", hidden=True)
-        return Credentials(url=url, email=email, password=password, store=freight_exchange.TokenFile(new_file))
-    if password is None and not (is_saved and saved is not None and saved.is_fresh()):
+        return Credentials(url, email, password, freight_exchange.TokenFile(new_file))
+    if password is None and not (saved is not None and is_saved and saved.is_fresh()):
         raise _not_logged_in(options, saved, is_expired=is_saved)
-    is_kept = is_saved or _file_option(options) is not None
-    return Credentials(url=url, email=email, password=password, store=file if is_kept else None)
+    return Credentials(url, email, password, file if is_saved or _given_file(options) else None)
 
 
-def _profile(options: Options) -> str | None:
+def _profile(options: opt.Options) -> str | None:
     profile = options.profile or os.environ.get("FREIGHT_EXCHANGE_PROFILE") or None
-    if profile is None:
-        return None
-    if not re.fullmatch(r"[\w-]+", profile):
+    if profile is not None and not re.fullmatch(r"[\w-]+", profile):
         raise ConfigurationError(f"the name of a profile has letters, digits, - and _ only, not {profile!r}")
-    if options.token_file:
+    if profile is not None and options.token_file:
         raise ConfigurationError("give --profile or --token-file: each names a saved login")
     return profile
 
 
-def _file_option(options: Options) -> str | None:
+def _given_file(options: opt.Options) -> str | None:
     return options.token_file or os.environ.get("FREIGHT_EXCHANGE_TOKEN_FILE") or None
 
 
-def _token_path(options: Options) -> Path:
+def _path(options: opt.Options) -> Path:
+    """Return the path of the saved login."""
     import platformdirs
 
     profile = _profile(options)
-    if not profile and (given := _file_option(options)) is not None:
+    if not profile and (given := _given_file(options)) is not None:
         return Path(given)
     try:
         folder = platformdirs.user_state_path("freight-exchange", appauthor=False)
@@ -136,32 +123,26 @@ def _token_path(options: Options) -> Path:
     return folder / (f"login-{profile}.json" if profile else "login.json")
 
 
-def _token_file(options: Options) -> TokenFile:
-    return freight_exchange.TokenFile(_token_path(options))
-
-
 def _normalized(url: str) -> str:
     return url.strip().rstrip("/")
 
 
-def _not_logged_in(
-    options: Options, saved: Any, *, is_expired: bool = False
-) -> ConfigurationError | AuthenticationError:
-    """Return the error of a command without a login; it names the command that logs in."""
-    url, email = options.url or os.environ.get(_URL), options.email or os.environ.get(_EMAIL)
+def _not_logged_in(options: opt.Options, saved: Any, *, is_expired: bool = False) -> Exception:
+    """Return the error of a command without a login; it names the command that logs in, and the missing variables."""
+    known = {_URL: options.url, _EMAIL: options.email, _PASSWORD: os.environ.get(_PASSWORD)}
     command, account = "freight-exchange", ""
     if (profile := _profile(options)) is not None:
-        command, url, email = f"{command} --profile {profile}", options.url, options.email
+        command += f" --profile {profile}"
+    else:
+        known = {name: value or os.environ.get(name) for name, value in known.items()}
+    url, email, _ = known.values()
     if saved is not None and url and _normalized(url) != saved.base_url:
         command += f" --url {url}"
     if saved is not None and email and email != saved.account:
         command, account = f"{command} --email {email}", f" as {email}"
-    error: ConfigurationError | AuthenticationError
+    error: Exception = ConfigurationError(f"not logged in{account}: run `{command} login`")
     if is_expired:
         error = AuthenticationError(f"the saved login has expired: run `{command} login`")
-    else:
-        error = ConfigurationError(f"not logged in{account}: run `{command} login`")
-    known = {_URL: url, _EMAIL: email, _PASSWORD: os.environ.get(_PASSWORD)}
     missing = [name for name, value in known.items() if not value]
     if 0 < len(missing) < len(known):
         error.add_note(f"Or set the missing {' and '.join(missing)} in the environment.")
@@ -189,7 +170,7 @@ def _ask(question: str, problem: str, *, hidden: bool = False) -> str:
 
 
 def connect(
-    options: Options,
+    options: opt.Options,
     work: Callable[[FreightExchange], Awaitable[T]],
     *,
     credentials: Credentials | None = None,
@@ -206,9 +187,6 @@ def connect(
         lookup: Command that shows what `work` has written. The report of an unknown outcome names it.
         notes: Further sentences for that report, which `work` may add.
         hook: A hook of the client.
-
-    Raises:
-        Failure: A signal came while a write was in flight, or the result of a write cannot be printed.
     """
     credentials = credentials or resolve(options)
     writes: list[Attempt] = []
@@ -225,51 +203,45 @@ def connect(
         async with client as exchange:
             return await work(exchange)
 
+    in_doubt, printed = ([sentence.format(lookup)] if lookup else [] for sentence in (_IN_DOUBT, _NOT_PRINTED))
     try:
         return run(main)
     except FreightExchangeError as error:
         if error.method is not None:
             error.add_note(f"The service is {credentials.url}, the account {credentials.email}.")
-        for sentence in _advice(_IN_DOUBT, lookup, notes) if error.may_have_taken_effect else ():
+        for sentence in (*in_doubt, *notes) if error.may_have_taken_effect else ():
             error.add_note(sentence)
         raise
     except KeyboardInterrupt:
         if not writes:
             raise
         message = "interrupted in flight: the service may or may not have taken it"
-        raise Failure(message, Status.OUTCOME_UNKNOWN, *_advice(_IN_DOUBT, lookup, notes)) from None
+        raise Failure(message, Status.OUTCOME_UNKNOWN, *in_doubt, *notes) from None
     except OSError as error:
         # The client raises no OSError for a failed write, so this write was answered.
         if not (writes and is_output_full(error)):
             raise
         message = f"the command took effect, but its result could not be printed: {error.strerror}"
-        raise Failure(message, Status.NOT_PRINTED, *_advice(_NOT_PRINTED, lookup, ())) from None
+        raise Failure(message, Status.NOT_PRINTED, *printed) from None
 
 
-def _advice(sentence: str, lookup: str | None, notes: Sequence[str]) -> Sequence[str]:
-    return [*([] if lookup is None else [sentence.format(lookup)]), *notes]
+def with_client(work: Any = None, *, lookup: str | None = None) -> Callable[..., Any]:
+    """Decorate a command, which receives a client as its first argument.
 
+    `lookup` is the command that shows what it writes, with names of its arguments in braces.
+    """
+    if work is None:
+        return functools.partial(with_client, lookup=lookup)
 
-def with_client(work: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Decorate a command that receives a client as its first argument."""
-    return _connecting(work, None)
-
-
-def writes(lookup: str) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
-    """Decorate a command that writes; `lookup` is the command that shows it, with names of its arguments in braces."""
-    return functools.partial(_connecting, lookup=lookup)
-
-
-def _connecting(work: Callable[..., Awaitable[None]], lookup: str | None) -> Callable[..., None]:
     @click.pass_obj
-    def command(options: Options, /, **arguments: Any) -> None:
-        shown = None if lookup is None else lookup.format(**arguments)
+    def command(options: opt.Options, /, **arguments: Any) -> None:
+        shown = lookup and lookup.format(**arguments)
         connect(options, lambda exchange: work(exchange, **arguments), lookup=shown)
 
     return functools.update_wrapper(command, work)
 
 
-def _client(credentials: Credentials, options: Options, hook: Callable[[Event], None]) -> FreightExchange:
+def _client(credentials: Credentials, options: opt.Options, hook: Callable[[Event], None]) -> FreightExchange:
     pairs = (part.partition("=") for part in (options.addresses or "").split(","))
     addresses: Any = {name.strip(): address.strip() for name, _, address in pairs} if options.addresses else None
     with warnings.catch_warnings(record=True) as caught:
@@ -331,10 +303,10 @@ class _WarningHandler(logging.Handler):
 # Commands
 
 
-@click.command(cls=Command)
-@json_option
+@click.command(cls=opt.Command)
+@opt.as_json
 @click.pass_obj
-def login(options: Options, /, out: Out) -> None:
+def login(options: opt.Options, /, out: Out) -> None:
     """Log in, and stay logged in.
 
     Later commands need no URL, account or password. A file that only you can read keeps the service's token, never the
@@ -345,7 +317,7 @@ def login(options: Options, /, out: Out) -> None:
       freight-exchange --url https://host/api login
       freight-exchange --profile shipper login
     """
-    path = _token_path(options)
+    path = _path(options)
     # The old login stays until the new one has succeeded.
     new = path.with_name(f"{path.name}.new")
     with contextlib.suppress(OSError):
@@ -360,17 +332,17 @@ def login(options: Options, /, out: Out) -> None:
         for left in (new, new.with_name(f"{new.name}.lock")):
             with contextlib.suppress(OSError):
                 left.unlink()
-    account = os.environ.get(_EMAIL)
-    if account and account != credentials.email and not _profile(options):
-        warn(f"{_EMAIL} names {clean(account)}: later commands use it unless --email is given.")
-    url = credentials.url
-    out.result(f"Logged in as {_name(user)} at {clean(url)}.", {"url": url, "user": user})
+    if os.environ.get(_EMAIL, credentials.email) not in ("", credentials.email) and not _profile(options):
+        warn(f"{_EMAIL} names {clean(os.environ[_EMAIL])}: later commands use it unless --email is given.")
+    names = " ".join(filter(None, (user.first_name, user.middle_name, user.last_name)))
+    sentence = f"Logged in as {text_of(names or user.email or 'an unnamed user')} at {text_of(credentials.url)}."
+    out.result(sentence, {"url": credentials.url, "user": user})
 
 
-@click.command(cls=Command)
-@json_option
+@click.command(cls=opt.Command)
+@opt.as_json
 @click.pass_obj
-def logout(options: Options, /, out: Out) -> None:
+def logout(options: opt.Options, /, out: Out) -> None:
     """Forget the saved login.
 
     The service has no logout: a copy of the token stays valid until it expires.
@@ -379,15 +351,15 @@ def logout(options: Options, /, out: Out) -> None:
     Example:
       freight-exchange logout
     """
-    existed = _token_file(options).forget()
+    existed = freight_exchange.TokenFile(_path(options)).forget()
     sentence = "The login is forgotten." if existed else "There was no login to forget."
     out.result(sentence, {"forgotten": existed})
 
 
-@click.command(cls=Command)
-@json_option
+@click.command(cls=opt.Command)
+@opt.as_json
 @click.pass_obj
-def whoami(options: Options, /, out: Out) -> None:
+def whoami(options: opt.Options, /, out: Out) -> None:
     """Show who is logged in, and where.
 
     The command checks with the service that the login is still valid.
@@ -404,12 +376,7 @@ def whoami(options: Options, /, out: Out) -> None:
 
     credentials = resolve(options)
     user = connect(options, check, credentials=credentials)
-    if out.format == "json":
+    if out.format:
         out.json({"url": credentials.url, "user": user})
     else:
-        out.details(user, name=_name(user), service=credentials.url)
-
-
-def _name(user: User) -> str:
-    names = " ".join(name for name in (user.first_name, user.middle_name, user.last_name) if name)
-    return clean(names or user.email or "an unnamed user")
+        out.details(user, service=credentials.url)

@@ -10,55 +10,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import attrs
 import click
 
-from freight_exchange import RequestFilter
-from freight_exchange.cli.files import (
-    check_arrival,
-    collect_fields,
-    compare,
-    decimal_of,
-    draft_of,
-    draft_options,
-    export,
-    get_listing,
-    import_,
-    require_fields,
-)
-from freight_exchange.cli.login import connect, with_client, writes
-from freight_exchange.cli.options import (
-    DURATION,
-    INDEX,
-    AnyCommand,
-    Choices,
-    Command,
-    Group,
-    Options,
-    csv_option,
-    fields_of,
-    is_typed,
-    json_option,
-    limit_option,
-    options_of,
-    past_option,
-    weight_option,
-)
+from freight_exchange import RequestFilter, models
+from freight_exchange.cli import files
+from freight_exchange.cli import options as opt
+from freight_exchange.cli.files import draft_options
+from freight_exchange.cli.login import connect, with_client
 from freight_exchange.cli.run import Failure, Status, confirm, warn, yes_option
 from freight_exchange.cli.show import Out, collect, csv_columns, price_of, progress, text_of, units_of, warnings_of
 from freight_exchange.cli.watch import watch, watch_offers
 from freight_exchange.errors import BadRequestError, NotFoundError
-from freight_exchange.models import (
-    Bid,
-    BidsType,
-    Carrier,
-    Currency,
-    Listing,
-    Offer,
-    OffersType,
-    RateRequest,
-    RateRequestDraft,
-    Route,
-    RouteDraft,
-    SearchType,
-)
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
@@ -69,8 +29,8 @@ __all__ = ["bids", "carriers", "currencies", "offers", "requests", "routes"]
 _COMPUTED: Final = ("volume", "weight_per", "gross_weight", "chargeable.amount", "chargeable.unit", "chargeable.by")
 """Columns of CSV that are computed from the fields of a request."""
 _OFFER: Final = {"amount": Decimal, "currency": str, "terms": str | None}
-_REQUEST: Final = fields_of(RateRequestDraft)
-_ROUTE: Final = fields_of(RouteDraft)
+_REQUEST: Final = opt.fields_of(models.RateRequestDraft)
+_ROUTE: Final = opt.fields_of(models.RouteDraft)
 _ROUTE_FILTERS: Final = {
     **dict.fromkeys(("origin", "destination"), str | None), "carrier": int | None,
     **dict.fromkeys(("vessel", "voyage_id"), str | None),
@@ -81,36 +41,36 @@ _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 
 
 def _state(
-    words: type[SearchType | OffersType | BidsType], plain: Mapping[str, str], **settings: Any
-) -> Callable[[AnyCommand], AnyCommand]:
+    words: type[models.SearchType | models.OffersType | models.BidsType], plain: Mapping[str, str], **settings: Any
+) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
     """Return `--state`; `plain` has names for words that the service abbreviates."""
     names = {word: name for name, word in plain.items()}
-    kind = Choices({names.get(word.value, word.value): word.value for word in words})
+    kind = opt.Choices({names.get(word.value, word.value): word.value for word in words})
     return click.option("--state", type=kind, **settings)
 
 
 # Requests
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def requests() -> None:
     """Rate requests: find them, publish your own, watch for new ones."""
 
 
 @requests.command("list")
-@options_of(fields_of(RequestFilter))
+@opt.made_from(opt.fields_of(RequestFilter))
 @_state(
-    SearchType,
+    models.SearchType,
     {"open": "pending", "awarded": "accept"},
     default="all",
     show_default=True,
     help="State of the requests.",
 )
-@click.option("--since", type=DURATION, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
-@weight_option
-@limit_option
-@json_option
-@csv_option
+@click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
+@opt.weight(default="unit", show_default=True)
+@opt.limit
+@opt.as_json
+@opt.as_csv
 @with_client
 async def list_requests(
     exchange: FreightExchange,
@@ -144,16 +104,16 @@ async def list_requests(
         "There are no such requests. See `freight-exchange offers list` for your own.",
         limit=limit,
         is_included=where.matches,
-        columns=[*csv_columns(RateRequest), *_COMPUTED],
+        columns=[*csv_columns(models.RateRequest), *_COMPUTED],
     )
-    if printed and not out.format and not is_typed("per"):
+    if printed and not out.format and not opt.is_typed("per"):
         warn("KG reads each weight as that of one unit; --weight total reads it as the total of all units.")
 
 
 @requests.command
-@click.argument("index", type=INDEX)
-@weight_option
-@json_option
+@click.argument("index", type=opt.index)
+@opt.weight(default="unit", show_default=True)
+@opt.as_json
 @with_client
 async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> None:
     """Show one request, with warnings about implausible values.
@@ -174,10 +134,10 @@ async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> N
 
 @requests.command
 @draft_options(_REQUEST)
-@past_option
+@opt.past
 @yes_option("sent")
-@json_option
-@writes("offers list")
+@opt.as_json
+@with_client(lookup="offers list")
 async def publish(exchange: FreightExchange, /, past: bool, yes: bool, out: Out, **typed: Any) -> None:
     """Publish a request.
 
@@ -188,7 +148,7 @@ async def publish(exchange: FreightExchange, /, past: bool, yes: bool, out: Out,
       freight-exchange requests publish --file tiles.toml
       freight-exchange requests publish --file tiles.toml --quantity 24 --yes
     """
-    draft = draft_of(RateRequestDraft, typed, past=past)
+    draft = files.draft_of(models.RateRequestDraft, typed, past=past)
     await exchange.login()
     if not yes:
         out.details(draft, err=True)
@@ -198,11 +158,11 @@ async def publish(exchange: FreightExchange, /, past: bool, yes: bool, out: Out,
     out.record(await exchange.requests.publish(draft))
 
 
-requests.add_command(import_)
+requests.add_command(files.import_)
 requests.add_command(watch)
 
 
-def _warn_of(request: RateRequest | RateRequestDraft, per: Per) -> None:
+def _warn_of(request: models.RateRequest | models.RateRequestDraft, per: Per) -> None:
     for warning in warnings_of(request, per):
         warn(f"Check the {warning.field}: {text_of(warning.message)}")
 
@@ -213,30 +173,30 @@ def _warn_of(request: RateRequest | RateRequestDraft, per: Per) -> None:
 class OfferRow(NamedTuple):
     """Offer with its request; a request without offers has a row too."""
 
-    listing: Listing
-    offer: Offer | None
+    listing: models.Listing
+    offer: models.Offer | None
 
     @property
     def status(self) -> object:
         return "no offer yet" if self.offer is None else self.offer.status
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def offers() -> None:
     """Offers on your own requests: list, watch, compare and export them, approve or decline one."""
 
 
 @offers.command("list")
 @_state(
-    OffersType,
+    models.OffersType,
     {"with-offers": "offers", "selected": "sel", "not-selected": "nsel"},
     default="all",
     show_default=True,
     help="Your requests with offers, with a selected offer, without a selected offer, or all.",
 )
-@limit_option
-@json_option
-@csv_option
+@opt.limit
+@opt.as_json
+@opt.as_csv
 @with_client
 async def list_offers(exchange: FreightExchange, /, state: str, limit: int | None, out: Out) -> None:
     """List your requests, each with the offers on it.
@@ -257,15 +217,15 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
         OfferRow(record, offer) for record in await collect(listing, limit=limit) for offer in record.offers or (None,)
     ]
     if out.format == "csv":
-        columns = [*csv_columns(Listing, exclude=("offers",)), *csv_columns(Offer, prefix="offer.")]
+        columns = [*csv_columns(models.Listing, exclude=("offers",)), *csv_columns(models.Offer, prefix="offer.")]
         out.records([{**out.plain(row.listing), "offer": out.plain(row.offer)} for row in rows], "", columns)
         return
     out.table(rows, "You have published no such requests. See `freight-exchange bids list` for your own offers.")
 
 
 @offers.command("get")
-@click.argument("request", type=INDEX)
-@json_option
+@click.argument("request", type=opt.index)
+@opt.as_json
 @with_client
 async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> None:
     """Show one of your requests, with the offers on it.
@@ -274,17 +234,17 @@ async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> No
     Example:
       freight-exchange offers get 4
     """
-    listing = await get_listing(exchange, request)
+    listing = await files.get_listing(exchange, request)
     if not out.format:
         await out.read_codes(exchange)
     _print_listing(listing, out)
 
 
 @offers.command
-@click.argument("offer", type=INDEX)
+@click.argument("offer", type=opt.index)
 @yes_option("sent")
-@json_option
-@writes("offers list")
+@opt.as_json
+@with_client(lookup="offers list")
 async def approve(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
     """Approve OFFER, and show who made it.
 
@@ -298,10 +258,10 @@ async def approve(exchange: FreightExchange, /, offer: int, yes: bool, out: Out)
 
 
 @offers.command
-@click.argument("offer", type=INDEX)
+@click.argument("offer", type=opt.index)
 @yes_option("sent")
-@json_option
-@writes("offers list")
+@opt.as_json
+@with_client(lookup="offers list")
 async def decline(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
     """Decline OFFER.
 
@@ -318,7 +278,7 @@ async def _respond(
     exchange: FreightExchange,
     number: int,
     verb: str,
-    send: Callable[[int], Awaitable[Listing | None]],
+    send: Callable[[int], Awaitable[models.Listing | None]],
     *,
     yes: bool,
     out: Out,
@@ -351,7 +311,7 @@ async def _describe(exchange: FreightExchange, number: int, out: Out) -> str:
     return f"{price_of(offer, out)} on {listing.commodity}, {listing.origin} to {listing.destination}"
 
 
-async def _find(exchange: FreightExchange, number: int) -> tuple[Listing, Offer] | None:
+async def _find(exchange: FreightExchange, number: int) -> tuple[models.Listing, models.Offer] | None:
     with progress("requests searched:") as advance:
         async for listing in exchange.offers.search(type="offers"):
             advance(1)
@@ -361,7 +321,7 @@ async def _find(exchange: FreightExchange, number: int) -> tuple[Listing, Offer]
     return None
 
 
-def _print_listing(listing: Listing | None, out: Out) -> None:
+def _print_listing(listing: models.Listing | None, out: Out) -> None:
     out.record(listing)
     if listing is None or out.format:
         return
@@ -371,27 +331,27 @@ def _print_listing(listing: Listing | None, out: Out) -> None:
 
 
 offers.add_command(watch_offers)
-offers.add_command(export)
-offers.add_command(compare)
+offers.add_command(files.export)
+offers.add_command(files.compare)
 
 
 # Own offers
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def bids() -> None:
     """Your own offers: list them, submit one."""
 
 
 @bids.command("list")
 @_state(
-    BidsType,
+    models.BidsType,
     {"selected": "sel", "not-selected": "nsel", "all": "offers"},
     help="State of your offers. Default: the service's own choice.",
 )
-@limit_option
-@json_option
-@csv_option
+@opt.limit
+@opt.as_json
+@opt.as_csv
 @with_client
 async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int | None, out: Out) -> None:
     """List your own offers, with the contact of each selected one.
@@ -406,7 +366,7 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
         exchange.bids.list(type=state),
         "You have no such offers. See `freight-exchange offers list` for those on your requests.",
         limit=limit,
-        columns=csv_columns(Bid),
+        columns=csv_columns(models.Bid),
     )
 
 
@@ -419,7 +379,7 @@ def _rates(context: click.Context, parameter: click.Parameter, values: Sequence[
 
 
 @bids.command
-@click.argument("request", type=INDEX)
+@click.argument("request", type=opt.index)
 @draft_options(_OFFER)
 @click.option(
     "--rate",
@@ -431,10 +391,10 @@ def _rates(context: click.Context, parameter: click.Parameter, values: Sequence[
 )
 @click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @yes_option("sent")
-@json_option
+@opt.as_json
 @click.pass_obj
 def submit(
-    options: Options, /, request: int, rates: Mapping[str, str], again: bool, yes: bool, out: Out, **typed: Any
+    options: opt.Options, /, request: int, rates: Mapping[str, str], again: bool, yes: bool, out: Out, **typed: Any
 ) -> None:
     """Submit an offer on REQUEST.
 
@@ -446,13 +406,13 @@ def submit(
       freight-exchange bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
       freight-exchange bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
     """
-    values = require_fields(_OFFER, typed, also=("rates",))
+    values = files.require_fields(_OFFER, typed, also=("rates",))
     fees = values.pop("rates", {})
     if not isinstance(fees, Mapping):
         example = '{"Ocean Freight": 1700}'
         raise click.UsageError(f"rates in the file must be amounts by fee name, such as {example}; nothing was sent")
     fees = {**fees, **rates}
-    amount, currency = decimal_of(values["amount"]), values["currency"]
+    amount, currency = files.decimal_of(values["amount"]), values["currency"]
     price = f"{text_of(amount or values['amount'])} {text_of(currency)}"
     notes: list[str] = []
 
@@ -494,11 +454,11 @@ def _count(number: int) -> str:
 
 
 def _warn_of_difference(amount: Decimal | None, fees: Mapping[str, object]) -> None:
-    figures = {name: decimal_of(fee) for name, fee in fees.items()}
+    figures = {name: files.decimal_of(fee) for name, fee in fees.items()}
     # A figure that is none is named by the SDK.
     if None in figures.values():
         return
-    difference = Offer(amount=amount, rates=figures).difference  # type: ignore[arg-type]  # no figure is `None`
+    difference = models.Offer(amount=amount, rates=figures).difference  # type: ignore[arg-type]  # no figure is `None`
     if difference:
         direction = "more" if difference > 0 else "less"
         warn(f"Check the fees: the amount is {abs(difference):f} {direction} than their sum.")
@@ -507,16 +467,16 @@ def _warn_of_difference(amount: Decimal | None, fees: Mapping[str, object]) -> N
 # Routes
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def routes() -> None:
     """Routes: find them, create and update them."""
 
 
 @routes.command("list")
-@options_of(_ROUTE_FILTERS)
-@limit_option
-@json_option
-@csv_option
+@opt.made_from(_ROUTE_FILTERS)
+@opt.limit
+@opt.as_json
+@opt.as_csv
 @with_client
 async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out, **filters: Any) -> None:
     """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
@@ -526,12 +486,12 @@ async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out,
       freight-exchange routes list --origin "Hong Kong" --departs-from 2027-02-01
     """
     listing = exchange.routes.list(**filters)
-    await out.listing(listing, "There are no such routes.", limit=limit, columns=csv_columns(Route))
+    await out.listing(listing, "There are no such routes.", limit=limit, columns=csv_columns(models.Route))
 
 
 @routes.command("get")
-@click.argument("index", type=INDEX)
-@json_option
+@click.argument("index", type=opt.index)
+@opt.as_json
 @with_client
 async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one route.
@@ -545,10 +505,10 @@ async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
 
 @routes.command
 @draft_options(_ROUTE)
-@past_option
+@opt.past
 @yes_option("sent")
-@json_option
-@writes("routes list")
+@opt.as_json
+@with_client(lookup="routes list")
 async def create(exchange: FreightExchange, /, past: bool, yes: bool, out: Out, **typed: Any) -> None:
     """Create a route.
 
@@ -558,7 +518,7 @@ async def create(exchange: FreightExchange, /, past: bool, yes: bool, out: Out, 
     Example:
       freight-exchange routes create --file sailing.toml --vessel "Ever Patient"
     """
-    draft = draft_of(RouteDraft, typed, past=past)
+    draft = files.draft_of(models.RouteDraft, typed, past=past)
     await exchange.login()
     if not yes:
         out.details(draft, err=True)
@@ -571,12 +531,12 @@ async def create(exchange: FreightExchange, /, past: bool, yes: bool, out: Out, 
 
 
 @routes.command
-@click.argument("index", type=INDEX)
+@click.argument("index", type=opt.index)
 @draft_options(_ROUTE)
-@past_option
+@opt.past
 @yes_option("sent")
-@json_option
-@writes("routes get {index}")
+@opt.as_json
+@with_client(lookup="routes get {index}")
 async def update(exchange: FreightExchange, /, index: int, past: bool, yes: bool, out: Out, **typed: Any) -> None:
     """Change a route.
 
@@ -590,10 +550,10 @@ async def update(exchange: FreightExchange, /, index: int, past: bool, yes: bool
       freight-exchange routes update 2 --vessel "Ever Patient"
       freight-exchange routes update 2 --timezone Europe/Berlin
     """
-    changes = collect_fields(_ROUTE, typed)
+    changes = files.collect_fields(_ROUTE, typed)
     if not changes:
         raise click.UsageError("there is nothing to change: give an option or --file; nothing was sent")
-    check_arrival(changes.get("arrival"), past=past)
+    files.check_arrival(changes.get("arrival"), past=past)
     before = await exchange.routes.get(index)
     after = _changed(before, changes)
     names = [*changes, *(name for name in _ZONED if getattr(before, name) != getattr(after, name))]
@@ -604,7 +564,7 @@ async def update(exchange: FreightExchange, /, index: int, past: bool, yes: bool
     out.record(await exchange.routes.update(after) or after)
 
 
-def _changed(before: Route, changes: Mapping[str, Any]) -> Route:
+def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
     """Return the changed route, checked as a draft is; a new time zone keeps the local times."""
     values = {name: getattr(before, name) for name in _ROUTE}
     if "timezone" in changes:
@@ -613,16 +573,16 @@ def _changed(before: Route, changes: Mapping[str, Any]) -> Route:
     if any(value in (None, "") for value in values.values()):
         # The client sends back what it could not read.
         return attrs.evolve(before, **changes)
-    draft = RouteDraft(**values)
+    draft = models.RouteDraft(**values)
     return attrs.evolve(before, **{name: getattr(draft, name) for name in _ROUTE})
 
 
 # Lists
 
 
-@click.command(cls=Command)
-@json_option
-@csv_option
+@click.command(cls=opt.Command)
+@opt.as_json
+@opt.as_csv
 @with_client
 async def carriers(exchange: FreightExchange, /, out: Out) -> None:
     """List the carriers of routes.
@@ -631,12 +591,12 @@ async def carriers(exchange: FreightExchange, /, out: Out) -> None:
     Example:
       freight-exchange carriers
     """
-    await out.listing(exchange.carriers.list(), "There are no carriers.", columns=csv_columns(Carrier))
+    await out.listing(exchange.carriers.list(), "There are no carriers.", columns=csv_columns(models.Carrier))
 
 
-@click.command(cls=Command)
-@json_option
-@csv_option
+@click.command(cls=opt.Command)
+@opt.as_json
+@opt.as_csv
 @with_client
 async def currencies(exchange: FreightExchange, /, out: Out) -> None:
     """List the currencies of offers.
@@ -645,4 +605,4 @@ async def currencies(exchange: FreightExchange, /, out: Out) -> None:
     Example:
       freight-exchange currencies --json
     """
-    await out.listing(exchange.currencies.list(), "There are no currencies.", columns=csv_columns(Currency))
+    await out.listing(exchange.currencies.list(), "There are no currencies.", columns=csv_columns(models.Currency))

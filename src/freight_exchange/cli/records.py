@@ -12,7 +12,7 @@ import click
 
 from freight_exchange import DeadLetter, Doubt, Gap
 from freight_exchange.bot.ops.admin import BotFile
-from freight_exchange.cli.options import FILE, INDEX, Group, csv_option, json_option, store_option
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Status, confirm, run, warn, yes_option
 from freight_exchange.cli.show import Out, csv_columns
 from freight_exchange.errors import ValidationError
@@ -32,15 +32,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def dead() -> None:
     """Dead letters: deliveries whose handler failed too often."""
 
 
 @dead.command("list")
-@store_option
-@json_option
-@csv_option
+@opt.store
+@opt.as_json
+@opt.as_csv
 def list_dead(store: str, name: str | None, out: Out) -> None:
     """List the dead letters, the oldest first.
 
@@ -53,12 +53,12 @@ def list_dead(store: str, name: str | None, out: Out) -> None:
 
 
 @dead.command
-@click.argument("event", type=INDEX, required=False)
+@click.argument("event", type=opt.index, required=False)
 @click.argument("handler", required=False)
 @click.option("--all", "replays_all", is_flag=True, help="Replay all dead letters.")
-@store_option
+@opt.store
 @yes_option("changed")
-@json_option
+@opt.as_json
 def replay(
     store: str, name: str | None, event: int | None, handler: str | None, replays_all: bool, yes: bool, out: Out
 ) -> None:
@@ -88,7 +88,7 @@ def replay(
     out.result(sentence, {"replayed": len(letters)})
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def doubts() -> None:
     """Offers, approvals and declines in doubt.
 
@@ -97,9 +97,9 @@ def doubts() -> None:
 
 
 @doubts.command("list")
-@store_option
-@json_option
-@csv_option
+@opt.store
+@opt.as_json
+@opt.as_csv
 def list_doubts(store: str, name: str | None, out: Out) -> None:
     """List the offers, approvals and declines in doubt.
 
@@ -114,13 +114,13 @@ def list_doubts(store: str, name: str | None, out: Out) -> None:
 
 
 @doubts.command
-@click.argument("request", type=INDEX)
+@click.argument("request", type=opt.index)
 @click.option("--taken/--not-taken", default=None, help="Whether the service shows the offer on its website.")
 @click.option("--revision", type=click.IntRange(min=0), default=0, show_default=True, help="Revision of your offer.")
-@click.option("--offer", type=INDEX, help="The offer of another that you approved or declined.")
-@store_option
+@click.option("--offer", type=opt.index, help="The offer of another that you approved or declined.")
+@opt.store
 @yes_option("changed")
-@json_option
+@opt.as_json
 def resolve(
     store: str,
     name: str | None,
@@ -162,15 +162,15 @@ def resolve(
     out.result(f"Noted: {effect}.", {"request": request, **about, "taken": taken})
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def gaps() -> None:
     """Gaps: periods without a scan, which may lack requests."""
 
 
 @gaps.command("list")
-@store_option
-@json_option
-@csv_option
+@opt.store
+@opt.as_json
+@opt.as_csv
 def list_gaps(store: str, name: str | None, out: Out) -> None:
     """List the gaps that were not acknowledged.
 
@@ -184,9 +184,9 @@ def list_gaps(store: str, name: str | None, out: Out) -> None:
 
 
 @gaps.command
-@store_option
+@opt.store
 @yes_option("changed")
-@json_option
+@opt.as_json
 def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
     """Acknowledge the gaps, after you have checked their requests.
 
@@ -219,7 +219,7 @@ class _Database(click.ParamType):  # type: ignore[type-arg]  # generic only in r
         return value
 
 
-@click.group(cls=Group)
+@click.group(cls=opt.Group)
 def store() -> None:
     """Prepare the database of a fleet of bots.
 
@@ -230,7 +230,7 @@ def store() -> None:
 @store.command
 @click.argument("database", metavar="URL", type=_Database())
 @yes_option("changed")
-@json_option
+@opt.as_json
 def migrate(database: str, yes: bool, out: Out) -> None:
     """Create or migrate the schema in the database at URL.
 
@@ -260,10 +260,10 @@ def migrate(database: str, yes: bool, out: Out) -> None:
 
 
 @store.command
-@click.argument("file", type=FILE)
+@click.argument("file", type=opt.file_path)
 @click.argument("database", metavar="URL", type=_Database())
 @yes_option("changed")
-@json_option
+@opt.as_json
 def copy(file: str, database: str, yes: bool, out: Out) -> None:
     """Copy the bots and feeds of FILE into the empty database at URL.
 

@@ -11,44 +11,22 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import attrs
 import click
 
-from freight_exchange.errors import (
-    APIStatusError,
-    AuthenticationError,
-    ConfigurationError,
-    DeadlineExceededError,
-    DecodeError,
-    FeedProtocolError,
-    FreightExchangeError,
-    HeldError,
-    LoginRejectedError,
-    NotFoundError,
-    OutcomeUnknownError,
-    RateLimitedError,
-    ServerError,
-    StoreAwayError,
-    StoreError,
-    TransportError,
-    ValidationError,
-)
+from freight_exchange import errors
+from freight_exchange.errors import FreightExchangeError
 from freight_exchange.platform.text import clean
 from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
-__all__ = [
-    "RULES", "Failure", "Interrupted", "Rule", "Status", "confirm", "exit_status_of", "is_interactive",
-    "is_output_full", "run", "warn", "yes_option",
-]  # fmt: skip
+__all__ = ["Failure", "Interrupted", "Status", "confirm", "exit_status_of", "is_interactive", "is_output_full", "run",
+           "status_of", "warn", "yes_option"]  # fmt: skip
 
 T = TypeVar("T")
-Effect = Literal["sent", "changed"]
-"""Effect of a command that asks: it sends something to the service, or changes a file."""
 
 
 class Status(IntEnum):
@@ -73,12 +51,7 @@ class Status(IntEnum):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM.
-
-    Args:
-        number: The signal.
-        is_reported: Whether it is an interruption, and not the regular end of the command.
-    """
+    """Signal that ended a command; `is_reported` is false where that is the regular end."""
 
     def __init__(self, number: int, *, is_reported: bool = True) -> None:
         super().__init__()
@@ -87,7 +60,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Failure(click.ClickException):
-    """End of a command with a status and a sentence."""
+    """End of a command with a sentence, a status and notes."""
 
     def __init__(self, message: str, status: Status, *notes: str) -> None:
         super().__init__(message)
@@ -95,37 +68,29 @@ class Failure(click.ClickException):
         self.__notes__ = list(notes)
 
 
-# Event loop
-
-
 def run(main: Callable[[], Awaitable[T]]) -> T:
-    """Run `main` in an event loop and return its result. A signal cancels it.
-
-    Raises:
-        Interrupted: Ctrl-C or SIGTERM came before its end.
-    """
+    """Run `main` in an event loop and return its result. Ctrl-C or SIGTERM cancel it, and raise `Interrupted`."""
     import anyio
 
     # A program that a script starts in the background ignores Ctrl-C, and must keep ignoring it.
     numbers = [one for one in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(one) is not signal.SIG_IGN]
+    handlers = {number: signal.getsignal(number) for number in numbers}
     results: list[T] = []
     received: list[int] = []
 
     async def supervise() -> None:
+        async def cancel_at_signal(*, task_status: TaskStatus[None]) -> None:
+            with anyio.open_signal_receiver(*numbers) as signals:
+                task_status.started()
+                async for number in signals:
+                    received.append(number)
+                    tasks.cancel_scope.cancel()
+
         async with anyio.create_task_group() as tasks:
-
-            async def cancel_at_signal(*, task_status: TaskStatus[None]) -> None:
-                with anyio.open_signal_receiver(*numbers) as signals:
-                    task_status.started()
-                    async for number in signals:
-                        received.append(number)
-                        tasks.cancel_scope.cancel()
-
             await tasks.start(cancel_at_signal)
             results.append(await main())
             tasks.cancel_scope.cancel()
 
-    handlers = {number: signal.getsignal(number) for number in numbers}
     try:
         anyio.run(supervise)
     except BaseExceptionGroup as group:
@@ -156,12 +121,10 @@ def is_interactive() -> bool:
     return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
-def yes_option(effect: Effect, *, unless: Sequence[str] = ()) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Add `--yes`. Without it and without a terminal, the command is rejected before any other work.
+def yes_option(effect: str, *, unless: Sequence[str] = ()) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Add `--yes`. Without it and a terminal, the command is rejected at once: nothing was sent, or changed.
 
-    Args:
-        effect: The effect of the command.
-        unless: Flags of the command that ask for no confirmation.
+    Flags in `unless` need no confirmation.
     """
 
     def check(context: click.Context, _: click.Parameter, yes: bool) -> bool:
@@ -172,13 +135,8 @@ def yes_option(effect: Effect, *, unless: Sequence[str] = ()) -> Callable[[Calla
     return click.option("-y", "--yes", is_flag=True, callback=check, help="Do not ask for confirmation.")
 
 
-async def confirm(question: str, *, yes: bool, effect: Effect = "sent") -> None:
-    """Ask the user to confirm, unless `yes` is true.
-
-    Raises:
-        Failure: The user declines.
-        Abort: The input ends.
-    """
+async def confirm(question: str, *, yes: bool, effect: str = "sent") -> None:
+    """Ask the user to confirm, unless `yes` is true; end the command if the user declines."""
     import anyio
 
     if yes:
@@ -195,84 +153,42 @@ async def confirm(question: str, *, yes: bool, effect: Effect = "sent") -> None:
 
 # Exit statuses
 
-
-def _is_login_call(error: FreightExchangeError) -> bool:
-    return error.path == "login"
-
-
-def _is_login_paused(error: FreightExchangeError) -> bool:
-    return isinstance(error, AuthenticationError) and error.retry_after is not None
-
-
-def _is_permanent(error: FreightExchangeError) -> bool:
-    return isinstance(error, TransportError) and error.permanent
-
-
-def _is_certificate(error: FreightExchangeError) -> bool:
-    return _is_permanent(error) and error.message.startswith("the certificate of ")
-
-
-@attrs.frozen
-class Rule:
-    """Exit status of an error.
-
-    Attributes:
-        error_type: The class of the error.
-        status: The exit status.
-        message: The message; `None` for that of the error.
-        applies: A further condition on the error.
-        advice: The last line of the report; `None` for that of the status.
-    """
-
-    error_type: type[FreightExchangeError]
-    status: Status
-    message: str | None = None
-    applies: Callable[[FreightExchangeError], bool] | None = None
-    advice: str | None = None
-
-
-RULES: Final = (
-    Rule(OutcomeUnknownError, Status.OUTCOME_UNKNOWN),
-    Rule(ValidationError, Status.USAGE),
-    Rule(ConfigurationError, Status.CONFIGURATION),
-    Rule(HeldError, Status.TRY_LATER),
-    Rule(StoreAwayError, Status.TRY_LATER),
-    Rule(ConflictError, Status.TRY_LATER),
-    Rule(StoreError, Status.STORE),
-    Rule(
-        LoginRejectedError,
-        Status.LOGIN_REJECTED,
-        "the service rejected the email or password",
-        advice="Check both: too many wrong passwords may lock the account.",
-    ),
-    Rule(AuthenticationError, Status.TRY_LATER, applies=_is_login_paused),
-    Rule(AuthenticationError, Status.LOGIN_REJECTED),
-    Rule(RateLimitedError, Status.TRY_LATER),
-    Rule(ServerError, Status.UNAVAILABLE),
-    # The login is the first call to meet a wrong URL.
-    Rule(NotFoundError, Status.UNEXPECTED, "there is no exchange at this URL", _is_login_call),
-    Rule(NotFoundError, Status.NOT_FOUND),
-    Rule(APIStatusError, Status.UNEXPECTED, applies=_is_login_call),
-    Rule(APIStatusError, Status.REFUSED),
-    Rule(DecodeError, Status.UNEXPECTED),
-    Rule(FeedProtocolError, Status.UNEXPECTED),
-    Rule(
-        TransportError,
-        Status.UNEXPECTED,
-        applies=_is_certificate,
-        advice="Nothing was sent: the server may be an impostor. See --ca-file if its authority is a private one.",
-    ),
-    Rule(TransportError, Status.UNEXPECTED, applies=_is_permanent),
-    Rule(TransportError, Status.UNAVAILABLE),
-    Rule(DeadlineExceededError, Status.UNAVAILABLE),
+_STATUSES: Final[Sequence[tuple[type[FreightExchangeError], Status]]] = (
+    (errors.OutcomeUnknownError, Status.OUTCOME_UNKNOWN),
+    (errors.ValidationError, Status.USAGE),
+    (errors.ConfigurationError, Status.CONFIGURATION),
+    (errors.HeldError, Status.TRY_LATER),
+    (errors.StoreAwayError, Status.TRY_LATER),
+    (ConflictError, Status.TRY_LATER),
+    (errors.StoreError, Status.STORE),
+    (errors.AuthenticationError, Status.LOGIN_REJECTED),
+    (errors.RateLimitedError, Status.TRY_LATER),
+    (errors.ServerError, Status.UNAVAILABLE),
+    (errors.NotFoundError, Status.NOT_FOUND),
+    (errors.APIStatusError, Status.REFUSED),
+    (errors.DecodeError, Status.UNEXPECTED),
+    (errors.FeedProtocolError, Status.UNEXPECTED),
+    (errors.TransportError, Status.UNAVAILABLE),
+    (errors.DeadlineExceededError, Status.UNAVAILABLE),
 )
-"""Rules in order of precedence: the first that applies decides, and an error without one is a bug."""
-
 _ADVICE: Final = {
     Status.UNAVAILABLE: "Nothing was changed. Is the URL right, and the service up? If so, try again later.",
     Status.UNEXPECTED: "Is the URL right? It is the API root, such as https://host/api.",
 }
+_IMPOSTOR: Final = "Nothing was sent: the server may be an impostor. See --ca-file if its authority is a private one."
+_LOCKED: Final = "Check both: too many wrong passwords may lock the account."
 _CLOSED: Final = (errno.EPIPE, errno.ESHUTDOWN)
+
+
+def status_of(error: FreightExchangeError) -> Status | None:
+    """Return the exit status of an error, or `None` for a bug."""
+    status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
+    # The login is the first call to meet a wrong URL.
+    is_wrong_url = error.path == "login" and status in (Status.NOT_FOUND, Status.REFUSED)
+    if is_wrong_url or (isinstance(error, errors.TransportError) and error.permanent):
+        return Status.UNEXPECTED
+    is_paused = isinstance(error, errors.AuthenticationError) and error.retry_after is not None
+    return Status.TRY_LATER if is_paused and not isinstance(error, errors.LoginRejectedError) else status
 
 
 def exit_status_of(body: Callable[[], object]) -> int:
@@ -295,12 +211,17 @@ def exit_status_of(body: Callable[[], object]) -> int:
             _discard_stdout()
         return error.exit_code
     except FreightExchangeError as error:
-        matching = (one for one in RULES if isinstance(error, one.error_type))
-        rule = next((one for one in matching if one.applies is None or one.applies(error)), None)
-        if rule is None:
+        if (status := status_of(error)) is None:
             raise
-        _report(rule.message or str(error), *_notes(error), rule.advice or _ADVICE.get(rule.status))
-        return rule.status
+        message, advice = str(error), _ADVICE.get(status)
+        if isinstance(error, errors.LoginRejectedError):
+            message, advice = "the service rejected the email or password", _LOCKED
+        elif isinstance(error, errors.NotFoundError) and status == Status.UNEXPECTED:
+            message = "there is no exchange at this URL"
+        elif error.message.startswith("the certificate of "):
+            advice = _IMPOSTOR
+        _report(message, *_notes(error), advice)
+        return status
     except (KeyboardInterrupt, click.Abort) as error:
         # A second Ctrl-C during the report would print a traceback.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -333,7 +254,7 @@ def _terminate(number: int, _: object) -> None:
     raise Interrupted(number)
 
 
-def _notes(error: Exception) -> Sequence[str]:
+def _notes(error: Any) -> Sequence[str]:
     return getattr(error, "__notes__", ())
 
 

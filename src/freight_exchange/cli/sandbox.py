@@ -20,7 +20,7 @@ import anyio
 import click
 
 import freight_exchange
-from freight_exchange.cli.options import FILE, Command
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Interrupted, Status, run, warn
 from freight_exchange.cli.show import text_of
 from freight_sandbox import Cargo, Exchange
@@ -51,13 +51,9 @@ def _check_address(context: click.Context, parameter: click.Parameter, value: st
     return value
 
 
-@click.command(cls=Command)
+@click.command(cls=opt.Command)
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8765,
-    show_default=True,
-    help="The port; 0 takes a free one.",
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 takes a free one."
 )
 @click.option(
     "--host", default="127.0.0.1", show_default=True, callback=_check_address, help="The address to listen on."
@@ -69,7 +65,7 @@ def _check_address(context: click.Context, parameter: click.Parameter, value: st
     metavar="NAME",
     help="Host name that clients use, besides localhost and addresses. May be repeated.",
 )
-@click.option("--state", type=FILE, metavar="FILE", help="File that keeps the exchange across restarts.")
+@click.option("--state", type=opt.file_path, metavar="FILE", help="File that keeps the exchange across restarts.")
 @click.option("--seed", type=int, help="Seed for random orders and tokens; equal seeds give equal ones.")
 @click.option(
     "--requests",
@@ -195,7 +191,7 @@ def _is_loopback(url: str) -> bool:
 # Demo
 
 
-@click.command(cls=Command)
+@click.command(cls=opt.Command)
 def demo() -> None:
     """Show the exchange at work: a sandbox in this process, a shipper, and a forwarder's bot that makes an offer.
 

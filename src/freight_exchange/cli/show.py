@@ -1,6 +1,6 @@
 """Output of commands: tables and records for people, JSON lines and CSV for programs, and progress on a terminal.
 
-`_TABLES` has the columns of each record, and `_DETAILS` the lines of a single one.
+`_TABLES` has the columns of each record, `_DETAILS` the lines of a single one, and `_LINES` the parts of an event.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar, get_
 import attrs
 import click
 
-from freight_exchange import cargo
+from freight_exchange import cargo, to_dict
 from freight_exchange.cargo import Per
 from freight_exchange.cli.run import Failure, Status, is_output_full, warn
 from freight_exchange.errors import ValidationError
@@ -33,46 +33,34 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Paginator
     from freight_exchange.cargo import CargoWarning
 
-__all__ = [
-    "Column", "Out", "collect", "columns_of", "csv_columns", "price_of", "progress", "text_of", "units_of",
-    "warnings_of",
-]  # fmt: skip
+__all__ = ["Column", "Out", "collect", "csv_columns", "price_of", "progress", "text_of", "units_of",
+           "warnings_of"]  # fmt: skip
 
 T = TypeVar("T")
 
 _TABLES: Final = {
-    "RateRequest": (
-        "INDEX> STATUS/3 REF/8=ref_id TYPE/5 COMMODITY~ ORIGIN~/3 DESTINATION~/2 ARRIVAL/7=day UNITS/9 M3>/6=volume"
-        " KG>/1=kilograms INCOTERM/4=checked_incoterm CHARGEABLE>"
-    ),
-    "OfferRow": (
-        "REQUEST>=listing.index COMMODITY~/1=listing.commodity ORIGIN~/3=listing.origin"
-        " DESTINATION~/2=listing.destination OFFER>=offer.id AMOUNT>=offer.price STATUS TERMS~/4=offer.terms"
-    ),
-    "Bid": (
-        "REQUEST>=index REF/5=ref_id COMMODITY~/2 ORIGIN~/4 DESTINATION~/3 OFFER>=price STATUS CONTACT~/1=contact_line"
-    ),
-    "Route": (
-        "INDEX> ORIGIN~/2 DESTINATION~/1 VESSEL~/3 VOYAGE/7=voyage_id CY_CUT-OFF/5=cy_cutoff CFS_CUT-OFF/6=cfs_cutoff"
-        " DEPARTURE ARRIVAL/4 CARRIER>/8"
-    ),
+    "RateRequest": "INDEX> STATUS/3 REF/8=ref_id TYPE/5 COMMODITY~ ORIGIN~/3 DESTINATION~/2 ARRIVAL/7=day UNITS/9"
+    " M3>/6=volume KG>/1=kilograms INCOTERM/4=checked_incoterm CHARGEABLE>",
+    "OfferRow": "REQUEST>=listing.index COMMODITY~/1=listing.commodity ORIGIN~/3=listing.origin"
+    " DESTINATION~/2=listing.destination OFFER>=offer.id AMOUNT>=offer.price STATUS TERMS~/4=offer.terms",
+    "Bid": "REQUEST>=index REF/5=ref_id COMMODITY~/2 ORIGIN~/4 DESTINATION~/3 OFFER>=price STATUS"
+    " CONTACT~/1=contact_line",
+    "Route": "INDEX> ORIGIN~/2 DESTINATION~/1 VESSEL~/3 VOYAGE/7=voyage_id CY_CUT-OFF/5=cy_cutoff"
+    " CFS_CUT-OFF/6=cfs_cutoff DEPARTURE ARRIVAL/4 CARRIER>/8",
     "Carrier": "INDEX> NAME",
     "Currency": "INDEX> CODE NAME",
+    "ComparedOffer": "RANK> OFFER>=offer.id TOTAL> OFFERED>/3=own_price STATUS/4=offer.status OWN_TERMS~/1",
     "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 ERROR~/1",
-    "Doubt": (
-        "REQUEST> KIND/6 OFFER>/7 REVISION>/2 AMOUNT> CURRENCY>/4 HANDLER~/5 SINCE/3=utc_since PARKED/1"
-    ),
+    "Doubt": "REQUEST> KIND/6 OFFER>/7 REVISION>/2 AMOUNT> CURRENCY>/4 HANDLER~/5 SINCE/3=utc_since PARKED/1",
     "Gap": "SINCE=utc_since UNTIL=utc_until",
-    "Quoted": (
-        "REQUEST>=request.index TYPE/2=request.type ORIGIN~/3=request.origin DESTINATION~/1=request.destination"
-        " AMOUNT>=total CHARGES~"
-    ),
-}  # fmt: skip
+    "Quoted": "REQUEST>=request.index TYPE/2=request.type ORIGIN~/3=request.origin DESTINATION~/1=request.destination"
+    " AMOUNT>=total CHARGES~",
+}
 """Columns of each record, as `TITLE>~/N=path`. `>` aligns to the right, and `~` wraps. On a narrow terminal, columns
 with a number are dropped, the highest first. The path is a field or a name of `_VALUES`; by default, the title."""
 
 _FREIGHT: Final = "commodity type from=origin to=destination"
-_REQUEST: Final = (
+_MEASURES: Final = (
     "units each volume=cubic_metres weight=stated_weight gross_weight=gross chargeable=chargeable_by incoterm hazardous"
     " notes"
 )
@@ -81,34 +69,36 @@ _ROUTE: Final = (
     " carrier time_zone=timezone"
 )
 _DETAILS: Final = {
-    "RateRequest": f"request=index reference=ref_id status {_FREIGHT} arrival=need_date {_REQUEST}",
-    "RateRequestDraft": f"{_FREIGHT} arrival {_REQUEST}",
-    "Bid": (
-        "request=index commodity from=origin to=destination offer=price rates=offer.rates terms=offer.terms"
-        " status=offer_status"
-    ),
-    "Listing": (
-        "request=index commodity from=origin to=destination status contact=contact.name email=contact.email"
-        " company=company.name city=company.city fax=company.fax"
-    ),
+    "RateRequest": f"request=index reference=ref_id status {_FREIGHT} arrival=need_date {_MEASURES}",
+    "RateRequestDraft": f"{_FREIGHT} arrival {_MEASURES}",
+    "Bid": "request=index commodity from=origin to=destination offer=price rates=offer.rates terms=offer.terms"
+    " status=offer_status",
+    "Listing": "request=index commodity from=origin to=destination status contact=contact.name email=contact.email"
+    " company=company.name city=company.city fax=company.fax",
     "Offer": "offer=id amount=price rates terms status",
     "Route": f"route=index {_ROUTE}",
     "RouteDraft": _ROUTE,
-    "User": "title email company=company.name phone=company.phone last_login",
-}  # fmt: skip
+    "User": "name=full_name title email company=company.name phone=company.phone last_login",
+}
 """Lines of a single record, as `name=path`."""
+
+_LINES: Final = {
+    "RequestEvent": "at kind_9 request.index request.ref_id request.type request.commodity request.places"
+    " request.cubic_metres changes",
+    "OfferEvent": "at kind_9 request=listing.index offer=offer.id offer.price listing.places offer.terms changes",
+}
+"""Parts of the line of an event, as `path` or `name=path`."""
 
 _PART: Final = re.compile(r"([^>~/=]+)(>?)(~?)(?:/(\d+))?(?:=(\S+))?")
 _GAP: Final = 2
 _MIN_WRAPPED_WIDTH: Final = 16
 _FORMULA: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # noqa: RUF001 - spreadsheets read the wide forms too
-"""First characters of a formula in a spreadsheet."""
 _NUMERAL: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 
 
 class Column(NamedTuple):
-    """Column of a table, or line of a record: its title, place and value."""
+    """Column of a table, or line of a record."""
 
     title: str
     is_right: bool
@@ -117,16 +107,12 @@ class Column(NamedTuple):
     value: Callable[[Any, Out], object]
 
 
-def columns_of(spec: str) -> list[Column]:
-    """Return the columns of a line of `_TABLES` or `_DETAILS`."""
-    columns = []
-    for part in spec.split():
-        match = _PART.fullmatch(part)
-        assert match is not None, part
-        title, right, wraps, order, path = match.groups()
-        value = _reader(path or title.lower())
-        columns.append(Column(title.replace("_", " "), bool(right), bool(wraps), int(order or 0), value))
-    return columns
+def _columns_of(spec: str) -> list[Column]:
+    parts = [match.groups() for match in map(_PART.fullmatch, spec.split()) if match is not None]
+    return [
+        Column(title.replace("_", " "), bool(right), bool(wraps), int(order or 0), _reader(path or title.lower()))
+        for title, right, wraps, order, path in parts
+    ]
 
 
 def _reader(path: str) -> Callable[[Any, Out], object]:
@@ -148,9 +134,6 @@ class Out:
     Args:
         format: The format; `None` prints tables and records for people.
         per: What the weight of a request is read as.
-
-    Attributes:
-        codes: Codes of currencies by their index.
     """
 
     def __init__(self, format: Literal["json", "csv"] | None = None, per: Per = "unit") -> None:
@@ -165,36 +148,34 @@ class Out:
     async def listing(
         self,
         listing: Paginator[T],
-        empty: str,
+        empty: str = "",
+        columns: Sequence[str] = (),
         *,
         limit: int | None = None,
         is_included: Callable[[T], bool] = lambda _: True,
-        columns: Sequence[str] | None = None,
     ) -> list[T]:
         """Print a listing, for programs as the records arrive; return the printed records.
 
         Args:
             listing: The listing.
             empty: The message for an empty table.
+            columns: The columns of CSV.
             limit: The maximum number of records.
             is_included: The filter.
-            columns: The columns of CSV.
         """
-        shown = self._printer(columns or ())
-        records = await collect(
-            listing, limit=limit, is_included=is_included, on_record=None if shown is None else shown
-        )
-        if shown is None:
+        show = self._printer(columns)
+        records = await collect(listing, limit=limit, is_included=is_included, on_record=show)
+        if show is None:
             self.table(records, empty)
         return records
 
     def records(self, records: Sequence[Any], empty: str, columns: Sequence[str]) -> None:
         """Print records in the format of a listing."""
-        if (shown := self._printer(columns)) is None:
+        if (show := self._printer(columns)) is None:
             self.table(records, empty)
-            return
-        for record in records:
-            shown(record)
+        else:
+            for record in records:
+                show(record)
 
     def _printer(self, columns: Sequence[str]) -> Callable[[object], None] | None:
         """Print the header of CSV; return the function that prints a record, or `None` for a table."""
@@ -211,8 +192,8 @@ class Out:
             character = match[0]
             if character.isprintable() and not is_ascii:
                 return character
-            units = character.encode("utf-16-be", "surrogatepass")
-            return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+            units = character.encode("utf-16-be", "surrogatepass").hex()
+            return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
         text = json.dumps(self.plain(value), ensure_ascii=False, separators=(",", ":"))
         click.echo(_UNPRINTABLE.sub(escape, text))
@@ -220,7 +201,7 @@ class Out:
     def csv_header(self, columns: Sequence[str]) -> None:
         """Print the first line of CSV. A file begins with a byte order mark, by which Excel reads its umlauts."""
         with contextlib.suppress(OSError, ValueError):
-            if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode) and (sys.stdout.encoding or "")[:3].lower() == "utf":
+            if stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode) and sys.stdout.encoding.lower().startswith("utf-8"):
                 click.echo("\ufeff", nl=False)
         self.csv_row(columns)
 
@@ -231,11 +212,7 @@ class Out:
         click.echo(line.getvalue())
 
     def result(self, sentence: str, result: Mapping[str, object]) -> None:
-        """Print the result of a command that has taken effect, as a sentence or as JSON.
-
-        Raises:
-            Failure: It cannot be printed.
-        """
+        """Print the result of a command that has taken effect, as a sentence or as JSON."""
         try:
             if self.format == "json":
                 self.json(result)
@@ -255,11 +232,9 @@ class Out:
             self.details(record)
 
     def details(self, record: object, *, err: bool = False, **further: object) -> None:
-        """Print the fields of a record that have a value, one on a line, `further` ones around them."""
-        columns = columns_of(_DETAILS[type(record).__name__])
-        lines = [("name", name)] if (name := further.pop("name", None)) else []
-        lines += [(column.title, column.value(record, self)) for column in columns]
-        self.lines([*lines, *further.items()], err=err)
+        """Print the fields of a record that have a value, one on a line, and further ones."""
+        columns = _columns_of(_DETAILS[type(record).__name__])
+        self.lines([*((one.title, one.value(record, self)) for one in columns), *further.items()], err=err)
 
     def lines(self, lines: Sequence[tuple[str, object]], *, err: bool = False) -> None:
         """Print named values, one on a line; a mapping has a line for each key."""
@@ -275,14 +250,35 @@ class Out:
         for name, text in shown:
             (warn if err else click.echo)(f"{name}{' ' * (width - cell_len(name))}  {text}")
 
-    def table(self, records: Sequence[Any], empty: str, columns: Sequence[Column] | None = None) -> None:
-        """Print a table of the records, or `empty` on standard error if there are none."""
+    def line(self, event: Any) -> str:
+        """Format an event as a line."""
+        if event.kind == "gap":
+            return (
+                f"no watch from {text_of(event.since)} to {text_of(event.until)}: updates of that time may be missing"
+            )
+        if event.kind == "unreadable":
+            return f"request {text_of(event.index)} cannot be read: {text_of(event.error)}"
+        fields = " ".join(["kind", *(f"{field.name}={field.name}" for field in attrs.fields(type(event)))])
+        parts = []
+        for part in _LINES.get(type(event).__name__, fields).split():
+            name, _, path = part.rpartition("=")
+            if text := text_of(_reader(path)(event, self)):
+                parts.append(f"{name} {text}" if name else text)
+        return "  ".join(parts)
+
+    def table(self, records: Sequence[Any], empty: str, further: Sequence[Column] = (), **titles: str) -> None:
+        """Print a table of the records, or `empty` on standard error if there are none.
+
+        `further` columns stand before the last two; `titles` replaces titles.
+        """
         if not records:
             warn(empty)
             return
         from rich.cells import cell_len
 
-        columns = columns or columns_of(_TABLES[type(records[0]).__name__])
+        columns = _columns_of(_TABLES[type(records[0]).__name__])
+        columns = [one._replace(title=titles.get(one.title, one.title)) for one in columns]
+        columns[-2:-2] = further
         rows = [[text_of(column.value(record, self)) for column in columns] for record in records]
         widths = [max(map(cell_len, cells)) for cells in zip([one.title for one in columns], *rows, strict=True)]
         if sys.stdout.isatty():
@@ -295,16 +291,12 @@ class Out:
                 padded.append(padding + cell if column.is_right else cell + padding)
             click.echo((" " * _GAP).join(padded).rstrip())
 
-    def plain(self, value: object) -> Any:
+    def plain(self, value: Any) -> Any:
         """Convert a value to JSON types: a record as `freight_exchange.to_dict` does, others by the same rules."""
-        from freight_exchange import to_dict
-
         match value:
             case None | bool() | int() | float():
                 return value
-            case str():
-                return str(value)
-            case Decimal():
+            case str() | Decimal():
                 return str(value)
             case datetime():
                 return value.isoformat()
@@ -312,34 +304,26 @@ class Out:
                 return {str(key): self.plain(item) for key, item in value.items()}
             case list() | tuple():
                 return [self.plain(item) for item in value]
-        kind: Any = type(value)
-        if kind.__name__ == "RateRequest":
-            return self._plain_request(value)
-        if kind.__name__ == "RequestEvent":
-            event: Any = value
-            return to_dict(event) | {
-                name: None if (one := getattr(event, name)) is None else self._plain_request(one)
-                for name in ("request", "previous")
-            } | {"kind": event.kind}  # fmt: skip
+        kind = type(value)
         try:
-            plain = to_dict(value)  # type: ignore[arg-type]  # another class raises
+            plain: dict[str, Any] = to_dict(value)
         except ValidationError:
             return {field.name: self.plain(getattr(value, field.name)) for field in attrs.fields(kind)}
-        return plain | ({"kind": getattr(value, "kind")} if hasattr(kind, "kind") else {})  # noqa: B009
+        if kind.__name__ == "RateRequest":
+            return plain | self._computed(value)
+        if kind.__name__ == "RequestEvent":
+            requests = {name: getattr(value, name) for name in ("request", "previous")}
+            return plain | self.plain({name: one for name, one in requests.items() if one is not None})
+        return plain | ({"kind": value.kind} if hasattr(kind, "kind") else {})
 
-    def _plain_request(self, request: Any) -> dict[str, Any]:
-        """Convert a request, with the values computed from its fields."""
-        from freight_exchange import to_dict
-
+    def _computed(self, request: Any) -> dict[str, Any]:
+        """Return values computed from the fields of a request."""
         weight, quantity = _gross_weight(request, self), _quantity(request, self)
         return {
-            **to_dict(request),
             "volume": self.plain(request.volume),
             "weight_per": self.per,
             "gross_weight": None if weight is None else self.plain(weight.kilograms),
-            "chargeable": None
-            if quantity is None
-            else {"amount": f"{quantity[0]}", "unit": quantity[1], "by": quantity[2]},
+            "chargeable": quantity and dict(zip(("amount", "unit", "by"), map(str, quantity), strict=True)),
             "doubts": [attrs.asdict(warning) for warning in warnings_of(request, self.per)],
         }
 
@@ -381,8 +365,9 @@ async def collect(
                 included = [record for record in page if is_included(record)][:room]
                 records += included
                 advance(len(page))
-                for record in included if on_record is not None else ():
-                    on_record(record)  # type: ignore[misc]  # not `None` here
+                if on_record is not None:
+                    for record in included:
+                        on_record(record)
                 if len(records) == limit:
                     break
         finally:
@@ -405,9 +390,6 @@ def progress(description: str) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.update(task, advance=count)
 
 
-# Tables on a terminal
-
-
 def _print_to_terminal(columns: Sequence[Column], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -419,26 +401,26 @@ def _print_to_terminal(columns: Sequence[Column], rows: Sequence[Sequence[str]],
         for column, width in zip(columns, widths, strict=True)
     ]
 
-    def total(places: Collection[int]) -> int:
-        return sum(least[place] + _GAP for place in places) - _GAP
+    def fits(places: Collection[int]) -> bool:
+        return sum(least[place] + _GAP for place in places) - _GAP <= console.width
 
     visible = {place for place, column in enumerate(columns) if not column.drop_order}
     for place in sorted(range(len(columns)), key=lambda place: columns[place].drop_order):
-        if total({*visible, place}) <= console.width:
+        if fits({*visible, place}):
             visible.add(place)
+    shown = [(place, columns[place]) for place in sorted(visible)]
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    for place in sorted(visible):
-        right = columns[place].is_right
+    for _, column in shown:
         # Texts wrap. A number stays on its line, but is never cut: that would make another number of it.
         table.add_column(
-            Text(columns[place].title),
-            justify="right" if right else "left",
-            no_wrap=right and total(visible) <= console.width,
+            Text(column.title),
+            justify="right" if column.is_right else "left",
+            no_wrap=column.is_right and fits(visible),
             overflow="fold",
         )
     for row in rows:
         # `Text`, since a string would be read as markup: a commodity may be called [bold].
-        table.add_row(*(Text(row[place]) for place in sorted(visible)))
+        table.add_row(*(Text(row[place]) for place, _ in shown))
     console.print(table)
     if dropped := [column.title for place, column in enumerate(columns) if place not in visible]:
         warn(f"The terminal has no room for {', '.join(dropped)}.")
@@ -451,14 +433,10 @@ def csv_columns(cls: Any, *, exclude: Collection[str] = (), prefix: str = "") ->
     """Return the columns of a class of records. The columns of a nested record replace that of its field."""
     columns: list[str] = []
     hints = get_type_hints(cls)
-    for field in attrs.fields(cls):
-        if field.name in exclude:
-            continue
-        kinds = [part for part in get_args(hints[field.name]) or (hints[field.name],) if part is not NoneType]
-        if len(kinds) == 1 and attrs.has(kinds[0]):
-            columns += csv_columns(kinds[0], prefix=f"{prefix}{field.name}.")
-        else:
-            columns.append(f"{prefix}{field.name}")
+    for name in [field.name for field in attrs.fields(cls) if field.name not in exclude]:
+        kinds = [part for part in get_args(hints[name]) or (hints[name],) if part is not NoneType]
+        is_record = len(kinds) == 1 and attrs.has(kinds[0])
+        columns += csv_columns(kinds[0], prefix=f"{prefix}{name}.") if is_record else [f"{prefix}{name}"]
     return columns
 
 
@@ -469,10 +447,10 @@ def _find(record: Any, path: str) -> object:
 
 
 def _cell(value: object) -> str:
-    if value is None:
+    if value is None or value == {}:
         return ""
     if isinstance(value, (bool, list, Mapping)):
-        return json.dumps(value) if value != {} else ""
+        return json.dumps(value)
     text = clean(str(value))
     # A text of the service must not become a formula; numbers stay as they are.
     return f"'{text}" if text.lstrip().startswith(_FORMULA) and not _NUMERAL.fullmatch(text) else text
@@ -490,16 +468,13 @@ def _gross_weight(freight: Any, out: Out) -> cargo.GrossWeight | None:
 def _quantity(freight: Any, out: Out) -> tuple[Decimal, str, str] | None:
     """Return the chargeable quantity, its unit and the measure that decides, or `None` if a measure is missing."""
     with contextlib.suppress(ValidationError):
-        match freight.type:
-            case RequestType.SHIPPING:
-                tons = cargo.revenue_tons(freight, per=out.per)
-                return tons.tons, "W/M", tons.basis
-            case RequestType.AIR_FREIGHT:
-                weight = cargo.air_chargeable_weight(freight, per=out.per)
-                return weight.kilograms, "kg", weight.basis
-            case RequestType.TRUCKING:
-                weight = cargo.road_chargeable_weight(freight, per=out.per)
-                return weight.kilograms, "kg", weight.basis
+        if freight.type == RequestType.SHIPPING:
+            tons = cargo.revenue_tons(freight, per=out.per)
+            return tons.tons, "W/M", tons.basis
+        if freight.type in (RequestType.AIR_FREIGHT, RequestType.TRUCKING):
+            is_air = freight.type == RequestType.AIR_FREIGHT
+            weight = (cargo.air_chargeable_weight if is_air else cargo.road_chargeable_weight)(freight, per=out.per)
+            return weight.kilograms, "kg", weight.basis
     return None
 
 
@@ -519,14 +494,11 @@ def units_of(freight: Any) -> str:
     return f"{freight.quantity} {freight.packaging}{plural}"
 
 
-def _kilograms(request: Any, out: Out) -> str | None:
-    weight = _gross_weight(request, out)
-    return None if weight is None else f"{weight.kilograms:f}{'?' if weight.warning else ''}"
-
-
-def _incoterm(request: Any, out: Out) -> str:
-    mark = "?" if cargo.incoterm_warning(request.incoterm, request.type) else ""
-    return f"{request.incoterm or ''}{mark}"
+def price_of(offer: Any, out: Out) -> str | None:
+    """Format the amount of an offer or bid with the code of its currency."""
+    if offer.amount is None or offer.currency is None:
+        return offer.amount and f"{offer.amount:f}"
+    return f"{offer.amount:f} {out.codes.get(offer.currency, f'(currency {offer.currency})')}"
 
 
 def _each(freight: Any, out: Out) -> str | None:
@@ -540,35 +512,32 @@ def _stated_weight(freight: Any, out: Out) -> str | None:
     reading = "that of one unit" if out.per == "unit" else "the total of all units"
     # Drafts are in kilograms.
     unit = getattr(freight, "mass_unit", None) or "kg"
-    return None if freight.weight is None else f"{freight.weight:f} {unit}, read as {reading}"
+    return freight.weight and f"{freight.weight:f} {unit}, read as {reading}"
 
 
-def _gross(freight: Any, out: Out) -> str | None:
-    weight = _gross_weight(freight, out)
-    return None if weight is None else f"{weight.kilograms:f} kg"
+def _weight(form: str) -> Callable[[Any, Out], str | None]:
+    def read(freight: Any, out: Out) -> str | None:
+        weight = _gross_weight(freight, out)
+        return None if weight is None else form.format(f"{weight.kilograms:f}", mark="?" if weight.warning else "")
+
+    return read
 
 
-def _chargeable(freight: Any, out: Out) -> str | None:
-    quantity = _quantity(freight, out)
-    return None if quantity is None else f"{quantity[0]:f} {quantity[1]}"
+def _chargeable(form: str) -> Callable[[Any, Out], str | None]:
+    def read(freight: Any, out: Out) -> str | None:
+        quantity = _quantity(freight, out)
+        return quantity and form.format(f"{quantity[0]:f}", *quantity[1:])
+
+    return read
 
 
-def _chargeable_by(freight: Any, out: Out) -> str | None:
-    quantity = _quantity(freight, out)
-    return None if quantity is None else f"{quantity[0]:f} {quantity[1]} by {quantity[2]}"
-
-
-def price_of(offer: Any, out: Out) -> str | None:
-    """Format the amount of an offer or bid with the code of its currency."""
-    if offer.amount is None or offer.currency is None:
-        return None if offer.amount is None else f"{offer.amount:f}"
-    return f"{offer.amount:f} {out.codes.get(offer.currency, f'(currency {offer.currency})')}"
+def _incoterm(request: Any, out: Out) -> str:
+    return f"{request.incoterm or ''}{'?' if cargo.incoterm_warning(request.incoterm, request.type) else ''}"
 
 
 def _contact_line(bid: Any, out: Out) -> str | None:
-    if bid.contact is None:
-        return None
-    return " ".join(part for part in (bid.contact.name, bid.contact.email and f"<{bid.contact.email}>") if part)
+    parts = bid.contact and (bid.contact.name, bid.contact.email and f"<{bid.contact.email}>")
+    return parts and " ".join(filter(None, parts))
 
 
 def _utc(name: str) -> Callable[[Any, Out], str]:
@@ -576,18 +545,26 @@ def _utc(name: str) -> Callable[[Any, Out], str]:
 
 
 _VALUES: Final[Mapping[str, Callable[[Any, Out], object]]] = {
-    "chargeable": _chargeable,
-    "chargeable_by": _chargeable_by,
+    "at": lambda event, _: f"{event.observed_between[1].astimezone():%H:%M:%S}",
+    "changes": lambda event, _: f"changed: {', '.join(event.changed)}" if event.changed else None,
+    "chargeable": _chargeable("{} {}"),
+    "chargeable_by": _chargeable("{} {} by {}"),
     "checked_incoterm": _incoterm,
     "contact_line": _contact_line,
-    "cubic_metres": lambda freight, _: None if freight.volume is None else f"{freight.volume:f} m3",
-    "day": lambda request, _: None if request.need_date is None else request.need_date.date(),
+    "cubic_metres": lambda freight, _: freight.volume and f"{freight.volume:f} m3",
+    "day": lambda request, _: request.need_date and request.need_date.date(),
     "each": _each,
-    "gross": _gross,
-    "kilograms": _kilograms,
-    "offer_status": lambda bid, _: bid.status if bid.offer is None else bid.offer.status,
+    "full_name": lambda user, _: " ".join(filter(None, (user.first_name, user.middle_name, user.last_name))),
+    "gross": _weight("{} kg"),
+    "kilograms": _weight("{}{mark}"),
+    "kind_9": lambda event, _: (getattr(event, "answer", None) or event.kind).ljust(9),
+    "offer_status": lambda bid, _: (bid.offer or bid).status,
+    "own_terms": lambda compared, _: "; ".join(compared.own_terms),
+    "own_price": lambda compared, _: f"{compared.offer.amount} {compared.currency}",
+    "places": lambda freight, _: f"{text_of(freight.origin)} to {text_of(freight.destination)}",
     "price": price_of,
     "stated_weight": _stated_weight,
+    "total": lambda record, _: f"{record.total:.2f}" if isinstance(record.total, Decimal) else record.total,
     "units": lambda freight, _: units_of(freight),
     "utc_since": _utc("since"),
     "utc_until": _utc("until"),

@@ -8,25 +8,13 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
 import click
 
-from freight_exchange import OfferEvent, OfferFilter, RequestEvent, RequestFilter
+from freight_exchange import OfferFilter, RequestFilter
+from freight_exchange.cli import options as opt
 from freight_exchange.cli.login import connect
-from freight_exchange.cli.options import (
-    DURATION,
-    FILE,
-    INDEX,
-    AnyCommand,
-    Command,
-    Options,
-    fields_of,
-    json_option,
-    options_of,
-    weight_option,
-)
 from freight_exchange.cli.run import Interrupted, warn
-from freight_exchange.cli.show import Out, price_of, progress, text_of
+from freight_exchange.cli.show import Out, progress, text_of
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Scan, ScanProgress
 
@@ -40,53 +28,34 @@ __all__ = ["watch", "watch_offers"]
 _DEEPEST: Final = "five days"
 _REFRESH_INTERVAL: Final = 1.0
 _STYLES: Final = {
-    "new": "bold green",
-    "updated": "yellow",
-    "changed": "yellow",
-    "answered": "bold cyan",
-    "withdrawn": "dim",
+    "new": "bold green", "updated": "yellow", "changed": "yellow", "answered": "bold cyan", "withdrawn": "dim",
     "gone": "dim",
-}
+}  # fmt: skip
 
 
-def _feed_options(command: AnyCommand) -> AnyCommand:
-    for option in (
-        json_option,
-        click.option("--count", type=INDEX, help="Stop after N events."),
-        click.option(
-            "--interval",
-            type=DURATION,
-            default="30s",
-            show_default=True,
-            metavar="TIME",
-            help="Time between two scans.",
-        ),
-        click.option(
-            "--store",
-            type=FILE,
-            metavar="FILE",
-            help="File that records the shown events, so that the next run continues there and misses none.",
-        ),
-    ):
-        command = option(command)
-    return command
+def _feed_options(command: opt.AnyCommand) -> opt.AnyCommand:
+    store = "File that records the shown events, so that the next run continues there and misses none."
+    interval = {"default": "30s", "show_default": True, "help": "Time between two scans."}
+    command = click.option("--count", type=opt.index, metavar="N", help="Stop after N events.")(opt.as_json(command))
+    command = click.option("--interval", type=opt.duration, metavar="TIME", **interval)(command)  # type: ignore[arg-type]
+    return click.option("--store", type=opt.file_path, metavar="FILE", help=store)(command)
 
 
-@click.command(cls=Command)
-@options_of(fields_of(RequestFilter))
+@click.command(cls=opt.Command)
+@opt.made_from(opt.fields_of(RequestFilter))
 @click.option(
     "--start",
-    type=DURATION,
+    type=opt.duration,
     default="now",
     show_default=True,
     metavar="WHEN",
     help="Start of the first run: now, backfill (all listed requests), or a time ago such as 6h.",
 )
 @_feed_options
-@weight_option
+@opt.weight(default="unit", show_default=True)
 @click.pass_obj
 def watch(
-    options: Options,
+    options: opt.Options,
     /,
     store: str | None,
     start: Any,
@@ -130,8 +99,8 @@ def watch(
     _watch(options, work, out, show_first_scan)
 
 
-@click.command("watch", cls=Command)
-@click.argument("requests", type=INDEX, nargs=-1, metavar="[REQUEST]...")
+@click.command("watch", cls=opt.Command)
+@click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
 @click.option(
     "--start",
     type=click.Choice(["now", "backfill"]),
@@ -142,7 +111,7 @@ def watch(
 @_feed_options
 @click.pass_obj
 def watch_offers(
-    options: Options,
+    options: opt.Options,
     /,
     requests: Sequence[int],
     store: str | None,
@@ -178,7 +147,7 @@ def watch_offers(
 
 
 def _watch(
-    options: Options,
+    options: opt.Options,
     work: Callable[[FreightExchange], Awaitable[None]],
     out: Out,
     hook: Callable[[HookEvent], None] | None = None,
@@ -201,7 +170,7 @@ async def _show(feed: Any, count: int | None, out: Out) -> None:
         if out.format:
             out.json(event)
         else:
-            click.echo(_line_of(event, out))
+            click.echo(out.line(event))
         sys.stdout.flush()
 
     async def pull(show: Callable[[Any], None]) -> None:
@@ -232,7 +201,7 @@ async def _show_live(feed: Any, pull: Callable[[Callable[[Any], None]], Awaitabl
         shown += 1
         # Before the line is printed: printing redraws the status as it is.
         refresh()
-        console.print(Text(_line_of(event, out), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
+        console.print(Text(out.line(event), style=_STYLES.get(event.kind, "bold red")), soft_wrap=True)
 
     def refresh() -> None:
         # On one line: a longer one would flicker as it is redrawn.
@@ -258,31 +227,3 @@ def _status_of(status: Any, shown: int) -> str:
     pages = f"{status.pages} page{'' if status.pages == 1 else 's'}"
     first = f" · {pages} read" if status.state == "priming" and status.pages else ""
     return f"{status.state}{first} · {coverage} · {shown} shown · Ctrl-C ends"
-
-
-def _line_of(event: Any, out: Out) -> str:
-    """Format an event as a line."""
-    if isinstance(event, RequestEvent):
-        request = event.request
-        parts = [
-            event.kind.ljust(9), request.index, request.ref_id, request.type, request.commodity,
-            f"{text_of(request.origin)} to {text_of(request.destination)}",
-            None if request.volume is None else f"{request.volume:f} m3",
-        ]  # fmt: skip
-    elif isinstance(event, OfferEvent):
-        offer, listing = event.offer, event.listing
-        parts = [
-            (event.answer or event.kind).ljust(9), f"request {listing.index}", f"offer {offer.id}",
-            price_of(offer, out), f"{text_of(listing.origin)} to {text_of(listing.destination)}", offer.terms,
-        ]  # fmt: skip
-    else:
-        if event.kind == "gap":
-            since, until = text_of(event.since), text_of(event.until)
-            return f"no watch from {since} to {until}: updates of that time may be missing"
-        if event.kind == "unreadable":
-            return f"request {text_of(event.index)} cannot be read: {text_of(event.error)}"
-        values = ((field.name, getattr(event, field.name)) for field in attrs.fields(type(event)))
-        return f"{event.kind}  " + "  ".join(f"{name} {text_of(value)}" for name, value in values)
-    changed = f"changed: {', '.join(event.changed)}" if event.changed else None
-    shown = (text_of(part) for part in (f"{event.observed_between[1].astimezone():%H:%M:%S}", *parts, changed))
-    return "  ".join(part for part in shown if part)
