@@ -212,7 +212,8 @@ def _derived(name: str, kind: Any) -> tuple[tuple[str, ...], dict[str, Any]]:
     elif int in kinds:
         derived |= {"type": index, "metavar": "N"}
     option = name_of(name)
-    return (f"{option}/--not-{name}" if bool in kinds else option,), derived
+    short = ("-v",) if name == "verbose" else ()
+    return (*short, f"{option}/--not-{name}" if bool in kinds else option), derived
 
 
 @attrs.frozen(kw_only=True)

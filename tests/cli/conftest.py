@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio.from_thread
 import pytest
-from tests.unit.cli.harness import Shell
+from tests.cli.harness import Shell
 
 from freight_sandbox import Exchange
 from freight_sandbox.server import serve

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.postgres import PostgresServer, running_server
-from tests.unit.cli.harness import Result, Shell, finish, start
+from tests.cli.harness import Result, Shell, finish, start
 from tests.unit.store.postgres.databases import server
 from tests.unit.store.postgres.unusable import MARK, PASSWORD, Unusable, address, contents, unusable, wants_password
 from tests.unit.store.rows import BINDING, LEASE
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import schema
 

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.unit.blocks import ROOT
-from tests.unit.cli.harness import Shell, locate_program, run_on_terminal
+from tests.cli.harness import Shell, locate_program, run_on_terminal
 
 PAGE = ROOT / "docs" / "cli.md"
 REFERENCE = ROOT / "docs" / "cli-reference.md"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import logging
 import os
@@ -26,7 +25,7 @@ from typing import Any
 import attrs
 import pytest
 
-from freight_exchange.cli import program
+from freight_exchange.cli.app import run
 from freight_sandbox import Cargo, Exchange
 from freight_sandbox.records import Account
 
@@ -135,10 +134,21 @@ class Shell:
         """Publish a request as the shipper and return its index."""
         return self.exchange.publish(self.exchange.shipper, time.time(), cargo)
 
-    def __call__(self, *arguments: str, typed: str | None = None, piped: str = "") -> Result:
-        """Run a command, with `typed` as input from a terminal or `piped` from a pipe."""
-        stdin = io.StringIO(piped if typed is None else typed)
-        stdin.isatty = lambda: typed is not None  # type: ignore[method-assign]  # a terminal for this call
+    def __call__(
+        self, *arguments: str, typed: str | None = None, piped: str = "", columns: int | None = None
+    ) -> Result:
+        """Run a command, with `typed` as input from a terminal or `piped` from a pipe.
+
+        The output is a pipe, or a terminal of so many columns.
+        """
+        self._monkeypatch.setattr("sys.stdout.isatty", lambda: columns is not None, raising=False)
+        self.set("TERM", "xterm")
+        self.set("COLUMNS", str(columns or 160))
+        writer, reader = pty.openpty() if typed is not None else os.pipe()[::-1]
+        os.write(writer, (piped if typed is None else f"{typed}\x04").encode())
+        if typed is None:
+            os.close(writer)
+        stdin = open(reader)  # noqa: PTH123, SIM115  # a descriptor
         self._monkeypatch.setattr("sys.stdin", stdin)
         self._monkeypatch.setattr("sys.stderr.isatty", lambda: typed is not None, raising=False)
         self._monkeypatch.setattr("getpass.getpass", _read_password)
@@ -146,8 +156,11 @@ class Shell:
         handlers, level = list(logger.handlers), logger.level
         self._capture.readouterr()
         try:
-            status = program.run(arguments)
+            status = run(arguments)
         finally:
+            stdin.close()
+            if typed is not None:
+                os.close(writer)
             logger.handlers[:] = handlers
             logger.setLevel(level)
         out, err = self._capture.readouterr()

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.unit.cli.harness import SUBMIT, Shell
+from tests.cli.harness import SUBMIT, Shell
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_exchange.testing import Fault
 from freight_sandbox.faults import json_reply
 

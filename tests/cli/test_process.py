@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.blocks import ROOT
-from tests.unit.cli.harness import (
+from tests.cli.harness import (
     SUBMIT,
     Result,
     Shell,
@@ -26,7 +26,7 @@ from tests.unit.cli.harness import (
     wait_until,
 )
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_sandbox import FAULTS, Cargo
 
 WATCH = ("requests", "watch", "--start", "backfill")

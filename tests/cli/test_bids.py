@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.harness import DRAFT, ROUTE, SUBMIT, Shell
+from tests.cli.harness import DRAFT, ROUTE, SUBMIT, Shell
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_sandbox import Fault
 from freight_sandbox.faults import json_reply
 

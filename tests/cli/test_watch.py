@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.harness import TILES, Shell
+from tests.cli.harness import TILES, Shell
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_sandbox import FAULTS, Cargo
 
 WATCH = ("requests", "watch", "--start", "backfill", "--count", "1")

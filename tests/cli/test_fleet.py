@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.unit.cli.commands.test_bot import bot_shell, run_virtually
-from tests.unit.cli.harness import Shell
+from tests.cli.test_bot import bot_shell, run_virtually
+from tests.cli.harness import Shell
 from tests.unit.store.postgres.databases import database_url, drop_schema, empty_store, execute
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_exchange.store import PostgresStore
 from freight_exchange.store.postgres import schema
 from freight_exchange.store.postgres.connection import DatabaseConnection

@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 import pytest
-from tests.unit.cli.harness import DRAFT, ROUTE, TILES, Shell
+from tests.cli.harness import DRAFT, ROUTE, TILES, Shell
 from tools.pages import ROOT, snippets_of
 
 from freight_exchange import FreightExchange, RateRequestDraft, Route, RouteDraft
-from freight_exchange.cli.program import program
+from freight_exchange.cli.app import program
 from freight_exchange.options import ADDRESSES
 from freight_exchange.testing import Sandbox
 

@@ -14,7 +14,7 @@ import click
 import pytest
 from tests.unit.blocks import ROOT
 
-from freight_exchange.cli.program import program, run
+from freight_exchange.cli.app import program, run
 
 PAGE = ROOT / "docs" / "cli-reference.md"
 

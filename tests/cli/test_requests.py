@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.unit.blocks import ROOT
-from tests.unit.cli.harness import DRAFT, TILES, Shell
+from tests.cli.harness import DRAFT, TILES, Shell
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_sandbox import Cargo, Fault
 from freight_sandbox.faults import json_reply
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.unit.blocks import ROOT
-from tests.unit.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, locate_program, restore_signals
+from tests.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, locate_program, restore_signals
 
 from freight_exchange import FreightExchange
 from freight_exchange.cli.commands.sandbox import _announce, _local_url

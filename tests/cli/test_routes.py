@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.harness import ROUTE, Shell
+from tests.cli.harness import ROUTE, Shell
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_sandbox import Fault
 from freight_sandbox.faults import json_reply
 

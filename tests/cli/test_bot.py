@@ -14,10 +14,10 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.unit.cli.harness import Shell, finish, start, wait_until
+from tests.cli.harness import Shell, finish, start, wait_until
 
 from freight_exchange import Bot
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_exchange.store import SQLiteStore
 from freight_exchange.testing import FAULTS, Profile, Sandbox, virtual_time_options
 

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.unit.cli.harness import Shell
+from tests.cli.harness import Shell
 
-from freight_exchange.cli.exit_status import Status
+from freight_exchange.cli.run import Status
 from freight_sandbox import FAULTS, Exchange
 from freight_sandbox.server import refused_port
 
