@@ -71,7 +71,7 @@ def test_rates_of_file_must_be_an_object(shell: Shell, rates: object) -> None:
         (["--amount", "12"], "still missing: currency (--currency)"),
         (["--amount", "12", "--currency", "XXX"], "currency"),
         (["--amount", "12", "--currency", "USD", "--rate", "Ocean"], "--rate takes NAME=AMOUNT, not 'Ocean'"),
-        (["--amount", "12", "--currency", "USD", "--rate", "Ocean=dear"], "the rate 'Ocean' must be a number"),
+        (["--amount", "12", "--currency", "USD", "--rate", "Ocean=dear"], "--rate['Ocean'] must be a number"),
     ],
 )
 def test_invalid_offer_is_not_sent(shell: Shell, arguments: list[str], message: str) -> None:

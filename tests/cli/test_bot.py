@@ -87,11 +87,11 @@ def test_status_and_explanation_of_a_request(bot_shell: Shell) -> None:
     status = bot_shell("bot", "status").out
     assert "held by        no process: the bot is not running\n" in status
     assert "deliveries     0 ready, 0 claimed, 1 done, 1 dead\n" in status
-    assert "offers         1 taken, 0 refused, 0 in doubt\n" in status
+    assert "offers         1 made, 0 refused, 0 in doubt\n" in status
     explanation = bot_shell("explain", "1").out
     assert explanation.startswith("Request 1 was handed out and acknowledged")
     assert "The handler tell failed for the last time, with ValueError: no \\x1b[31mmail (new).\n" in explanation
-    assert "The offer of 1840.50, revision 0, is confirmed.\n" in explanation
+    assert "The offer of 1840.50 (currency 840), revision 0, is confirmed.\n" in explanation
     (report,) = bot_shell("explain", "1", "--json").objects
     assert (report["verdict"], report["offers"][0]["state"]) == ("handed-out", "confirmed")
     assert bot_shell("explain", "2").out.startswith("Request 2 was in no scan")
@@ -310,7 +310,7 @@ def test_approval_in_doubt_is_shown_and_resolved(shell: Shell) -> None:
     status = shell("bot", "status", *STORE).out
     assert "answers        0 carried out, 0 refused, 1 in doubt\n" in status
     assert "parked         1: a person has to decide\n" in status
-    assert "The approval of offer 5001 of 900, by award, is unknown.\n" in shell("explain", "1", *STORE).out
+    assert "The approval of offer 5001 of 900 (currency 840), by award, is unknown.\n" in shell("explain", "1", *STORE).out
     resolve = ("bot", "doubts", "resolve", "1", "--offer", "5001", *STORE)
     resolved = shell(*resolve, "--not-taken", typed="y\n")
     assert "The answer to offer 5001 on request 1 is not there, and it may be made again?" in resolved.err

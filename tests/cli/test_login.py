@@ -210,7 +210,7 @@ def test_command_without_login_asks_nothing(fresh_shell: Shell, typed: str | Non
 def test_login_rejects_wrong_url_before_it_asks_for_the_account(fresh_shell: Shell) -> None:
     result = fresh_shell("login", typed="localhost\na@b.example\nx\n")
     assert result.status == Status.CONFIGURATION
-    assert "Error: the URL must be an http or https URL with a host" in result.err
+    assert "Error: --url must be an http or https URL with a host" in result.err
     assert "Email" not in result.err
 
 

@@ -41,7 +41,8 @@ def test_unknown_offer_is_not_found(shipper: Shell, command: str) -> None:
         shipper("offers", command, "77", typed="y\n"),
     ):
         assert (result.status, result.out) == (Status.NOT_FOUND, "")
-        assert "Error: there is no offer 77 on your requests; nothing was changed\n" in result.err
+        assert "There is no such offer." in result.err
+        assert "Offer 77 is not among those that your requests show.\n" in result.err
 
 
 def test_account_without_published_requests_is_shown_where_to_look(shell: Shell) -> None:
@@ -69,8 +70,8 @@ def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
 @pytest.mark.parametrize(
     ("rates", "message"),
     [
-        ([], "an offer is in USD: give its exchange rate to compare it in EUR, such as --rate USD=1.08"),
-        (["--rate", "dollar=2"], "--rate must begin with a currency code of three letters, not 'DOLLAR'"),
+        ([], "--rate: an offer is in USD: give the exchange rate of USD to EUR"),
+        (["--rate", "dollar=2"], "--rate must be a currency code of three letters, not 'DOLLAR'"),
         (["--rate", "USD"], "'USD' must be a code and a rate, such as EUR=1.08"),
         (["--rate", "USD=1", "--rate", "usd=2"], "usd is given twice"),
     ],

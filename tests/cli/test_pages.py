@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from tests.unit.blocks import ROOT
+from tools.pages import ROOT
 from tests.cli.harness import Shell, locate_program, run_on_terminal
 
 PAGE = ROOT / "docs" / "cli.md"

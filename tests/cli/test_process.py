@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.blocks import ROOT
+from tools.pages import ROOT
 from tests.cli.harness import (
     SUBMIT,
     Result,
@@ -213,4 +213,4 @@ def test_missing_extra_names_install_command(missing: str, status: int) -> None:
     )
     assert done.returncode == status
     if status:
-        assert done.stderr == 'freight-exchange needs the extra "cli": pip install "freight-exchange[cli]"\n'
+        assert done.stderr == 'freight-exchange needs the extra "cli": pip install "./freight-exchange[cli]"\n'

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.unit.blocks import ROOT
+from tools.pages import ROOT
 
 from freight_exchange.cli.app import program, run
 
@@ -64,7 +64,8 @@ def test_help_has_examples_that_run(
     examples = re.findall(r"^ +freight-exchange (.*)$", block, re.MULTILINE)
     for example in examples:
         assert " ".join(path) in example
-        words = shlex.split(example.split(" | ")[0])
+        words = shlex.split(re.split(r" [|>] ", example)[0])
+        words += ["--yes"] if any(one.name == "yes" for one in COMMANDS[path].params) else []
         for name in (value for option, value in pairwise(words) if option == "--file"):
             Path(name).touch()
         assert run(words) == 0, (example, capsys.readouterr().err)
@@ -118,7 +119,7 @@ def loaded_modules(*arguments: str, completing: str | None = None) -> set[str]:
         environment = {"_FREIGHT_EXCHANGE_COMPLETE": "bash_complete", "COMP_WORDS": completing, "COMP_CWORD": "1"}
     code = f"""
 import os, sys
-from freight_exchange.cli.program import run
+from freight_exchange.cli.app import run
 os.environ.update({environment!r})
 run({[*arguments]!r})
 sys.stderr.write(" ".join(sys.modules))
@@ -132,7 +133,7 @@ sys.stderr.write(" ".join(sys.modules))
 )
 def test_help_and_completion_load_no_client(arguments: tuple[str, ...], completing: str | None) -> None:
     modules = loaded_modules(*arguments, completing=completing)
-    assert "freight_exchange.cli.program" in modules
+    assert "freight_exchange.cli.app" in modules
     unwanted = {"httpx", "anyio", "cattrs", "rich", "freight_exchange.client", "freight_sandbox", "sqlite3"}
     assert modules & unwanted == set()
 

@@ -96,11 +96,11 @@ def test_timezone_with_same_offset_changes_no_date(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"timezone": "Asia/Atlantis"}, "timezone must be the name of a known time zone"),
-        ({"timezone": 5}, "timezone must be text, not 5"),
-        ({"departure": 5}, "departure must be a date such as 2027-03-01"),
-        ({"timezone": "Europe/Berlin", "departure": 5}, "departure must be a date such as 2027-03-01"),
-        ({"carrier": "abc"}, "carrier must be a carrier's index, not a text"),
+        ({"timezone": "Asia/Atlantis"}, "--timezone must be the name of a known time zone"),
+        ({"timezone": 5}, "--timezone must be text, not 5"),
+        ({"departure": 5}, "--departure must be a datetime, not 5"),
+        ({"timezone": "Europe/Berlin", "departure": 5}, "--departure must be a datetime, not 5"),
+        ({"carrier": "abc"}, "--carrier must be a positive integer, not 'abc'"),
     ],
 )
 def test_invalid_update_is_not_sent(shell: Shell, change: dict[str, Any], message: str) -> None:

@@ -16,11 +16,11 @@ from typing import Any
 
 import httpx
 import pytest
-from tests.unit.blocks import ROOT
+from tools.pages import ROOT
 from tests.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, locate_program, restore_signals
 
 from freight_exchange import FreightExchange
-from freight_exchange.cli.commands.sandbox import _announce, _local_url
+from freight_exchange.cli.sandbox import announce, local_url
 from freight_sandbox import Exchange
 
 ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -255,11 +255,11 @@ async def test_open_address_is_warned_of() -> None:
     ],
 )
 def test_local_url_is_accepted_by_sdk(url: str, address: str, here: str) -> None:
-    assert _local_url(url, address) == here
+    assert local_url(url, address) == here
 
 
 def test_network_address_needs_proxy(capsys: pytest.CaptureFixture[str]) -> None:
-    _announce(Exchange(), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
+    announce(Exchange(), "http://192.0.2.1:1/api", "192.0.2.1", as_json=False, state=None)
     out, err = capsys.readouterr()
     assert "The exchange  http://192.0.2.1:1/api\n" in out
     assert "paste this line where it will run, with the name of your proxy:\n" in out

@@ -113,7 +113,7 @@ async def test_async_rates_are_asked_once_for_each_currency() -> None:
         ),
         ({"JPY": 1}, 978, "USD", "an offer is in EUR"),
         ({"EUR": 0}, 978, "USD", r"rates\['EUR'\] must be greater than zero"),
-        ({"EUR": "x"}, 978, "USD", r"rates\['EUR'\] must be a finite number"),
+        ({"EUR": "x"}, 978, "USD", r"rates\['EUR'\] must be a number"),
         ({"euro": 1}, 978, "USD", "rates must be a currency code of three letters, not 'euro'"),
         ({}, 978, "$", "to must be a currency code of three letters"),
         ({}, 756, "USD", "offer 1 is in currency 756, which the service's list of currencies does not name"),

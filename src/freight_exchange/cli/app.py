@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Any, Final
 
@@ -69,6 +70,12 @@ class _Root(opt.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         command: Any = getattr(_module_of(cmd_name), cmd_name) if cmd_name in _SUMMARIES else None
         return command  # type: ignore[no-any-return]  # a command or `None`
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if not (args[0] in _SUMMARIES or args[0].startswith("-") or ctx.resilient_parsing):
+            hint = "".join(f" Did you mean {match!r}?" for match in get_close_matches(args[0], _SUMMARIES, n=1))
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
