@@ -310,7 +310,9 @@ def test_approval_in_doubt_is_shown_and_resolved(shell: Shell) -> None:
     status = shell("bot", "status", *STORE).out
     assert "answers        0 carried out, 0 refused, 1 in doubt\n" in status
     assert "parked         1: a person has to decide\n" in status
-    assert "The approval of offer 5001 of 900 (currency 840), by award, is unknown.\n" in shell("explain", "1", *STORE).out
+    assert (
+        "The approval of offer 5001 of 900 (currency 840), by award, is unknown.\n" in shell("explain", "1", *STORE).out
+    )
     resolve = ("bot", "doubts", "resolve", "1", "--offer", "5001", *STORE)
     resolved = shell(*resolve, "--not-taken", typed="y\n")
     assert "The answer to offer 5001 on request 1 is not there, and it may be made again?" in resolved.err

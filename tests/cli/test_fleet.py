@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.cli.test_bot import bot_shell, run_virtually
 from tests.cli.harness import Shell
+from tests.cli.test_bot import bot_shell, run_virtually
 from tests.unit.store.postgres.databases import database_url, drop_schema, empty_store, execute
 
 from freight_exchange.cli.run import Status

@@ -243,3 +243,67 @@ def test_password_of_environment_belongs_to_its_account(shell: Shell) -> None:
     assert "Fergus" in shell("whoami").out
     # Without a terminal, the password of the environment is used.
     assert shell("--email", "rival@demo.example", "login").status == 77
+
+
+# Profiles, and machines without a home
+
+
+def test_profiles_keep_a_login_each(fresh_shell: Shell) -> None:
+    """Fault 42: an account for each side, without a prefix for every command."""
+    for name in ("shipper", "forwarder"):
+        result = fresh_shell(
+            "--profile", name, "--url", fresh_shell.url, "login", typed=f"{name}@demo.example\n{name}\n"
+        )
+        assert result.status == 0, result.err
+    files = [file.name for file in sorted(login_file(fresh_shell).parent.glob("*.json"))]
+    assert files == ["login-forwarder.json", "login-shipper.json"]
+    for name in ("shipper", "forwarder"):
+        assert f"{name}@demo.example" in fresh_shell("--profile", name, "whoami").out
+    fresh_shell.set("FREIGHT_EXCHANGE_PROFILE", "shipper")
+    assert "shipper@demo.example" in fresh_shell("whoami").out
+    assert fresh_shell("--profile", "forwarder", "logout").out == "The login is forgotten.\n"
+    assert fresh_shell("whoami").status == 0
+    result = fresh_shell("--profile", "forwarder", "whoami")
+    assert result.status == Status.CONFIGURATION
+    assert result.err.startswith("Error: not logged in: run `freight-exchange --profile forwarder login`\n")
+    assert len(fresh_shell.exchange.audit_log.logins) == 2
+
+
+def test_profile_comes_before_the_account_of_the_environment(shell: Shell) -> None:
+    shell.use_account(shell.exchange.rival)
+    login = shell("--profile", "shipper", "--email", "shipper@demo.example", "login", typed="shipper\n")
+    assert login.status == 0, login.err
+    assert "shipper@demo.example" in shell("--profile", "shipper", "whoami").out
+    assert "rival@demo.example" in shell("whoami").out
+    # An option comes before both, and the password of the environment belongs to another account.
+    result = shell("--profile", "shipper", "--email", "forwarder@demo.example", "whoami")
+    assert result.status == Status.CONFIGURATION
+    assert [one.accepted for one in shell.exchange.audit_log.logins] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--profile", "../x", "whoami"), "the name of a profile has letters, digits, - and _ only, not '../x'"),
+        (("--profile", "a", "--token-file", "b", "whoami"), "give --profile or --token-file: each names a saved login"),
+    ],
+)
+def test_wrong_profile_is_refused(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    result = shell(*words)
+    assert (result.status, result.err) == (Status.CONFIGURATION, f"Error: {message}\n")
+
+
+def test_machine_without_a_home_needs_no_login_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault 27: with all three variables the saved login is not needed, and its place need not exist."""
+
+    def no_home(*_: object, **__: object) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("platformdirs.user_state_path", no_home)
+    assert shell("currencies").status == 0
+    for name in ("URL", "EMAIL", "PASSWORD"):
+        shell.use_account(shell.exchange.forwarder)
+        shell.set(f"FREIGHT_EXCHANGE_{name}", None)
+        result = shell("currencies")
+        assert result.status == Status.CONFIGURATION
+        assert "there is no home directory for the saved login: give --token-file a path" in result.err

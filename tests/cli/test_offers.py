@@ -123,3 +123,20 @@ def test_export_of_a_request_that_is_not_there_fails(shipper: Shell) -> None:
     result = shipper("offers", "export", "1", "98", "99")
     assert (result.status, result.out) == (Status.NOT_FOUND, "")
     assert "you have no request 98, 99" in result.err
+
+
+def test_answer_to_a_hidden_offer_shows_the_sentence_of_the_service(shipper: Shell) -> None:
+    """Fault 34: after an approval the service lists the approved offer alone, so absence proves nothing."""
+    shipper.use_account(shipper.exchange.forwarder)
+    shipper("bids", "submit", "1", "--amount", "1900", "--currency", "USD", "--yes")
+    shipper.use_account(shipper.exchange.shipper)
+    assert shipper("offers", "approve", "5002", "--yes").status == 0
+    for options in ({"typed": "y\n"}, {}):
+        result = shipper("offers", "approve", "5001", *([] if options else ["--yes"]), **options)
+        assert result.status == Status.NOT_FOUND
+        assert "An offer has already been selected." in result.err
+        assert "there is no offer" not in result.err
+    assert (
+        "Approve offer 5001: your requests do not show it, perhaps because another"
+        in shipper("offers", "approve", "5001", typed="n\n").err
+    )

@@ -8,8 +8,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from tools.pages import ROOT
 from tests.cli.harness import Shell, locate_program, run_on_terminal
+from tools.pages import ROOT
 
 PAGE = ROOT / "docs" / "cli.md"
 REFERENCE = ROOT / "docs" / "cli-reference.md"

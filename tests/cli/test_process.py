@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tools.pages import ROOT
 from tests.cli.harness import (
     SUBMIT,
     Result,
@@ -25,6 +24,7 @@ from tests.cli.harness import (
     start,
     wait_until,
 )
+from tools.pages import ROOT
 
 from freight_exchange.cli.run import Status
 from freight_sandbox import FAULTS, Cargo

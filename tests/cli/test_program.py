@@ -6,12 +6,15 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from itertools import pairwise
+from modulefinder import ModuleFinder
 from pathlib import Path
 
 import click
 import pytest
+from tests.cli.harness import Shell
 from tools.pages import ROOT
 
 from freight_exchange.cli.app import program, run
@@ -188,3 +191,74 @@ def test_package_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "freight_exchange", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("freight-exchange, version ")
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_help_shows_the_value_of_each_default(path: tuple[str, ...]) -> None:
+    """Fault 32: a value, and not the name of a constant."""
+    context = click.Context(COMMANDS[path])
+    text = " ".join(COMMANDS[path].get_help(context).split())
+    for option in (one for one in COMMANDS[path].params if isinstance(one, click.Option) and not one.is_flag):
+        if isinstance(default := option.get_default(context), str | int):
+            assert f"[default: {default}" in text
+    assert "DEFAULT" not in text
+
+
+# Frozen programs
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Archive of the modules that a freezer finds, by following import statements, and without metadata."""
+    finder = ModuleFinder(path=[str(ROOT / "src")])
+    finder.run_script(str(ROOT / "src" / "freight_exchange" / "cli" / "__main__.py"))
+    archive = tmp_path_factory.mktemp("frozen") / "program.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for module in finder.modules.values():
+            if module.__file__ and module.__name__ != "__main__":
+                file.write(module.__file__, Path(module.__file__).relative_to(ROOT / "src"))
+    return archive
+
+
+def run_frozen(frozen: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    code = """
+import importlib.metadata, sys
+
+def find(name, distribution=importlib.metadata.distribution):
+    if "freight" in name:
+        raise importlib.metadata.PackageNotFoundError(name)
+    return distribution(name)
+
+importlib.metadata.distribution = find
+sys.path.insert(0, sys.argv.pop(1))
+import freight_exchange
+from freight_exchange.cli import main
+assert "program.zip" in freight_exchange.__file__
+main()
+"""
+    command = [sys.executable, "-c", code, str(frozen), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=frozen.parent)
+
+
+@pytest.mark.parametrize(
+    ("words", "output"),
+    [
+        (("--version",), "freight-exchange, version "),
+        (("requests", "import", "--template"), "commodity,type,origin"),
+        *(((name, "--help"), f"freight-exchange {name}") for name in program.list_commands(click.Context(program))),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_frozen_program_finds_its_commands_and_version(frozen: Path, words: tuple[str, ...], output: str) -> None:
+    """Fault 26: a program frozen by PyInstaller has no files to list, and no metadata of its installation."""
+    done = run_frozen(frozen, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert output in done.stdout
+
+
+def test_frozen_program_calls_the_service(frozen: Path, shell: Shell) -> None:
+    shell.publish()
+    for words in (["requests", "list"], ["requests", "watch", "--start", "backfill", "--count", "1"]):
+        done = run_frozen(frozen, *words)
+        assert done.returncode == 0, done.stderr
+        assert "Ceramic tiles" in done.stdout

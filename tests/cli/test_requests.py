@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.pages import ROOT
 from tests.cli.harness import DRAFT, TILES, Shell
 
 from freight_exchange.cli.run import Status
-from freight_sandbox import Cargo, Fault
-from freight_sandbox.faults import json_reply
+from freight_sandbox import Cargo
 
 BATTERIES = Cargo(
     commodityname="Lithium batteries",
@@ -150,15 +147,6 @@ class TestGet:
         )
         assert shell("requests", "list", "--json").objects == [request]
 
-    def test_control_characters_are_escaped(self, shell: Shell) -> None:
-        shell.publish(Cargo(commodityname="[bold]Ti\x1b[31mles\u202e\n", notes="\x07"))
-        for command in (["list"], ["get", "1"], ["list", "--json"], ["watch", "--start", "backfill", "--count", "1"]):
-            result = shell("requests", *command)
-            assert result.status == 0
-            assert "[bold]Ti" in result.out
-            assert result.out.replace("\n", "").isprintable()
-        assert shell("requests", "list", "--json").objects[0]["commodity"] == "[bold]Ti\x1b[31mles\u202e\n"
-
 
 class TestPublish:
     @pytest.mark.parametrize("source", ["options", "json", "toml", "stdin", "file and options"])
@@ -250,64 +238,3 @@ class TestPublish:
         ):
             assert line in result.err
         assert "quote/submitrequest" not in {call.path for call in shell.exchange.audit_log.calls}
-
-
-class TestImport:
-    FILE = ROOT / "examples" / "requests.csv"
-
-    def test_file_is_published_once(self, shell: Shell) -> None:
-        shell.use_account(shell.exchange.shipper)
-        Path("requests.csv").write_bytes(self.FILE.read_bytes())
-        result = shell("requests", "import", "requests.csv", "--past", "--yes")
-        assert (result.status, result.err) == (0, "")
-        assert result.out.splitlines()[0] == "line 2, Ceramic tiles: published as FX000001"
-        assert result.out.endswith("5 of 5 rows are published.\n")
-        again = shell("requests", "import", "requests.csv", "--past", "--yes", "--json")
-        assert (again.status, again.out) == (0, "")
-        assert len(shell.exchange.audit_log.publications) == 5
-
-    def test_wrong_row_is_refused_before_anything_is_sent(self, shell: Shell) -> None:
-        Path("requests.csv").write_text(self.FILE.read_text().replace(",40,", ",forty,"))
-        result = shell("requests", "import", "requests.csv", "--past", "--yes")
-        assert result.status == Status.USAGE
-        assert "line 3, column quantity: must be a whole number, not 'forty'" in result.err
-        assert not shell.exchange.audit_log.calls
-        assert not Path("requests.csv.progress").exists()
-
-    def test_wrong_rows_have_a_line_each(self, shell: Shell) -> None:
-        Path("requests.csv").write_text(self.FILE.read_text().replace(",FOB,", ",F,"))
-        err = shell("requests", "import", "requests.csv", "--yes").err
-        wrong = [line for line in err.splitlines() if "column incoterm: must be three letters" in line]
-        assert len(wrong) == self.FILE.read_text().count(",FOB,") > 1
-        assert wrong[-1].endswith("nothing was sent")
-
-    def test_arrival_in_the_past_is_named_by_its_line(self, shell: Shell) -> None:
-        Path("requests.csv").write_text(self.FILE.read_text().replace("2027-03-01", "2020-03-01"))
-        result = shell("requests", "import", "requests.csv", "--yes")
-        assert result.status == Status.USAGE
-        assert "line 2 of requests.csv: the arrival 2020-03-01 is in the past" in result.err
-
-    def test_refused_rows_end_with_their_status(self, shell: Shell) -> None:
-        shell.use_account(shell.exchange.shipper)
-        no = json_reply(400, {"message": "there is no such port"})
-        shell.exchange.faults.add(
-            Fault(name="refused", path="quote/submitrequest", processed=False, times=1, mutate=no)
-        )
-        Path("requests.csv").write_bytes(self.FILE.read_bytes())
-        result = shell("requests", "import", "requests.csv", "--past", "--yes", "--json")
-        assert result.status == Status.REFUSED
-        assert [row["request"] for row in result.objects] == [None, 1, 2, 3, 4]
-        assert "1 rows were refused" in result.err
-
-
-def test_requests_and_offers_are_listed_as_csv(shell: Shell) -> None:
-    shell.publish(BATTERIES)
-    (row,) = csv.DictReader(shell("requests", "list", "--csv").out.splitlines())
-    assert (row["index"], row["weight"], row["chargeable.amount"]) == ("1", "12.5", "1875.0")
-    shell("bids", "submit", "1", "--amount", "1840.50", "--currency", "USD", "--yes")
-    (bid,) = csv.DictReader(shell("bids", "list", "--csv").out.splitlines())
-    assert (bid["index"], bid["amount"]) == ("1", "1840.50")
-    shell.use_account(shell.exchange.shipper)
-    (offer,) = csv.DictReader(shell("offers", "list", "--csv").out.splitlines())
-    assert (offer["index"], offer["offer.amount"], offer["offer.status"]) == ("1", "1840.50", "pending")
-    assert shell("carriers", "--csv").out.startswith("index,name,extra\n")

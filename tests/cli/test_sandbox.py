@@ -16,8 +16,8 @@ from typing import Any
 
 import httpx
 import pytest
-from tools.pages import ROOT
 from tests.cli.harness import TIMEOUT, Shell, finish, ignore_interrupts, locate_program, restore_signals
+from tools.pages import ROOT
 
 from freight_exchange import FreightExchange
 from freight_exchange.cli.sandbox import announce, local_url

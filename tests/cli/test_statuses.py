@@ -66,7 +66,9 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("prepare", "words", "status", "sentences"), [one[1:] for one in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(
+    ("prepare", "words", "status", "sentences"), [one[1:] for one in CASES], ids=[c[0] for c in CASES]
+)
 def test_error_has_its_status_and_report(
     shell: Shell, prepare: Callable[[Shell], None], words: tuple[str, ...], status: int, sentences: list[str]
 ) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.postgres import PostgresServer, running_server
 from tests.cli.harness import Result, Shell, finish, start
+from tests.support.postgres import PostgresServer, running_server
 from tests.unit.store.postgres.databases import server
 from tests.unit.store.postgres.unusable import MARK, PASSWORD, Unusable, address, contents, unusable, wants_password
 from tests.unit.store.rows import BINDING, LEASE

@@ -109,7 +109,7 @@ async def test_async_rates_are_asked_once_for_each_currency() -> None:
             None,
             978,
             "USD",
-            "an offer is in EUR: give its exchange rate to compare it in USD, such as rates={'EUR': ...}",
+            "an offer is in EUR: give the exchange rate of EUR to USD",
         ),
         ({"JPY": 1}, 978, "USD", "an offer is in EUR"),
         ({"EUR": 0}, 978, "USD", r"rates\['EUR'\] must be greater than zero"),
