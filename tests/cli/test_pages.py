@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from tests.cli.harness import Shell, locate_program, run_on_terminal
+from tools import commands
 from tools.pages import ROOT
 
 PAGE = ROOT / "docs" / "cli.md"
@@ -37,6 +38,12 @@ def prompt_answers(output: str) -> dict[str, str]:
 
 def normalize(output: str) -> str:
     return TIMES.sub("TIME", output).rstrip()
+
+
+def test_table_of_commands_is_current() -> None:
+    """`python -m tools.commands` writes it."""
+    (shown,) = commands.TABLE.findall(REFERENCE.read_text())
+    assert shown == commands.table()
 
 
 def test_sessions_on_page_are_current(shell: Shell) -> None:
