@@ -131,8 +131,8 @@ def test_answer_to_a_hidden_offer_shows_the_sentence_of_the_service(shipper: She
     shipper("bids", "submit", "1", "--amount", "1900", "--currency", "USD", "--yes")
     shipper.use_account(shipper.exchange.shipper)
     assert shipper("offers", "approve", "5002", "--yes").status == 0
-    for options in ({"typed": "y\n"}, {}):
-        result = shipper("offers", "approve", "5001", *([] if options else ["--yes"]), **options)
+    for typed in ("y\n", None):
+        result = shipper("offers", "approve", "5001", *([] if typed else ["--yes"]), typed=typed)
         assert result.status == Status.NOT_FOUND
         assert "An offer has already been selected." in result.err
         assert "there is no offer" not in result.err

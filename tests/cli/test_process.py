@@ -27,7 +27,7 @@ from tests.cli.harness import (
 from tools.pages import ROOT
 
 from freight_exchange.cli.run import Status
-from freight_sandbox import FAULTS, Cargo
+from freight_sandbox import FAULTS
 
 WATCH = ("requests", "watch", "--start", "backfill")
 
@@ -65,12 +65,6 @@ def test_program_runs_with_closed_streams(shell: Shell, redirection: str) -> Non
     command = f"{shlex.join(locate_program())} currencies {redirection}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_characters_that_encoding_lacks_are_escaped(shell: Shell) -> None:
-    shell.publish(Cargo(commodityname="瓷砖"))
-    shell.set("PYTHONIOENCODING", "latin-1")
-    assert "\\u74f7\\u7816" in finish(start("requests", "list")).out
 
 
 @pytest.mark.parametrize("arguments", [["currencies"], ["sandbox", "--port", "0"], ["demo"]], ids=" ".join)

@@ -211,9 +211,9 @@ def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     finder.run_script(str(ROOT / "src" / "freight_exchange" / "cli" / "__main__.py"))
     archive = tmp_path_factory.mktemp("frozen") / "program.zip"
     with zipfile.ZipFile(archive, "w") as file:
-        for module in finder.modules.values():
-            if module.__file__ and module.__name__ != "__main__":
-                file.write(module.__file__, Path(module.__file__).relative_to(ROOT / "src"))
+        for path in [getattr(module, "__file__", None) for module in finder.modules.values()]:
+            if path and not path.endswith("cli/__main__.py"):
+                file.write(path, Path(path).relative_to(ROOT / "src"))
     return archive
 
 

@@ -274,3 +274,16 @@ def test_loopback_address_needs_no_warning(host: str) -> None:
         assert addresses["url"].startswith(f"http://{host}:")
         post(addresses["board"], "reset_quirks", {})
         assert stop(process) == (0, "", "")
+
+
+def test_demo_shows_a_trade_and_leaves_no_files(shell: Shell) -> None:
+    result = shell("demo")
+    assert (result.status, result.err) == (0, "")
+    steps = [line.partition(" | ")[2] for line in result.out.splitlines() if " | " in line]
+    first = ["a sandbox listens", "logged in as Sylvia", "publishes request 1", "receives", "offers USD 599.04"]
+    for step, start in zip(steps, first, strict=False):
+        assert step.startswith(start)
+    assert "receives the selection of its offer: call Sylvia Ship <shipper@demo.example>" in steps
+    assert "sees who made it: Fergus Forward <forwarder@demo.example>" in steps
+    assert steps[-1].endswith("1 request and 1 offer")
+    assert list(shell.home.iterdir()) == []

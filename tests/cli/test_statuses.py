@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.cli.harness import SUBMIT, Shell
@@ -23,7 +24,7 @@ API_ROOT = "Is the URL right? It is the API root, such as https://host/api."
 CHECK = "Check with `freight-exchange bids list` in a minute, before you send it again."
 
 
-def strike(name: str, **where: object) -> Callable[[Shell], None]:
+def strike(name: str, **where: Any) -> Callable[[Shell], None]:
     return lambda shell: shell.exchange.faults.add(*FAULTS[name](**where))
 
 
@@ -53,8 +54,8 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
     ("refused write", nothing, (*SUBMIT, "--yes"), 65, ["There is no such rate request.", WHERE]),
     ("no timeout", nothing, ("--timeout", "0", "currencies"), 2, ["'--timeout': 0.0 is not in the range x>0"]),
     ("text as timeout", nothing, ("--timeout", "soon", "currencies"), 2, ["'--timeout': 'soon' is not a valid float"]),
-    ("misplaced", nothing, ("currencies", "--url", "x"), 2, ["--url belongs before the command: freight-exchange --url"]),
-    ("behind a group", nothing, ("bot", "dead", "--store", "x"), 2, ["belongs behind a command of `freight-exchange bot"]),
+    ("misplaced", nothing, ("currencies", "--url", "x"), 2, ["--url belongs before the command: freight-exchange"]),
+    ("behind a group", nothing, ("bot", "dead", "--store", "x"), 2, ["belongs behind a command of"]),
     ("unknown option", nothing, ("requests", "list", "--orign", "x"), 2, ["No such option '--orign'"]),
     ("unknown command", nothing, ("requests", "lst"), 2, ["No such command 'lst'."]),
     ("index of zero", nothing, ("requests", "get", "0"), 2, ["'INDEX': '0' is not a whole number from 1"]),
@@ -62,7 +63,7 @@ CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]
     ("huge index", nothing, ("requests", "get", "9" * 20), 2, ["is not a whole number from 1"]),
     ("convention", nothing, ("--currency-field", "money", "currencies"), 2, ["'money' is not one of"]),
     ("addresses", nothing, ("--addresses", "submit:quote/bid", "currencies"), 78, ["--addresses has no operation"]),
-    ("certificates", nothing, ("--ca-file", "none.pem", "currencies"), 78, ["--ca-file none.pem cannot be read: No such"]),
+    ("certificates", nothing, ("--ca-file", "none.pem", "currencies"), 78, ["--ca-file none.pem cannot be read"]),
 ]  # fmt: skip
 
 
@@ -103,8 +104,9 @@ def test_every_error_has_a_status() -> None:
 def test_statuses_keep_their_numbers() -> None:
     assert {status.name: int(status) for status in Status} == {
         "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69, "NOT_PRINTED": 71,
-        "STORE": 73, "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77, "CONFIGURATION": 78,
-        "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE, "TERMINATED": 128 + signal.SIGTERM,
+        "STORE": 73, "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77,
+        "CONFIGURATION": 78, "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE,
+        "TERMINATED": 128 + signal.SIGTERM,
     }  # fmt: skip
 
 

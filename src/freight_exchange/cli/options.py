@@ -22,26 +22,8 @@ from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.options import DEFAULT_DEADLINE, CarrierField, CurrencyField, GetParameters
 
 __all__ = [
-    "AnyCommand",
-    "Choices",
-    "Command",
-    "Fields",
-    "Group",
-    "Options",
-    "as_csv",
-    "as_json",
-    "duration",
-    "fields_of",
-    "file_path",
-    "index",
-    "is_typed",
-    "limit",
-    "made_from",
-    "moment",
-    "name_of",
-    "past",
-    "store",
-    "weight",
+    "AnyCommand", "Choices", "Command", "Fields", "Group", "Options", "as_csv", "as_json", "duration", "fields_of",
+    "file_path", "index", "is_typed", "limit", "made_from", "moment", "name_of", "past", "store", "weight",
 ]  # fmt: skip
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])

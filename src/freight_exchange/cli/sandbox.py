@@ -30,7 +30,7 @@ from freight_sandbox.samples import samples
 from freight_sandbox.server import serve
 
 if TYPE_CHECKING:
-    from freight_exchange import Bid, Context, FreightExchange, RateRequest
+    from freight_exchange import Bid, Context, RateRequest
 
 __all__ = ["announce", "demo", "local_url", "sandbox"]
 
@@ -146,15 +146,14 @@ def local_url(url: str, address: str) -> str:
         return url
     if listening.is_unspecified:
         address = "127.0.0.1" if listening.version == 4 else "::1"
-    name = f"[{address}]" if ":" in address else address
-    return f"http://{name}:{urlsplit(url).port}/api"
+    return f"http://{f'[{address}]' if ':' in address else address}:{urlsplit(url).port}/api"
 
 
 def announce(exchange: Exchange, url: str, address: str, *, as_json: bool, state: str | None) -> None:
     """Print the addresses and accounts of a served exchange."""
     board = url.removesuffix("api") + PATH
     is_here, is_open = _is_loopback(url), not ipaddress.ip_address(address).is_loopback
-    accounts = {"shipper": exchange.shipper, "forwarder": exchange.forwarder, "rival": exchange.rival}
+    accounts = {name: getattr(exchange, name) for name in _ROLES}
     if is_open:
         warn("Everyone who reaches this address can use the board: it has no password.")
         warn("From other machines the SDK accepts only https: use a TLS proxy or a tunnel (`ssh -L`).")
@@ -163,17 +162,14 @@ def announce(exchange: Exchange, url: str, address: str, *, as_json: bool, state
         click.echo(json.dumps({"url": url, "board": board, "accounts": logins}))
         return
     suffix = " (on this machine)" if is_open and is_here else ""
-    click.echo(f"The exchange  {url}{suffix}")
-    click.echo(f"Its board     {board}{suffix}\n")
-    click.echo("Accounts")
+    place = suffix if is_here else ", with the name of your proxy"
+    click.echo(f"The exchange  {url}{suffix}\nIts board     {board}{suffix}\n\nAccounts")
     for name, account in accounts.items():
         click.echo(f"  {account.email:<23} password {account.password:<11} {_ROLES[name]}")
-    forwarder = accounts["forwarder"]
-    place = suffix if is_here else ", with the name of your proxy"
-    click.echo(f"\nTo log a program in as the forwarder, paste this line where it will run{place}:")
     click.echo(
-        f"  export FREIGHT_EXCHANGE_URL={url if is_here else _PROXY_URL} FREIGHT_EXCHANGE_EMAIL={forwarder.email}"
-        f" FREIGHT_EXCHANGE_PASSWORD={forwarder.password}\n"
+        f"\nTo log a program in as the forwarder, paste this line where it will run{place}:\n  export"
+        f" FREIGHT_EXCHANGE_URL={url if is_here else _PROXY_URL} FREIGHT_EXCHANGE_EMAIL={exchange.forwarder.email}"
+        f" FREIGHT_EXCHANGE_PASSWORD={exchange.forwarder.password}\n"
     )
     storage = "Nothing is saved (use --state FILE)." if state is None else f"The exchange is saved in {state}."
     click.echo(f"{storage} Ctrl-C stops it.")
@@ -206,63 +202,55 @@ def demo() -> None:
 
 async def _demo() -> None:
     exchange = Exchange()
-    async with serve(exchange) as server:
-        _print_step("exchange", f"a sandbox listens at {server.url}")
-        clients = [
-            freight_exchange.FreightExchange(server.url, email=account.email, password=account.password)
-            for account in (exchange.shipper, exchange.forwarder)
-        ]
-        async with clients[0] as shipper, clients[1] as forwarder:
-            user = await shipper.login()
-            _print_step("shipper", f"logged in as {user.first_name} {user.last_name}")
-            await _trade(exchange, shipper, forwarder)
-    _print_step("exchange", f"has 1 request and {len(exchange.audit_log.offers)} offer")
-    click.echo('\nNow try it yourself: "freight-exchange sandbox" serves such an exchange to you and your programs.')
-
-
-async def _trade(exchange: Exchange, shipper: FreightExchange, forwarder: FreightExchange) -> None:
     won = anyio.Event()
-    output_errors: list[OSError] = []
+    errors: list[OSError] = []
 
-    def print_bot_step(text: str) -> None:
+    def show(role: str, text: str) -> None:
         # The bot would retry a handler that raises, although the output is closed for good.
         try:
-            _print_step("bot", text)
+            click.echo(f"{role:>9} | {text_of(text)}")
         except OSError as error:
-            output_errors.append(error)
+            errors.append(error)
+            won.set()
 
-    second = timedelta(seconds=1)
-    bot = freight_exchange.Bot(forwarder, store=None, interval=second, selection_interval=second, allowance=second)
+    async with serve(exchange) as server:
+        show("exchange", f"a sandbox listens at {server.url}")
+        shipper, forwarder = (
+            freight_exchange.FreightExchange(server.url, email=account.email, password=account.password)
+            for account in (exchange.shipper, exchange.forwarder)
+        )
+        second = timedelta(seconds=1)
+        bot = freight_exchange.Bot(forwarder, store=None, interval=second, selection_interval=second, allowance=second)
 
-    @bot.on_new
-    async def quote(request: RateRequest, ctx: Context) -> None:
-        assert request.volume is not None
-        print_bot_step(f"receives {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
-        bid = await ctx.offer(amount=round(_RATE * request.volume, 2), currency="USD", terms="valid 14 days")
-        print_bot_step(f"offers USD {bid.amount}")
+        @bot.on_new
+        async def quote(request: RateRequest, ctx: Context) -> None:
+            assert request.volume is not None
+            show("bot", f"receives {request.ref_id}: {request.volume:f} m3 of {request.commodity}")
+            bid = await ctx.offer(amount=round(_RATE * request.volume, 2), currency="USD", terms="valid 14 days")
+            show("bot", f"offers USD {bid.amount}")
 
-    @bot.on_selected
-    async def selected(bid: Bid, ctx: Context) -> None:
-        assert bid.contact is not None
-        print_bot_step(f"receives the selection of its offer: call {bid.contact.name} <{bid.contact.email}>")
-        won.set()
+        @bot.on_selected
+        async def selected(bid: Bid, ctx: Context) -> None:
+            assert bid.contact is not None
+            show("bot", f"receives the selection of its offer: call {bid.contact.name} <{bid.contact.email}>")
+            won.set()
 
-    with anyio.fail_after(_DEMO_TIMEOUT):
-        async with bot:
-            tiles = Cargo(commodityname="Ceramic tiles", destination="Long Beach", quantity=20, packaging="pallet")
-            index = exchange.publish(exchange.shipper, time.time(), tiles)
-            _print_step("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
-            while not (listing := await shipper.offers.get(index)).offers:  # noqa: ASYNC110  # the service has no notifications
-                await anyio.sleep(0.1)
-            offer = listing.offers[0]
-            _print_step("shipper", f"reads offer {offer.id} of {offer.amount}, {offer.terms}, and approves it")
-            approved = await shipper.offers.approve(offer)
-            assert approved.contact is not None
-            _print_step("shipper", f"sees who made it: {approved.contact.name} <{approved.contact.email}>")
-            await won.wait()
-    if output_errors:
-        raise output_errors[0]
-
-
-def _print_step(role: str, text: str) -> None:
-    click.echo(f"{role:>9} | {text_of(text)}")
+        with anyio.fail_after(_DEMO_TIMEOUT):
+            async with shipper, forwarder, bot:
+                user = await shipper.login()
+                show("shipper", f"logged in as {user.first_name} {user.last_name}")
+                tiles = Cargo(commodityname="Ceramic tiles", destination="Long Beach", quantity=20, packaging="pallet")
+                index = exchange.publish(exchange.shipper, time.time(), tiles)
+                show("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
+                # The service has no notifications.
+                while not (offers := (await shipper.offers.get(index)).offers):
+                    await anyio.sleep(0.1)
+                show("shipper", f"reads offer {offers[0].id} of {offers[0].amount}, {offers[0].terms}, and approves it")
+                approved = await shipper.offers.approve(offers[0])
+                assert approved.contact is not None
+                show("shipper", f"sees who made it: {approved.contact.name} <{approved.contact.email}>")
+                await won.wait()
+    show("exchange", f"has 1 request and {len(exchange.audit_log.offers)} offer")
+    click.echo('\nNow try it yourself: "freight-exchange sandbox" serves such an exchange to you and your programs.')
+    if errors:
+        raise errors[0]
