@@ -243,7 +243,7 @@ async def _demo() -> None:
                 index = exchange.publish(exchange.shipper, time.time(), tiles)
                 show("shipper", f"publishes request {index}: 20 pallets of ceramic tiles, Hong Kong to Long Beach")
                 # The service has no notifications.
-                while not (offers := (await shipper.offers.get(index)).offers):
+                while not (offers := (await shipper.offers.get(index)).offers):  # noqa: ASYNC110
                     await anyio.sleep(0.1)
                 show("shipper", f"reads offer {offers[0].id} of {offers[0].amount}, {offers[0].terms}, and approves it")
                 approved = await shipper.offers.approve(offers[0])
