@@ -431,10 +431,9 @@ _STORE: Final = (
 
 _TOOLS: Final = (
     Mutant("write-without-confirmation", TOOLS,
-           {"terminal/confirm": returns(None), "require_confirmation": returns(None)},
-           ("unit/cli/commands/test_bids.py",)),
+           {"run/confirm": returns(None), "yes_option.check": returns(False)}, ("cli/test_bids.py",)),
     Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
-           ("unit/cli/render",)),
+           ("cli/test_show.py",)),
     Mutant("board-changed-by-another-site", TOOLS, {"_permit_change": returns(None)},
            ("sandbox/test_board.py",)),
     Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
@@ -448,7 +447,7 @@ PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
     "watch": (("unit/feed", "model/test_models.py"), _WATCH),
     "bot": (("unit/bot",), _BOT),
     "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
-    "tools": (("unit/cli", "sandbox", "unit/testing"), _TOOLS),
+    "tools": (("cli", "sandbox", "unit/testing"), _TOOLS),
 }
 """The parts of the package: tests of the mutants that name none, and the mutants."""
 
