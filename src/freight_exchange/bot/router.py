@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import attrs
 
-from freight_exchange.bot.handlers import checks
-from freight_exchange.bot.handlers.decorators import (
+from freight_exchange.bot.decorators import (
     DEFAULT_RETRIES,
     DEFAULT_TIMEOUT,
     GapDecorator,
@@ -18,8 +18,9 @@ from freight_exchange.bot.handlers.decorators import (
     SelectedDecorator,
     UnreadableDecorator,
 )
-from freight_exchange.bot.handlers.handler import OFFER_KINDS, Function, Handler, Kind
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.bot.handler import FEED_OF, Function, Handler, Kind
+from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.models import RequestType, UnknownWord
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import seconds
@@ -27,6 +28,8 @@ from freight_exchange.options import seconds
 __all__ = ["Router"]
 
 F = TypeVar("F", bound=Function)
+
+_FROM_START_KINDS: Final = ("new", "selected")
 
 
 class Router:
@@ -51,7 +54,7 @@ class Router:
     @property
     def on_new(self) -> RequestDecorator:
         """Register for new requests: `async def handler(request, ctx)`."""
-        return cast(RequestDecorator, self._on("new"))
+        return cast("RequestDecorator", self._on("new"))
 
     @property
     def on_updated(self) -> RequestDecorator:
@@ -60,17 +63,17 @@ class Router:
         `ctx.event` has the previous request and the changed fields. Updates that wait for the handler are merged: it
         gets the last one, with the changes of all of them.
         """
-        return cast(RequestDecorator, self._on("updated"))
+        return cast("RequestDecorator", self._on("updated"))
 
     @property
     def on_withdrawn(self) -> RequestDecorator:
         """Register for requests that are gone: `async def handler(request, ctx)`, with the request as last seen."""
-        return cast(RequestDecorator, self._on("withdrawn"))
+        return cast("RequestDecorator", self._on("withdrawn"))
 
     @property
     def on_selected(self) -> SelectedDecorator:
         """Register for this account's selected bids: `async def handler(bid, ctx)`, with the shipper's contact."""
-        return cast(SelectedDecorator, self._on("selected"))
+        return cast("SelectedDecorator", self._on("selected"))
 
     @property
     def on_offer(self) -> OfferDecorator:
@@ -78,32 +81,32 @@ class Router:
 
         `ctx.event.listing` is the request with all offers on it. The first run delivers every pending offer.
         """
-        return cast(OfferDecorator, self._on("offer"))
+        return cast("OfferDecorator", self._on("offer"))
 
     @property
     def on_offer_changed(self) -> OfferDecorator:
         """Register for offers with another price, other terms, fees or status: `async def handler(offer, ctx)`."""
-        return cast(OfferDecorator, self._on("offer_changed"))
+        return cast("OfferDecorator", self._on("offer_changed"))
 
     @property
     def on_offer_answered(self) -> OfferDecorator:
         """Register for answered offers: `async def handler(offer, ctx)`; `ctx.event.answer` is the answer."""
-        return cast(OfferDecorator, self._on("offer_answered"))
+        return cast("OfferDecorator", self._on("offer_answered"))
 
     @property
     def on_offer_gone(self) -> OfferDecorator:
         """Register for offers that are gone: `async def handler(offer, ctx)`, with the offer as last seen."""
-        return cast(OfferDecorator, self._on("offer_gone"))
+        return cast("OfferDecorator", self._on("offer_gone"))
 
     @property
     def on_gap(self) -> GapDecorator:
         """Register for gaps, longer than the service looks back: `async def handler(gap, ctx)`."""
-        return cast(GapDecorator, self._on("gap"))
+        return cast("GapDecorator", self._on("gap"))
 
     @property
     def on_unreadable(self) -> UnreadableDecorator:
         """Register for listed requests that cannot be read: `async def handler(unreadable, ctx)`."""
-        return cast(UnreadableDecorator, self._on("unreadable"))
+        return cast("UnreadableDecorator", self._on("unreadable"))
 
     def include(self, router: Router) -> None:
         """Add the handlers that another router has now.
@@ -138,15 +141,16 @@ class Router:
             has_options = (id, retries, timeout, from_start) != (None, DEFAULT_RETRIES, DEFAULT_TIMEOUT, False)
             if function is not None and (fields or has_options):
                 raise ConfigurationError(f"write @on_{kind}(...) above the function, or on_{kind}(...)(function)")
-            checks.check_fields(kind, fields)
             filter_ = _make_filter(kind, fields)
-            checks.check_options(kind, id=id, retries=retries, from_start=from_start)
+            _check_options(kind, retries=retries, from_start=from_start)
             limit = seconds(timeout, "timeout")
+            if id is not None:
+                _check_id(id)
 
             def add(function: F) -> F:
-                checks.check_function(function, kind)
+                _check_function(function, kind)
                 handler = Handler(
-                    id=checks.default_id(function) if id is None else id,
+                    id=_default_id(function) if id is None else id,
                     function=function,
                     filters={kind: filter_},
                     retries=retries,
@@ -154,21 +158,12 @@ class Router:
                     from_start=from_start and kind == "new",
                     selected_from_start=from_start and kind == "selected",
                 )
-                checks.check_id(handler.id)
                 self._set_handlers(_add(self._handlers, handler))
                 return function
 
             return add if function is None else add(function)
 
         return register
-
-
-def _make_filter(kind: Kind, fields: dict[str, Any]) -> RequestFilter | OfferFilter:
-    if kind in OFFER_KINDS.values():
-        return OfferFilter(**fields)
-    filter_ = RequestFilter(**fields)
-    checks.check_types(filter_.type)
-    return filter_
 
 
 def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
@@ -195,3 +190,75 @@ def _add(handlers: dict[str, Handler], handler: Handler) -> dict[str, Handler]:
         selected_from_start=known.selected_from_start or handler.selected_from_start,
     )
     return {**handlers, handler.id: extended}
+
+
+def _make_filter(kind: Kind, fields: dict[str, Any]) -> RequestFilter | OfferFilter:
+    filter_class = OfferFilter if FEED_OF[kind] == ("offers",) else RequestFilter
+    known = set() if kind in ("gap", "unreadable") else {*inspect.signature(filter_class).parameters}
+    if unknown := fields.keys() - known:
+        choices = (*sorted(known), "id", "retries", "timeout", *(["from_start"] if kind in _FROM_START_KINDS else ()))
+        raise ConfigurationError(f"on_{kind} has no {min(unknown)}=: its keywords are {', '.join(choices)}")
+    filter_ = filter_class(**fields)
+    if isinstance(filter_, RequestFilter):
+        _check_types(filter_.type)
+    return filter_
+
+
+def _check_types(types: str | tuple[str, ...] | None) -> None:
+    """Check the types of a filter. The filter itself takes any word, but a mistyped one would never match."""
+    for word in (types,) if isinstance(types, str) else types or ():
+        try:
+            RequestType(" ".join(word.split()))
+        except ValueError:
+            if not isinstance(word, UnknownWord):
+                raise ValidationError(
+                    f"type must be {', '.join(RequestType)}, not {word!r}; for a new word of the service, pass "
+                    f"UnknownWord({str(word)!r})",
+                    field="type",
+                ) from None
+
+
+def _check_options(kind: Kind, *, retries: object, from_start: object) -> None:
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise ConfigurationError(f"retries must be a whole number from 0, not {retries!r}")
+    if not isinstance(from_start, bool):
+        raise ConfigurationError(f"from_start must be True or False, not {from_start!r}")
+    if from_start and kind not in _FROM_START_KINDS:
+        raise ConfigurationError(f"on_{kind} has no from_start: its first run delivers everything that is listed")
+
+
+def _check_id(id: object) -> None:
+    if not isinstance(id, str) or not id.strip():
+        raise ConfigurationError(f"id must be a text that is not empty, not {id!r}")
+    try:
+        id.encode()
+    except UnicodeEncodeError:
+        raise ConfigurationError(f"id has half a character (a lone surrogate), which no store holds: {id!r}") from None
+
+
+def _default_id(function: Function) -> str:
+    name = getattr(function, "__qualname__", None)
+    if not isinstance(name, str):
+        raise ConfigurationError("a handler without a name needs id=, the key of its deliveries")
+    _check_id(name)
+    return name
+
+
+def _check_function(function: object, kind: Kind) -> None:
+    """Check that a function is async and takes an event and a context."""
+    if not callable(function):
+        raise ConfigurationError(f"@on_{kind} decorates an async function, not a {type(function).__name__}")
+    name = getattr(function, "__qualname__", function)
+    call = type(function).__call__
+    if not (inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)):
+        raise ConfigurationError(f"the handler {name!r} must be an async function (request, ctx)")
+    try:
+        # Further parameters are resolved by name, which positional-only ones do not have.
+        signature = inspect.signature(function)
+        signature.bind_partial(None, None)
+        kind_of_unnamed = inspect.Parameter.POSITIONAL_ONLY
+        unnamed = [parameter for parameter in signature.parameters.values() if parameter.kind is kind_of_unnamed]
+        if any(parameter.default is inspect.Parameter.empty for parameter in unnamed[2:]):
+            raise TypeError
+    except TypeError:
+        raise ConfigurationError(f"the handler {name!r} must take two arguments: (request, ctx)") from None

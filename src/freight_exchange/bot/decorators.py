@@ -1,6 +1,6 @@
 """Types of the decorators that register handlers: each accepts only functions that take its event.
 
-A handler takes its subject and a `Context`; the parameters after these two come from the bot's lifespan.
+A handler takes its subject and a context; the parameters after these two come from the bot's lifespan.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from datetime import date, datetime, timedelta
 from typing import Concatenate, Final, Protocol, TypeVar, overload
 
-from freight_exchange.bot.handlers.context import Context
+from freight_exchange.bot.context import Context, OfferContext, RequestContext, SelectedContext
 from freight_exchange.feed.events import Gap, Unreadable
 from freight_exchange.models import Bid, Offer, RateRequest
 from freight_exchange.models.offer_filter import Numbers, OfferWhere
@@ -30,9 +30,9 @@ DEFAULT_RETRIES: Final = 8
 DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 
 # Bounds of type variables: a decorated function keeps its own type.
-RequestHandler = TypeVar("RequestHandler", bound=Callable[Concatenate[RateRequest, Context, ...], Awaitable[object]])
-SelectedHandler = TypeVar("SelectedHandler", bound=Callable[Concatenate[Bid, Context, ...], Awaitable[object]])
-OfferHandler = TypeVar("OfferHandler", bound=Callable[Concatenate[Offer, Context, ...], Awaitable[object]])
+RequestHandler = TypeVar("RequestHandler", bound=Callable[Concatenate[RateRequest, RequestContext, ...], Awaitable[object]])
+SelectedHandler = TypeVar("SelectedHandler", bound=Callable[Concatenate[Bid, SelectedContext, ...], Awaitable[object]])
+OfferHandler = TypeVar("OfferHandler", bound=Callable[Concatenate[Offer, OfferContext, ...], Awaitable[object]])
 GapHandler = TypeVar("GapHandler", bound=Callable[Concatenate[Gap, Context, ...], Awaitable[object]])
 UnreadableHandler = TypeVar(
     "UnreadableHandler", bound=Callable[Concatenate[Unreadable, Context, ...], Awaitable[object]]

@@ -6,24 +6,33 @@ import logging
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from freight_exchange.bot.metrics.metrics import log_fields
 from freight_exchange.bot.outcomes import RetryLater, describe
 from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
 from freight_exchange.platform.tasks import flatten
-from freight_exchange.store.protocol import StoreRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Mapping
 
-    from freight_exchange.bot.delivery.retry_policy import Decision
-    from freight_exchange.bot.handlers.handler import Handler
-    from freight_exchange.store.work import Delivery
+    from freight_exchange.bot.handler import Handler
+    from freight_exchange.bot.verdict import Verdict
+    from freight_exchange.bot.work import Delivery
 
-__all__ = ["AttemptLog"]
+__all__ = ["AttemptLog", "log_fields"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
 _REMEMBERED_FAILURES: Final = 1000
+
+
+def log_fields(delivery: Delivery) -> Mapping[str, object]:
+    """Return the fields of log records about a delivery."""
+    return {
+        "event": delivery.kind,
+        "number": delivery.event_id,
+        "handler": delivery.handler,
+        "request": delivery.subject,
+        "attempt": delivery.attempts,
+    }
 
 
 class AttemptLog:
@@ -35,9 +44,9 @@ class AttemptLog:
     def __init__(self) -> None:
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
 
-    def write(self, delivery: Delivery, handler: Handler, decision: Decision, error: Exception | None) -> None:
+    def write(self, delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> None:
         """Log the end of an attempt."""
-        level, line = _line(delivery, handler, decision, error)
+        level, line = _line(delivery, handler, verdict, error)
         failure = error if level >= logging.WARNING else None
         is_new = failure is not None and self._is_new(handler, failure)
         _logger.log(level, "%s", line, exc_info=failure if is_new else None, extra=log_fields(delivery))
@@ -54,32 +63,29 @@ class AttemptLog:
         return is_new
 
 
-def _line(delivery: Delivery, handler: Handler, decision: Decision, error: Exception | None) -> tuple[int, str]:
+def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> tuple[int, str]:
     """Return the level and the text of the line about an attempt."""
-    subject = f"event {delivery.event} ({delivery.kind})" if delivery.index is None else f"request {delivery.index}"
+    subject = f"event {delivery.event_id} ({delivery.kind})" if delivery.subject is None else f"request {delivery.subject}"
     failed = f"handler {handler.id} failed on {subject} (attempt {delivery.attempts} of {handler.retries + 1})"
-    why = decision.error or decision.ending
-    match decision.ending:
+    why, again = verdict.error or verdict.ending, f"retrying in {verdict.delay:.0f} s"
+    match verdict.ending:
         case "done":
             return logging.DEBUG, f"handler {handler.id} is done with {subject}"
         case "dropped":
             return logging.INFO, f"handler {handler.id} drops {subject}: {why}"
         case "dead" if error is not None and _is_closed(error):
-            event = f"event {delivery.event}"
+            event = f"event {delivery.event_id}"
             return logging.INFO, f"handler {handler.id} is too late for {subject}: {why}; replay {event} if it reopens"
         case "dead":
-            return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event} to retry"
+            return logging.ERROR, f"{failed}: {why}; its delivery is dead: replay event {delivery.event_id} to retry"
         case "failed":
-            return logging.WARNING, f"{failed}: {why}; retrying in {decision.delay:.0f} s"
-        case "transient" if isinstance(error, StoreRefusedError):
-            return logging.WARNING, f"{failed}: {why}; retrying in {decision.delay:.0f} s"
+            return logging.WARNING, f"{failed}: {why}; {again}"
         case "doubt" if error is not None and not _is_expected_doubt(error):
-            return (
-                logging.WARNING,
-                f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved",
-            )
+            return logging.WARNING, f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved"
+        case "doubt":
+            return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; retrying once that is resolved"
         case _:
-            return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; retrying in {decision.delay:.0f} s"
+            return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; {again}"
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:

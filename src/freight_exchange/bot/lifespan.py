@@ -7,17 +7,13 @@ import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.platform.tasks import flatten, split_cancellations
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-
 
 __all__ = ["Lifespan", "check_lifespan", "entered_client", "no_resources", "open_lifespan", "run_with_lifespan"]
 
@@ -45,7 +41,6 @@ async def run_with_lifespan(
     exchange: FreightExchange,
     work: Callable[[Mapping[str, object]], Awaitable[None]],
     *,
-    tasks: TaskGroup,
     stop: anyio.Event,
     drain: float,
 ) -> None:
@@ -55,7 +50,6 @@ async def run_with_lifespan(
         lifespan: The lifespan.
         exchange: The client, for a lifespan with a parameter.
         work: The work, which gets the resources by name; a single one by the name of its type.
-        tasks: Task group for a task that waits for `stop`.
         stop: Cancels the opening; later it limits the closing to one second after the drain.
         drain: Seconds that the work has after `stop`.
 
@@ -63,35 +57,38 @@ async def run_with_lifespan(
         ConfigurationError: The lifespan returns no context manager.
         TimeoutError: It did not close in time.
     """
-    drained_at, is_opening = math.inf, True
+    drained_at, is_opening, has_worked = math.inf, True, False
     failure: BaseException | None = None
     scope = anyio.CancelScope()
 
-    async def wait() -> None:
+    async def limit() -> None:
         nonlocal drained_at
         await stop.wait()
         drained_at = anyio.current_time() + drain
         if is_opening:
             scope.cancel()
 
-    tasks.start_soon(wait)
-    with scope:
-        try:
-            async with open_lifespan(lifespan, exchange) as resources:
-                is_opening = False
-                try:
-                    await work(resources)
-                except BaseException as error:
-                    failure = error
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(limit)
+        with scope:
+            try:
+                async with open_lifespan(lifespan, exchange) as resources:
+                    is_opening = False
+                    try:
+                        await work(resources)
+                        has_worked = True
+                    except BaseException as error:
+                        failure = error
+                        raise
+                    finally:
+                        now = anyio.current_time()
+                        scope.deadline = max(min(drained_at, now + drain), now) + _CLOSE_GRACE
+            except Exception as error:
+                # It must not replace the error that ended the bot, or the clean end, which decide the exit status.
+                if not has_worked and (failure is None or not _is_new_error(error, failure)):
                     raise
-                finally:
-                    now = anyio.current_time()
-                    scope.deadline = max(min(drained_at, now + drain), now) + _CLOSE_GRACE
-        except BaseException as error:
-            if failure is None or not _is_new_error(error, failure):
-                raise
-            # It must not replace the error that ended the bot, which decides the exit status.
-            _logger.exception("error while the lifespan closes")
+                _logger.exception("error while the lifespan closes")
+        tasks.cancel_scope.cancel()
     # A lifespan that catches the error at its `yield` does not undo it.
     if failure is not None and split_cancellations(failure)[1]:
         raise failure
@@ -100,11 +97,9 @@ async def run_with_lifespan(
 
 
 def _is_new_error(error: BaseException, failure: BaseException) -> bool:
-    """Return whether an error of closing is neither the failure itself nor the end of the process."""
-    if not split_cancellations(failure)[1] or not all(isinstance(leaf, Exception) for leaf in flatten(error)):
-        return False
+    """Return whether an error of closing is not the failure itself."""
     known = [id(leaf) for leaf in flatten(failure)]
-    return not all(id(leaf) in known for leaf in flatten(error))
+    return bool(split_cancellations(failure)[1]) and not all(id(leaf) in known for leaf in flatten(error))
 
 
 @asynccontextmanager
