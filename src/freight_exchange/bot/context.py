@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
+import attrs
 
+from freight_exchange.bot.writes import AnswerWrite, OfferWrite
 from freight_exchange.endpoints.currencies import index_of_currency
-from freight_exchange.errors import ConfigurationError, DeadlineExceededError
+from freight_exchange.endpoints.shared.arguments import index_of
+from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
 from freight_exchange.feed.events import BidSelected, OfferEvent, RequestEvent
-from freight_exchange.models import Bid, Currency, Listing, Offer
+from freight_exchange.models import Bid, Currency, Listing, Offer, validation
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import BotEvent
@@ -65,6 +68,7 @@ class Context:
             the drain, and called again later.
         exchange: The client.
         log: Logger whose records name the event, the handler and the request.
+        has_written: Whether the handler has called `offer`, `approve` or `decline`.
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class Context:
         self._ledger = ledger
         self._is_closed = False
         self._has_left_a_call = False
+        self.has_written = False
 
     @property
     def event(self) -> BotEvent:
@@ -124,24 +129,27 @@ class Context:
             ConfigurationError: The event is about no request, or its handler has ended; nothing was sent.
             FreightExchangeError: It was not sent; the handler is called again if it does not catch this.
         """
-        from freight_exchange.bot.writes import make_offer
-
         self._check_open()
-        if self._delivery.subject is None:
+        request = self._delivery.subject
+        if request is None:
             raise ConfigurationError(f"there is no request to offer on: the event is of the kind {self.event.kind!r}")
-        write = make_offer(
-            self._delivery.subject,
-            amount=amount,
-            currency=currency,
-            rates=rates,
-            terms=terms,
-            revision=revision,
+        if not isinstance(allow_existing, bool):
+            raise ValidationError(
+                f"allow_existing must be True or False, not {allow_existing!r}", field="allow_existing"
+            )
+        write = OfferWrite(
+            request=request,
+            amount=validation.amount(amount, "amount"),
+            currency=0,
+            rates=None if rates is None else validation.rates(rates),
+            terms=None if terms is None else validation.text(terms, "terms", allow_empty=True),
+            revision=_checked_revision(revision),
             allow_existing=allow_existing,
+            currency_code=currency.upper() if isinstance(currency, str) else None,
         )
         with self._awaited():
             index = await index_of_currency(self.exchange.currencies, currency)
-            self._check_open()
-            return cast(Bid, await self._ledger.once(write.in_currency(index), self._delivery))
+            return cast(Bid, await self._once(attrs.evolve(write, currency=index)))
 
     async def approve(self, offer: Offer | int) -> Listing:
         """Approve an offer on the event's request (service document, 4.8): at most one, even through crashes.
@@ -184,14 +192,22 @@ class Context:
         return await self._answer(offer, approved=False)
 
     async def _answer(self, offer: Offer | int, *, approved: bool) -> Listing | None:
-        from freight_exchange.bot.writes import make_answer
-
         self._check_open()
         if not isinstance(self._event, OfferEvent):
             raise ConfigurationError(f"there is no offer to answer: the event is of the kind {self.event.kind!r}")
-        write = make_answer(self._event.request, offer, approved=approved)
+        write = AnswerWrite(
+            request=self._event.request,
+            offer=index_of(offer, "offer", Offer),
+            approved=approved,
+            seen=offer if isinstance(offer, Offer) else None,
+        )
         with self._awaited():
-            return cast("Listing | None", await self._ledger.once(write, self._delivery))
+            return cast("Listing | None", await self._once(write))
+
+    async def _once(self, write: OfferWrite | AnswerWrite) -> Any:
+        self._check_open()
+        self.has_written = True
+        return await self._ledger.once(write, self._delivery)
 
     @contextmanager
     def _awaited(self) -> Iterator[None]:
@@ -216,7 +232,7 @@ class Context:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ConfigurationError(
-                f"the handler {self._delivery.handler!r} has ended, and its context with it: await each call inside the "
+                f"the handler {self._delivery.name!r} has ended, and its context with it: await each call inside the "
                 "handler"
             )
 
@@ -246,6 +262,12 @@ class SelectedContext(Context):
     def event(self) -> BidSelected:
         """The event: `ctx.event.bid` and `.observed`."""
         return cast(BidSelected, self._event)
+
+
+def _checked_revision(revision: int | None) -> int | None:
+    if revision is not None and (isinstance(revision, bool) or not isinstance(revision, int) or revision < 0):
+        raise ValidationError(f"revision must be a whole number from 0, not {revision!r}", field="revision")
+    return revision
 
 
 def make_context(event: BotEvent, delivery: Delivery, **parts: Any) -> Context:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "IN_DOUBT", "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
     "acknowledge", "add_earlier", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
-    "dead_letters", "deliveries_of", "drop", "end_backfill", "event", "events_after", "has_open_effect", "introduce",
-    "is_busy", "later_events", "live_items", "next_due", "orphans", "pending_gaps", "prune", "release_all", "replay",
+    "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
+    "is_busy", "live_items", "next_due", "orphans", "pending_gaps", "release_others", "replay",
     "result_of", "route", "settle",
 ]  # fmt: skip
 
@@ -73,13 +73,20 @@ class NewDelivery:
 
 @attrs.frozen
 class Claimed:
-    """Delivery that this replica has claimed. The attempt is counted already."""
+    """Delivery that this replica has claimed. The attempt is counted already.
+
+    Attributes:
+        stored: Its event.
+        later: Events of the same request that wait behind it for the same handler.
+    """
 
     event: int
     handler: int
     subject: int | None
     attempts: int
     error: str | None
+    stored: StoredEvent
+    later: Sequence[StoredEvent] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -87,13 +94,13 @@ class Result:
     """Result of an attempt.
 
     Attributes:
-        not_before: When it is due again; for a dead letter, when it died.
+        delay: Seconds until it is due again.
         refund: Whether the attempt does not count.
         merged: Later events that were delivered with it.
     """
 
     state: Literal["ready", "done", "dead"]
-    not_before: float
+    delay: float = 0.0
     error: str | None = None
     refund: bool = False
     merged: Sequence[int] = ()
@@ -205,19 +212,9 @@ def end_backfill(db: Database, cursor: Cursor) -> None:
 # Routing
 
 
-def events_after(db: Database, feed: int, position: int, limit: int) -> list[StoredEvent]:
-    """Return the events of a feed after a number."""
-    found = db.run(
-        "SELECT id, subject, kind, payload, at FROM event WHERE feed = :feed AND id > :position ORDER BY id LIMIT :limit",
-        feed=feed, position=position, limit=limit,
-    )  # fmt: skip
-    return [StoredEvent(id, subject, kind, bytes(payload), at) for id, subject, kind, payload, at in found]
-
-
-def event(db: Database, id: int) -> StoredEvent | None:
-    """Return one event."""
-    row = db.run("SELECT id, subject, kind, payload, at FROM event WHERE id = :id", id=id).fetchone()
-    return None if row is None else StoredEvent(row[0], row[1], row[2], bytes(row[3]), row[4])
+def events_after(db: Database, feed: int, position: int) -> list[StoredEvent]:
+    """Return the next events of a feed after a number, up to 500."""
+    return _events(db, "feed = :feed AND event.id > :position", "", feed=feed, position=position)
 
 
 def route(db: Database, feed: int, routed: Sequence[NewDelivery], *, kept: Sequence[int]) -> int:
@@ -283,7 +280,25 @@ def claim(db: Database, binding: int, me: int, handlers: Sequence[int], limit: i
     found = db.among(
         _CLAIM, "handlers", handlers, binding=binding, me=me, now=db.now, limit=limit, doubt=IN_DOUBT
     )  # fmt: skip
-    return sorted((Claimed(*row) for row in found), key=lambda claimed: claimed.event)
+    claimed = []
+    for event, handler, subject, attempts, error in sorted(found):
+        stored = _events(db, "event.id = :event", "", event=event)[0]
+        later = () if stored.kind != "updated" else _events(
+            db,
+            "handler = :handler AND delivery.subject = :subject AND state = 'ready' AND delivery.event > :event",
+            "JOIN delivery ON event.id = delivery.event",
+            handler=handler, subject=subject, event=event,
+        )  # fmt: skip
+        claimed.append(Claimed(event, handler, subject, attempts, error, stored, later))
+    return claimed
+
+
+def _events(db: Database, condition: str, join: str, **values: Any) -> list[StoredEvent]:
+    found = db.run(
+        f"SELECT event.id, event.subject, kind, payload, at FROM event {join} WHERE {condition} ORDER BY event.id LIMIT 500",
+        **values,
+    )
+    return [StoredEvent(id, subject, kind, bytes(payload), at) for id, subject, kind, payload, at in found.fetchall()]
 
 
 def next_due(db: Database, handlers: Sequence[int]) -> float | None:
@@ -293,17 +308,6 @@ def next_due(db: Database, handlers: Sequence[int]) -> float | None:
         "handlers", handlers, now=db.now,
     )  # fmt: skip
     return None if due is None else due - db.now
-
-
-def later_events(db: Database, claimed: Claimed) -> list[StoredEvent]:
-    """Return the events of the same request that wait behind a delivery for its handler."""
-    found = db.run(
-        "SELECT event.id, event.subject, kind, payload, at FROM delivery JOIN event ON event.id = delivery.event"
-        " WHERE handler = :handler AND delivery.subject = :subject AND state = 'ready' AND delivery.event > :event"
-        " ORDER BY event.id LIMIT 100",
-        handler=claimed.handler, subject=claimed.subject, event=claimed.event,
-    )  # fmt: skip
-    return [StoredEvent(id, subject, kind, bytes(payload), at) for id, subject, kind, payload, at in found]
 
 
 def has_open_effect(db: Database, binding: int, event: int) -> bool:
@@ -323,8 +327,8 @@ def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
         "UPDATE delivery SET state = :state, not_before = :not_before, error = :error, owner = NULL,"
         " attempts = attempts - :refund WHERE event = :event AND handler = :handler AND state = 'claimed'"
         " AND owner = :me",
-        event=claimed.event, handler=claimed.handler, me=me, state=result.state, not_before=result.not_before,
-        error=result.error, refund=int(result.refund),
+        event=claimed.event, handler=claimed.handler, me=me, state=result.state,
+        not_before=db.now + result.delay, error=result.error, refund=int(result.refund),
     )  # fmt: skip
     if settled.rowcount != 1:
         return False
@@ -338,12 +342,16 @@ def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
     return True
 
 
-def release_all(db: Database, me: int) -> None:
-    """Return the deliveries of this replica that were not settled, without counting their attempts."""
-    db.run(
+def release_others(db: Database, me: int, running: Sequence[int]) -> None:
+    """Return the claims of this replica whose commit had no reply: it does not run them.
+
+    Args:
+        running: Numbers of the events that its handlers work on.
+    """
+    db.among(
         "UPDATE delivery SET state = 'ready', owner = NULL, attempts = attempts - 1, not_before = :now"
-        " WHERE state = 'claimed' AND owner = :me",
-        me=me, now=db.now,
+        " WHERE state = 'claimed' AND owner = :me AND event NOT IN ({running}) RETURNING event",
+        "running", running, me=me, now=db.now,
     )  # fmt: skip
 
 
@@ -412,14 +420,11 @@ def _change_letter(
     return bool(changed.rowcount > 0)
 
 
-def pending_gaps(db: Database, feeds: Sequence[int]) -> list[StoredEvent]:
+def pending_gaps(db: Database, binding: int) -> list[StoredEvent]:
     """Return the gaps that wait for a person."""
-    found = db.among(
-        "SELECT id, subject, kind, payload, at FROM event WHERE feed IN ({feeds}) AND kind = 'gap' AND NOT acked"
-        " ORDER BY id",
-        "feeds", feeds,
-    )  # fmt: skip
-    return [StoredEvent(id, subject, kind, bytes(payload), at) for id, subject, kind, payload, at in found]
+    return _events(
+        db, "binding = :binding AND kind = 'gap' AND NOT acked", "JOIN feed ON feed.id = event.feed", binding=binding
+    )
 
 
 def acknowledge(db: Database, events: Sequence[int]) -> int:
@@ -427,23 +432,6 @@ def acknowledge(db: Database, events: Sequence[int]) -> int:
     return len(
         db.among("UPDATE event SET acked = true WHERE id IN ({events}) AND NOT acked RETURNING id", "events", events)
     )
-
-
-def prune(db: Database, binding: int, before: float, limit: int) -> int:
-    """Delete finished deliveries, and then events without deliveries, from before a time. Return how many rows went."""
-    deliveries = db.run(
-        "DELETE FROM delivery WHERE (event, handler) IN (SELECT event, delivery.handler FROM delivery"
-        " JOIN handler ON handler.id = delivery.handler"
-        " WHERE binding = :binding AND state = 'done' AND not_before < :before LIMIT :limit)",
-        binding=binding, before=before, limit=limit,
-    ).rowcount  # fmt: skip
-    events = db.run(
-        "DELETE FROM event WHERE id IN (SELECT id FROM event AS one WHERE acked AND at < :before"
-        " AND feed IN (SELECT id FROM feed WHERE binding = :binding)"
-        " AND NOT EXISTS (SELECT 1 FROM delivery WHERE delivery.event = one.id) LIMIT :limit)",
-        binding=binding, before=before, limit=limit,
-    ).rowcount  # fmt: skip
-    return max(deliveries, 0) + max(events, 0)
 
 
 # Commands to a bot that runs
