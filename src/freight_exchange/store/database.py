@@ -398,7 +398,7 @@ class Store:
         return joined
 
     async def leave(self) -> None:
-        """Give back the leases and claims of this replica, as the end of the last opener does. Raises no `StoreError`."""
+        """Give back the leases and claims of this replica, as closing does. Raises no `StoreError`."""
         if self.me:
             with contextlib.suppress(StoreError):
                 await self.run(fleet.leave, self.me)
