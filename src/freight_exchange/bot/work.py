@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -17,8 +17,8 @@ from freight_exchange.bot.handler import BotEvent, Handler, subject
 from freight_exchange.bot.log import AttemptLog, log_fields
 from freight_exchange.bot.outcomes import Drop, ProcessEnd, describe
 from freight_exchange.bot.verdict import Verdict, decide
-from freight_exchange.feed import load_event, merge_updates
-from freight_exchange.feed.events import OfferEvent, RequestEvent
+from freight_exchange.feed.events import OfferEvent, RequestEvent, load_event
+from freight_exchange.feed.sources import FIELDS
 from freight_exchange.instrumentation import HandlerRun
 from freight_exchange.platform.tasks import split_cancellations
 from freight_exchange.store import work
@@ -293,6 +293,24 @@ def _load(claimed: work.Claimed, handler: str) -> Delivery:
         attempts=claimed.attempts, error=claimed.error, at=stored.at, merged=tuple(merged),
         event=cast("BotEvent", merge_updates(updates) if merged else event),
     )  # fmt: skip
+
+
+def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
+    """Merge updates that wait into one, from the first one's previous request to the last one's request."""
+    first, last = updates[0], updates[-1]
+    # `differing` includes changes of updates that the handler's filter excluded. `changed` includes changes that were
+    # reversed later, which an earlier attempt may have seen.
+    before = first.previous
+    differing = () if before is None else (
+        name for name in FIELDS if getattr(before, name) != getattr(last.request, name)
+    )
+    changed = (name for update in updates for name in update.changed)
+    return attrs.evolve(
+        last,
+        previous=before,
+        changed=tuple(dict.fromkeys((*differing, *changed))),
+        observed_between=(first.observed_between[0], last.observed_between[1]),
+    )
 
 
 def _failure_of(error: BaseException, active: object) -> list[Exception | None]:

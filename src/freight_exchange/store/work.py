@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IN_DOUBT", "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
-    "acknowledge", "add_earlier", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
+    "acknowledge", "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
     "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
     "is_busy", "live_items", "next_due", "orphans", "pending_gaps", "release_others", "replay",
     "result_of", "route", "settle",
@@ -198,6 +198,17 @@ def add_earlier(
         ).fetchone()  # fmt: skip
         if row is not None:
             _deliver(db, cursor.id, [(row[0], subject)])
+
+
+def add_gap(db: Database, cursor: Cursor, payload: bytes) -> None:
+    """Report a gap of one handler, once, and count it as seen now."""
+    db.run("UPDATE feed SET epoch = epoch WHERE id = :feed", feed=cursor.feed)
+    db.run(
+        "INSERT INTO event (feed, key, kind, payload, at) VALUES (:feed, :key, 'gap', :payload, :now)"
+        " ON CONFLICT (feed, key) DO NOTHING",
+        feed=cursor.feed, key=f"away:{cursor.id}:{cursor.position}", payload=payload, now=db.now,
+    )  # fmt: skip
+    db.run("UPDATE handler SET at = :now WHERE id = :id", id=cursor.id, now=db.now)
 
 
 def end_backfill(db: Database, cursor: Cursor) -> None:

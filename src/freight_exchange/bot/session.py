@@ -1,0 +1,317 @@
+"""Session of a bot: from joining its store to the end of its drain."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import attrs
+
+from freight_exchange.bot import admin
+from freight_exchange.bot.context import Stopping
+from freight_exchange.bot.failpoints import reach
+from freight_exchange.bot.handler import FEED_OF
+from freight_exchange.bot.route import Routing
+from freight_exchange.bot.work import Worker
+from freight_exchange.errors import FreightExchangeError, LoginRejectedError
+from freight_exchange.errors.transient import is_transient, retry_delay
+from freight_exchange.feed.options import PollOptions
+from freight_exchange.feed.poller import Poller
+from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
+from freight_exchange.platform.tasks import find_failure
+from freight_exchange.store import fleet, work
+
+if TYPE_CHECKING:
+    from freight_exchange.bot.handler import Handler
+    from freight_exchange.bot.ledger import Ledger
+    from freight_exchange.bot.metrics import Metrics
+    from freight_exchange.bot.options import BotOptions
+    from freight_exchange.bot.status import Phase
+    from freight_exchange.client import FreightExchange
+    from freight_exchange.store import Store
+    from freight_exchange.store.effects import Effect
+
+__all__ = ["Parts", "Session"]
+
+_logger = logging.getLogger("freight_exchange.bot")
+
+_LONGEST_PAUSE: Final = 30.0
+"""Longest pause between two logins while nothing has ever answered."""
+_ALONE_PERIOD, _INLINE_PERIOD = 2.0, 30.0
+"""Seconds between two looks for commands and orphans, in a file, and in memory, where no other process has any."""
+_HOUR: Final = 3600.0
+_CANCELLATION_GRACE: Final = 0.5
+
+
+@attrs.frozen(kw_only=True)
+class Parts:
+    """What all sessions of a run share."""
+
+    options: BotOptions
+    handlers: Mapping[str, Handler]
+    arguments: Mapping[str, Mapping[str, object]]
+    exchange: FreightExchange
+    store: Store
+    ledger: Ledger
+    metrics: Metrics
+
+
+class Session:
+    """One stay of a bot in its store.
+
+    Args:
+        parts: What it works with.
+        on_ready: Called once deliveries begin.
+        on_failure: Called with the first error, before the tasks have ended.
+
+    Attributes:
+        phase: Present phase.
+        stopping: Whether it drains.
+        failure: The error that ended it.
+        pollers: Pollers of its feeds by their names.
+        has_joined: Whether it is in the store.
+        overdue: Deliveries that were due and not claimed, at the last count.
+        open_effects: Effects without an outcome, at the last look.
+    """
+
+    def __init__(
+        self, parts: Parts, on_ready: Callable[[], None], on_failure: Callable[[BaseException], None]
+    ) -> None:
+        self.parts = parts
+        self._on_ready = on_ready
+        self._on_failure = on_failure
+        self._store = parts.store
+        self._rows: Mapping[int, Handler] = {}
+        self._is_worker_done = anyio.Event()
+        self.phase: Phase = "starting"
+        self.stopping = Stopping()
+        self.failure: BaseException | None = None
+        self.pollers: dict[str, Poller] = {}
+        self.has_joined = False
+        self.overdue = work.Overdue(0, None)
+        self.open_effects: list[Effect] = []
+
+    async def run(self) -> None:
+        """Run until `stop` or an error, and raise the first one."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                starting = anyio.CancelScope()
+                tasks.start_soon(self._cancel_when_stopping, starting)
+                with starting:
+                    await self._reported(lambda: self._start(tasks))
+                if self.phase == "running":
+                    await self.stopping.wait()
+                    await self._drain(tasks)
+                tasks.cancel_scope.cancel()
+        except BaseException as error:
+            self._note(error)
+            if self.failure is None:
+                raise
+            raise self.failure from None
+        finally:
+            self.phase = "stopped"
+            self.has_joined = False
+
+    def stop(self) -> None:
+        """Drain, then end."""
+        if not self.stopping:
+            self.phase = "stopped" if self.phase == "stopped" else "draining"
+            self.stopping.begin()
+            self._store.wake("work")
+
+    @property
+    def scans(self) -> bool:
+        """`False` while another replica scans for this one."""
+        return not self.has_joined or not self.pollers or any(one.holds_lease for one in self.pollers.values())
+
+    # Start and end
+
+    async def _start(self, tasks: Any) -> None:
+        parts, store, options = self.parts, self._store, self.parts.options
+        account = await parts.exchange._account()
+        joined = await store.join(fleet.Binding(parts.exchange._base_url, account, options.name))
+        self.has_joined = True
+        await store.run(work.release_others, store.me, [])
+        self._start_task(tasks, self._beat)
+        await self._log_in()
+        reach("before adopt")
+        parts.ledger.adopt(await store.run(fleet.adopt, store.me))
+        reach("after adopt")
+        is_shared = not store.is_file
+        routing = Routing(
+            store, [*parts.handlers.values()], parts.metrics, retention=options.retention.total_seconds(), is_shared=is_shared
+        )  # fmt: skip
+        self._rows = await routing.introduce()
+        await parts.ledger.start(joined)
+        self._start_task(tasks, parts.ledger.run)
+        for source in self._sources():
+            poller = self._poller(source)
+            self._start_task(tasks, poller.run)
+            self._start_task(tasks, self._backfill, routing, source, poller)
+        if (selected := self.pollers.get("selected")) is not None and selected.holds_lease:
+            # What it lists first was selected before, so no offer may come before its first reading.
+            await selected.primed.wait()
+        self._start_task(tasks, routing.run)
+        worker = Worker(
+            store,
+            self._rows,
+            parts.arguments,
+            parts.exchange,
+            parts.ledger,
+            parts.metrics,
+            self.stopping,
+            concurrency=options.concurrency,
+            feed=options.name,
+            is_shared=is_shared,
+            is_cut_off=lambda: parts.metrics.is_cut_off,
+            last_scan=self.last_scan,
+        )
+        self._start_task(tasks, self._work, worker)
+        if not self.stopping:
+            self.phase = "running"
+            _logger.info("running: %s", ", ".join(parts.handlers))
+        self._on_ready()
+
+    async def _cancel_when_stopping(self, starting: anyio.CancelScope) -> None:
+        await self.stopping.wait()
+        starting.cancel()
+
+    async def _drain(self, tasks: Any) -> None:
+        in_flight, limit = self.parts.metrics.in_flight, self.parts.options.drain
+        for poller in self.pollers.values():
+            poller.stop()
+        if in_flight:
+            _logger.info("draining: waiting for %d handlers, at most %s", len(in_flight), limit)
+        with anyio.move_on_after(limit.total_seconds()) as scope:
+            await self._is_worker_done.wait()
+        if scope.cancelled_caught:
+            _logger.warning("the drain timed out: %d handlers are cancelled, and called again later", len(in_flight))
+        tasks.cancel_scope.cancel()
+        with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
+            await self._is_worker_done.wait()
+        if in_flight:
+            _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", in_flight)
+
+    async def _work(self, worker: Worker) -> None:
+        try:
+            await worker.run()
+        finally:
+            self._is_worker_done.set()
+
+    async def _log_in(self) -> None:
+        """Log in before the first delivery. While the service is away, try again after 1, 2, 4 ... 30 s."""
+        pause = 1.0
+        while True:
+            try:
+                await self.parts.exchange.login()
+            except LoginRejectedError:
+                raise
+            except FreightExchangeError as error:
+                if not is_transient(error):
+                    raise
+                wait = max(pause, retry_delay(error) or 0.0)
+                _logger.warning("cannot log in at %s: %s; retrying in %.0f s", self.parts.exchange._base_url, error, wait)
+                await anyio.sleep(wait)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return
+
+    # Tasks
+
+    def _start_task(self, tasks: Any, work: Callable[..., Awaitable[None]], *args: Any) -> None:
+        tasks.start_soon(self._reported, lambda: work(*args))
+
+    async def _reported(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Run a task, and report its failure at once, while handlers may still run."""
+        try:
+            await work()
+        except BaseException as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: BaseException) -> None:
+        failure = find_failure(error)
+        if failure is not None and self.failure is None:
+            self.failure = failure
+            self.phase = "draining"
+            self._on_failure(failure)
+
+    async def _beat(self) -> None:
+        """Renew the lease, adopt what other replicas have left, obey a person, and count, until cancelled."""
+        store = self._store
+        period = _INLINE_PERIOD if store.is_inline else _ALONE_PERIOD if store.is_file else fleet.LEASE / 3
+        next_chore = 0.0
+        while True:
+            await anyio.sleep(period)
+            if not store.is_file:
+                await store.run(fleet.beat, store.me)
+            self.parts.ledger.adopt(await store.run(fleet.adopt, store.me))
+            for command in await store.run(work.commands, store.binding):
+                result = await admin.carry_out(command, store, self.parts.ledger, self.parts.handlers)
+                await store.run(work.answer_command, command.id, result)
+            await self.count()
+            if anyio.current_time() >= next_chore:
+                next_chore = anyio.current_time() + _HOUR
+                await store.run(work.mark_present, [*self._rows])
+
+    async def count(self) -> None:
+        """Count what waits: in the replica that scans, because a count reads much of the queue."""
+        if self.scans:
+            self.overdue = await self._store.run(work.count_overdue, [*self._rows])
+        else:
+            self.overdue = work.Overdue(0, None)
+        self.open_effects = await self.parts.ledger.doubts()
+
+    async def is_busy(self) -> bool:
+        """Return whether a delivery waits or runs, or an event waits for its deliveries."""
+        return await self._store.run(work.is_busy, self._store.binding, [*self._rows])
+
+    # Feeds
+
+    def _sources(self) -> list[Source]:
+        kinds = {kind for handler in self.parts.handlers.values() for kind in handler.filters}
+        feeds = {feed for kind in kinds for feed in FEED_OF[kind]}
+        # A bot of offers, or of selections alone, reads no requests of others for a handler of unreadable rows.
+        if not kinds - {"unreadable"} & {"offer"}:
+            feeds -= set() if kinds & {"offer", "offer_changed", "offer_answered", "offer_gone"} else {"offers"}
+        exchange = self.parts.exchange
+        made: list[Source] = []
+        if "requests" in feeds:
+            made.append(Requests(exchange.requests._feed_service()))
+        if "offers" in feeds:
+            made.append(Offers(exchange.offers._feed_service(), exchange.offers._seen))
+        if "selected" in feeds:
+            made.append(SelectedBids(exchange.bids._feed_service(), self._store.feeds["requests"]))
+        return made
+
+    def _poller(self, source: Source) -> Poller:
+        options = self.parts.options
+        is_selected = source.name == "selected"
+        poller = Poller(
+            source,
+            self._store,
+            self._store.feeds[source.name],
+            PollOptions(
+                name=options.name if source.name == "requests" else f"{options.name}: {source.name}",
+                start=options.start if source.name != "offers" else "backfill",
+                interval=options.selection_interval if is_selected else options.interval,
+                allowance=options.allowance,
+                retention=options.retention,
+                acked_only=True,
+            ),
+            self.parts.exchange._options.hooks,
+        )
+        self.pollers[source.name] = poller
+        return poller
+
+    async def _backfill(self, routing: Routing, source: Source, poller: Poller) -> None:
+        await poller.primed.wait()
+        await routing.backfill(source)
+
+    def last_scan(self) -> float:
+        """Return when the last complete scan of the feed that is furthest behind began, on the store's clock."""
+        now = self._store.clock.now()
+        ages = [one.cover_age for one in self.pollers.values()]
+        return now - max((age for age in ages if age is not None), default=float("inf"))
