@@ -22,14 +22,18 @@ __all__ = [
     "counts",
     "find",
     "finish",
+    "has_read",
     "is_claimed",
     "latest_event",
     "of_subject",
     "open_effects",
+    "prices",
     "readings",
     "record_reading",
     "release",
     "require_reading",
+    "take_parked",
+    "time_of_event",
 ]
 
 OPEN: Final = ("sending", "unknown", "parked")
@@ -162,6 +166,22 @@ def latest_event(db: Database, binding: int) -> int | None:
     return None if row is None else row[0]
 
 
+def time_of_event(db: Database, event: int | None) -> float:
+    """Return the time of an event; 0 if it is not known any more."""
+    row = db.run("SELECT at FROM event WHERE id = :event", event=event).fetchone()
+    return 0.0 if row is None else float(row[0])
+
+
+def take_parked(db: Database, binding: int, me: int) -> None:
+    """Take over the parked effects of ended replicas."""
+    db.run(
+        "UPDATE effect SET owner = :me WHERE binding = :binding AND state = 'parked' AND NOT EXISTS"
+        " (SELECT 1 FROM replica WHERE replica.id = effect.owner AND lease_until > 0)",
+        binding=binding,
+        me=me,
+    )
+
+
 def begin(db: Database, binding: int, effect: Effect, *, replaces: Effect | None) -> Effect | None:
     """Write an effect in place of the one that was read, if any.
 
@@ -206,9 +226,10 @@ def finish(db: Database, effect: Effect, *, replaces: Sequence[str], owner: int 
 
     No lease is needed: an answer is a fact.
     """
+    states = ", ".join(f"'{state}'" for state in replaces)
     done = db.run(
-        f"UPDATE effect SET state = :state, payload = :payload, at = :at, owner = :new"
-        f" WHERE id = :id AND version = :version AND state IN ({', '.join(f"'{state}'" for state in replaces)})"
+        "UPDATE effect SET state = :state, payload = :payload, at = :at, owner = :new"
+        f" WHERE id = :id AND version = :version AND state IN ({states})"
         f"{'' if owner is None else ' AND owner = :owner'}",
         state=effect.state,
         payload=_dump(effect),
@@ -246,6 +267,7 @@ def release(db: Database, binding: int, effect: Effect, *, error: str, now: floa
         error=error,
         binding=binding,
     ).fetchall()
+    db.wake("work")
     if None in own.values():
         return False
     alive = db.run(
@@ -288,13 +310,13 @@ def _put_reading(db: Database, binding: int, name: str, began: float, payload: b
     )
 
 
-def lives_alone(db: Database, binding: int, me: int) -> bool:
-    """Return whether no other living replica of the bot is known."""
+def has_read(db: Database, binding: int) -> bool:
+    """Return whether a reading of the bids is recorded that is new enough to offer."""
     return (
         db.run(
-            "SELECT 1 FROM replica WHERE binding = :binding AND id <> :me AND lease_until > {NOW}",
+            "SELECT 1 FROM reading AS last WHERE binding = :binding AND name = 'bids' AND NOT EXISTS (SELECT 1 FROM"
+            " reading WHERE binding = :binding AND name = 'required' AND began > last.began)",
             binding=binding,
-            me=me,
         ).fetchone()
-        is None
+        is not None
     )
