@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
-from freight_exchange.errors import ConfigurationError
+from freight_exchange.errors import (
+    ConfigurationError,
+    DeadlineExceededError,
+    OutcomeUnknownError,
+    TransportError,
+)
 from freight_exchange.instrumentation import CallInfo, Instrumentation
 
 if TYPE_CHECKING:
@@ -45,6 +50,7 @@ _HISTOGRAMS: Final = {
 }  # fmt: skip
 """Name, help, labels and upper bounds of each histogram. Hours of latency are a backlog; a call's deadline is 60 s."""
 _MAX_NAMED: Final = 5
+_CUT_OFF: Final = 3
 
 
 class InFlight:
@@ -80,18 +86,27 @@ class Metrics(Instrumentation):
     Attributes:
         events: Events by kind.
         deliveries: Ended attempts by handler and ending. An attempt for several merged deliveries counts once for each.
-        offers: Offers by outcome.
-        answers: Answers to offers by outcome.
+        outcomes: Outcomes of `offer` and `answer`, as the ledger counts them.
         in_flight: Deliveries in flight.
+        unanswered: Calls in a row without any reply.
     """
 
     def __init__(self) -> None:
         self.events: Counter[str] = Counter()
         self.deliveries: Counter[tuple[str, str]] = Counter()
-        self.offers: Counter[str] = Counter()
-        self.answers: Counter[str] = Counter()
+        self.outcomes: Counter[tuple[str, str]] = Counter()
         self.in_flight = InFlight()
         self.histograms: dict[str, Any] = {}
+        self.unanswered = 0
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the exchange has not answered several calls in a row."""
+        return self.unanswered >= _CUT_OFF
+
+    def outcomes_of(self, what: str) -> dict[str, int]:
+        """Return the number of outcomes of offers, or of answers, by their words."""
+        return {outcome: count for (kind, outcome), count in [*self.outcomes.items()] if kind == what}
 
     def count_ended(self, *endings: str) -> int:
         """Count the attempts with these endings, of all handlers."""
@@ -110,9 +125,11 @@ class Metrics(Instrumentation):
         began, outcome = anyio.current_time(), "cancelled"
         try:
             yield
-            outcome = "ok"
+            outcome, self.unanswered = "ok", 0
         except Exception as error:
             outcome = type(error).__name__
+            is_silent = isinstance(error, TransportError | DeadlineExceededError | OutcomeUnknownError)
+            self.unanswered = self.unanswered + 1 if is_silent and getattr(error, "status", None) is None else 0
             raise
         finally:
             self.observe("call", f"{call.method} {path}", outcome, anyio.current_time() - began)
@@ -237,10 +254,10 @@ def _collect(bot: MetricsSource) -> Iterator[Metric]:
         {(handler, ending): 0 for handler in handlers for ending in _ENDINGS} | dict(metrics.deliveries),
     )
     for name, help, counts in (
-        ("offers", "Offers by outcome.", metrics.offers),
-        ("answers", "Approvals and declines of offers by outcome.", metrics.answers),
+        ("offers", "Offers by outcome.", metrics.outcomes_of("offer")),
+        ("answers", "Approvals and declines of offers by outcome.", metrics.outcomes_of("answer")),
     ):
-        outcomes = dict.fromkeys(_OUTCOMES, 0) | dict(counts)
+        outcomes = dict.fromkeys(_OUTCOMES, 0) | counts
         yield counter(name, help, ["outcome"], {(outcome,): count for outcome, count in outcomes.items()})
     for key, histogram in metrics.histograms.items():
         if key != "call":

@@ -42,6 +42,7 @@ class BotOptions:
     standby: bool
     port: int | None
     host: str
+    lease: timedelta
 
     def __attrs_post_init__(self) -> None:
         _check_whole(self.concurrency, "concurrency", 1, _MAX_CONCURRENCY)
@@ -59,6 +60,7 @@ class BotOptions:
                 f"retention must be at least {MIN_RETENTION.days} days, for the service lists an update for five, not"
                 f" {self.retention}"
             )
+        _check_duration(self.lease, "lease")
         if self.port is not None:
             _check_whole(self.port, "port", 0, _MAX_PORT)
         if not isinstance(self.host, str) or not self.host:

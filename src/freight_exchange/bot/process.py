@@ -10,12 +10,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 import anyio.from_thread
@@ -85,6 +85,7 @@ def importing(module: str) -> Iterator[None]:
 
 def run(
     begin: Callable[[Callable[[BaseException], None]], Supervisor],
+    serve: Callable[[Supervisor], Awaitable[None]],
     in_flight: InFlight,
     drain: float,
     backend: Literal["asyncio", "trio"],
@@ -93,13 +94,14 @@ def run(
 
     Args:
         begin: Makes the bot's run, with a callback for the error that ends it.
+        serve: Runs it.
         in_flight: Deliveries at their handlers.
         drain: Seconds that handlers have to end.
         backend: Event loop.
     """
     _check(backend)
     _configure_logging()
-    program = _Program(begin, in_flight, drain)
+    program = _Program(begin, serve, in_flight, drain)
     status = 1
     try:
         with program.receiving_signals():
@@ -141,9 +143,14 @@ class _Program:
     """
 
     def __init__(
-        self, begin: Callable[[Callable[[BaseException], None]], Supervisor], in_flight: InFlight, drain: float
+        self,
+        begin: Callable[[Callable[[BaseException], None]], Supervisor],
+        serve: Callable[[Supervisor], Awaitable[None]],
+        in_flight: InFlight,
+        drain: float,
     ) -> None:
         self._begin = begin
+        self._serve = serve
         self._in_flight = in_flight
         self._drain = drain
         self._logged: BaseException | None = None
@@ -164,7 +171,7 @@ class _Program:
                 if self._signals:
                     # It came before the loop ran.
                     supervisor.stop()
-                await supervisor()
+                await self._serve(supervisor)
                 tasks.cancel_scope.cancel()
         self._has_ended = True
 

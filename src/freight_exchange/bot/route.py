@@ -162,7 +162,7 @@ class Routing:
 
     async def _report_loss(self, cursor: work.Cursor) -> None:
         """Report a gap to a handler that was away for longer than events are kept."""
-        now = self._store.clock.now()
+        now = self._store.now
         if now - cursor.at <= self._retention:
             return
         gap = Gap(

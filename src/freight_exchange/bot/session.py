@@ -131,7 +131,9 @@ class Session:
     async def _start(self, tasks: Any) -> None:
         parts, store, options = self.parts, self._store, self.parts.options
         account = await parts.exchange._account()
-        joined = await store.join(fleet.Binding(parts.exchange._base_url, account, options.name))
+        joined = await store.join(
+            fleet.Binding(parts.exchange._base_url, account, options.name), lease=options.lease.total_seconds()
+        )
         self.has_joined = True
         await store.run(work.release_others, store.me, [])
         self._start_task(tasks, self._beat)
@@ -139,7 +141,7 @@ class Session:
         reach("before adopt")
         parts.ledger.adopt(await store.run(fleet.adopt, store.me))
         reach("after adopt")
-        is_shared = not store.is_file
+        is_shared = store.is_shared
         routing = Routing(
             store, [*parts.handlers.values()], parts.metrics, retention=options.retention.total_seconds(), is_shared=is_shared
         )  # fmt: skip
@@ -241,11 +243,11 @@ class Session:
     async def _beat(self) -> None:
         """Renew the lease, adopt what other replicas have left, obey a person, and count, until cancelled."""
         store = self._store
-        period = _INLINE_PERIOD if store.is_inline else _ALONE_PERIOD if store.is_file else fleet.LEASE / 3
+        period = _INLINE_PERIOD if store.is_inline else _ALONE_PERIOD if not store.is_shared else self.parts.options.lease.total_seconds() / 3
         next_chore = 0.0
         while True:
             await anyio.sleep(period)
-            if not store.is_file:
+            if store.is_shared:
                 await store.run(fleet.beat, store.me)
             self.parts.ledger.adopt(await store.run(fleet.adopt, store.me))
             for command in await store.run(work.commands, store.binding):
@@ -310,8 +312,12 @@ class Session:
         await poller.primed.wait()
         await routing.backfill(source)
 
+    def now(self) -> float:
+        """Return the time on the store's clock."""
+        return self._store.now
+
     def last_scan(self) -> float:
         """Return when the last complete scan of the feed that is furthest behind began, on the store's clock."""
-        now = self._store.clock.now()
+        now = self._store.now
         ages = [one.cover_age for one in self.pollers.values()]
         return now - max((age for age in ages if age is not None), default=float("inf"))

@@ -15,7 +15,7 @@ from freight_exchange.bot.context import Context, Log, Stopping, make_context
 from freight_exchange.bot.failpoints import reach
 from freight_exchange.bot.handler import BotEvent, Handler, subject
 from freight_exchange.bot.log import AttemptLog, log_fields
-from freight_exchange.bot.outcomes import Drop, ProcessEnd, describe
+from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, describe
 from freight_exchange.bot.verdict import Verdict, decide
 from freight_exchange.feed.events import OfferEvent, RequestEvent, load_event
 from freight_exchange.feed.sources import FIELDS
@@ -41,6 +41,8 @@ _SHARED_SLEEP: Final = 1.0
 _CUT_OFF_SLEEP: Final = 5.0
 """Pause between deliveries while the exchange does not answer this replica: others may reach it."""
 _CANCELLATION_GRACE: Final = 5.0
+_OUTAGE_LIMIT: Final = 3600.0
+"""Seconds of transient errors, while the service answers other calls, before a delivery is given up."""
 _MIN_RETRIES: Final = 1
 """Minimum number of retries after interruptions, even for a handler without `retries`: the process may have ended
 before the first call."""
@@ -146,7 +148,7 @@ class Worker:
         reach("before claim")
         with anyio.CancelScope(shield=True):
             claimed = await self._store.run(
-                work.claim, self._store.binding, self._store.me, [*self._handlers], free
+                work.claim, self._store.binding, self._store.me, [*self._handlers], free, in_doubt=IN_DOUBT
             )
         reach("after claim")
         return claimed
@@ -244,15 +246,15 @@ class Worker:
     def _observe_latency(self, delivery: Delivery) -> None:
         """Observe how long an event waited since the scan that found it, at its first attempt."""
         if delivery.attempts == 1 and delivery.error is None and isinstance(delivery.event, RequestEvent | OfferEvent):
-            waited = self._store.clock.now() - delivery.event.observed_between[1].timestamp()
+            waited = self._store.now - delivery.event.observed_between[1].timestamp()
             self._metrics.observe("latency", delivery.name, max(waited, 0.0))
 
     def _decide(self, delivery: Delivery, handler: Handler, error: Exception | None, *, is_open: bool) -> Verdict:
-        key, now = (delivery.event_id, delivery.handler), self._store.clock.now()
+        key, now = (delivery.event_id, delivery.handler), self._store.now
         since = self._outage_began.get(key, now)
         verdict = decide(
-            delivery, handler, error, is_open=is_open, since=since, now=now, last_scan=self._last_scan(),
-            random=self._random,
+            error, attempts=delivery.attempts, retries=handler.retries, last_error=delivery.error, is_open=is_open,
+            outage=now - since, has_recovered=self._last_scan() > since + _OUTAGE_LIMIT, random=self._random,
         )  # fmt: skip
         if verdict.ending == "transient":
             self._outage_began[key] = since

@@ -406,6 +406,16 @@ class Store:
             self.feeds = {}
 
     @property
+    def is_shared(self) -> bool:
+        """`True` if several replicas may have joined it."""
+        return self._database.dialect == "postgres"
+
+    @property
+    def is_inline(self) -> bool:
+        """`True` if transactions run in the event loop."""
+        return self._is_inline
+
+    @property
     def now(self) -> float:
         """The time by the store's clock."""
         if not self._openings:

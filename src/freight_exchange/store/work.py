@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
 __all__ = [
-    "IN_DOUBT", "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
+    "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
     "acknowledge", "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
     "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
-    "is_busy", "live_items", "next_due", "orphans", "pending_gaps", "release_others", "replay",
+    "is_busy", "live_items", "mark_present", "next_due", "orphans", "pending_gaps", "release_others", "replay",
     "result_of", "route", "settle",
 ]  # fmt: skip
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
-
-IN_DOUBT: Final = "its offer is in doubt"
-"""Error of a delivery that waits until the open effect on its request has an outcome."""
 
 _COUNTED: Final = 10_000
 """Limit of a count of deliveries: to count a million would take a database longer than its reply limit."""
@@ -220,6 +217,11 @@ def end_backfill(db: Database, cursor: Cursor) -> None:
     db.wake("feed")
 
 
+def mark_present(db: Database, handlers: Sequence[int]) -> None:
+    """Record that these handlers are present now."""
+    db.among("UPDATE handler SET at = :now WHERE id IN ({handlers}) RETURNING id", "handlers", handlers, now=db.now)
+
+
 # Routing
 
 
@@ -283,13 +285,20 @@ _CLAIM: Final = f"""WITH due AS (
     RETURNING delivery.event, delivery.handler, delivery.subject, delivery.attempts, delivery.error"""
 
 
-def claim(db: Database, binding: int, me: int, handlers: Sequence[int], limit: int) -> list[Claimed]:
+def claim(
+    db: Database, binding: int, me: int, handlers: Sequence[int], limit: int, *, in_doubt: str
+) -> list[Claimed]:
     """Claim deliveries that are due, the longest due first: for each handler and request one at a time, in order.
 
-    A delivery whose offer is in doubt waits for the outcome.
+    Args:
+        binding: The bot.
+        me: This replica.
+        handlers: Handlers that it has.
+        limit: Number of deliveries.
+        in_doubt: Error of a delivery that waits for the outcome of the open effect on its request.
     """
     found = db.among(
-        _CLAIM, "handlers", handlers, binding=binding, me=me, now=db.now, limit=limit, doubt=IN_DOUBT
+        _CLAIM, "handlers", handlers, binding=binding, me=me, now=db.now, limit=limit, doubt=in_doubt
     )  # fmt: skip
     claimed = []
     for event, handler, subject, attempts, error in sorted(found):
@@ -366,13 +375,18 @@ def release_others(db: Database, me: int, running: Sequence[int]) -> None:
     )  # fmt: skip
 
 
-def is_busy(db: Database, handlers: Sequence[int]) -> bool:
-    """Return whether a delivery waits or runs."""
-    found = db.among(
+def is_busy(db: Database, binding: int, handlers: Sequence[int]) -> bool:
+    """Return whether an event waits for its deliveries, or a delivery waits or runs."""
+    busy = db.among(
         "SELECT 1 FROM delivery WHERE state IN ('ready', 'claimed') AND handler IN ({handlers}) LIMIT 1",
         "handlers", handlers,
     )  # fmt: skip
-    return bool(found)
+    unrouted = db.run(
+        "SELECT 1 FROM handler WHERE binding = :binding AND (cursor < 0 OR EXISTS (SELECT 1 FROM event"
+        " WHERE event.feed = handler.feed AND event.id > handler.cursor AND kind NOT LIKE 'earlier:%'))",
+        binding=binding,
+    ).fetchone()  # fmt: skip
+    return bool(busy) or unrouted is not None
 
 
 def count_overdue(db: Database, handlers: Sequence[int]) -> Overdue:
