@@ -72,7 +72,6 @@ __all__ = [
     "Route",
     "RouteDraft",
     "Router",
-    "SchemaChanged",
     "SearchType",
     "ServerError",
     "StillUnknown",
@@ -123,9 +122,9 @@ if TYPE_CHECKING:
         TransportError,
         ValidationError,
     )
-    from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, SchemaChanged, Unreadable
-    from freight_exchange.feed.feed import Feed
-    from freight_exchange.feed.status import Explanation, FeedStatus
+    from freight_exchange.feed.events import BidSelected, Gap, OfferEvent, RequestEvent, Unreadable
+    from freight_exchange.feed.feed import Feed, OfferFeed
+    from freight_exchange.feed.status import Explanation, FeedStatus, OfferFeedStatus
     from freight_exchange.models import (
         Applied,
         Bid,
@@ -155,9 +154,6 @@ if TYPE_CHECKING:
     )
     from freight_exchange.models.offer_filter import OfferFilter
     from freight_exchange.models.request_filter import RequestFilter
-    from freight_exchange.offer_feed.events import OfferEvent
-    from freight_exchange.offer_feed.feed import OfferFeed
-    from freight_exchange.offer_feed.status import OfferFeedStatus
     from freight_exchange.options import Addresses, RetryPolicy, Timeouts
     from freight_exchange.paging import Page, Paginator
     from freight_exchange.serialization import from_dict, from_json, to_dict, to_json
@@ -209,9 +205,9 @@ else:
         "NotFoundError": "errors",
         "Offer": "models",
         "OfferChangedError": "errors",
-        "OfferEvent": "offer_feed.events",
-        "OfferFeed": "offer_feed.feed",
-        "OfferFeedStatus": "offer_feed.status",
+        "OfferEvent": "feed.events",
+        "OfferFeed": "feed.feed",
+        "OfferFeedStatus": "feed.status",
         "OfferFilter": "models.offer_filter",
         "OfferInDoubtError": "errors",
         "OfferRejectedError": "errors",
@@ -235,7 +231,6 @@ else:
         "Route": "models",
         "RouteDraft": "models",
         "Router": "bot",
-        "SchemaChanged": "feed.events",
         "SearchType": "models",
         "ServerError": "errors",
         "StillUnknown": "models",

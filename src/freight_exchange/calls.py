@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 
-from freight_exchange import composition, feed, offer_feed, settings, wire
+from freight_exchange import composition, feed, settings, wire
 from freight_exchange.composition import SharedState, ViewOptions
 from freight_exchange.endpoints.bids import Bids
 from freight_exchange.endpoints.carriers import Carriers
@@ -39,13 +39,13 @@ from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_DEADLINE, DEFAULT_INTERVAL, Start
 from freight_exchange.platform.database_url import masked
-from freight_exchange.store import Store
 from freight_exchange.transport.call import RequestKind
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.reconcile.reconcile import Readers
-    from freight_exchange.feed.options import WatchOptions
-    from freight_exchange.offer_feed.options import WatchOffersOptions
+    from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+    from freight_exchange.feed.poller import ClientParts
+    from freight_exchange.store import Store
 
 __all__ = ["Calls"]
 
@@ -111,7 +111,7 @@ class Calls:
         Args:
             store: Where the feed keeps its state: the path of an SQLite file, the URL of a PostgreSQL database, or a
                 store of `freight_exchange.store`; `None` keeps it in memory. One feed at a time opens a path: feeds
-                that share a file share one `SQLiteStore` object, and differ in `name`.
+                that share a file share one `Store` object, and differ in `name`.
             start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
                 lists, which are those of five days (`backfill`), or those updated within a `timedelta`. Later runs
                 ignore `start`.
@@ -141,7 +141,7 @@ class Calls:
         where: OfferFilter | None = None,
         name: str = "offers",
         standby: bool = False,
-    ) -> offer_feed.OfferFeed:
+    ) -> feed.OfferFeed:
         """Return a feed of offers on your own requests: new, changed, answered and gone (service document, 4.7).
 
             async with exchange.watch_offers(store="tender.db") as feed:
@@ -160,7 +160,7 @@ class Calls:
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        from freight_exchange.offer_feed.options import WatchOffersOptions
+        from freight_exchange.feed.options import WatchOffersOptions
 
         store = masked(store)
         options = WatchOffersOptions(
@@ -171,7 +171,11 @@ class Calls:
     def _feed(self, options: WatchOptions) -> feed.Feed:
         return composition.feed_of(self._shared, self._options, self, options)
 
-    def _offer_feed(self, options: WatchOffersOptions) -> offer_feed.OfferFeed:
+    def _feed_parts(self) -> tuple[Service, ClientParts]:
+        """Return what the pollers of a bot use of this client."""
+        return composition.parts_for_feeds(self._shared, self._options, self)
+
+    def _offer_feed(self, options: WatchOffersOptions) -> feed.OfferFeed:
         return composition.offer_feed_of(self._shared, self._options, self, options)
 
     async def request(

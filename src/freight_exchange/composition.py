@@ -12,22 +12,18 @@ from freight_exchange.endpoints.offers import SeenOffers
 from freight_exchange.endpoints.reconcile.shared_readings import SharedReadings
 from freight_exchange.endpoints.routes import SeenRoutes
 from freight_exchange.endpoints.shared.service import Service
-from freight_exchange.endpoints.updated_requests import UpdatedRequests
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.options import DEFAULT_DEADLINE
 from freight_exchange.platform.clock import Clock, SystemClock
-from freight_exchange.transport.call import RequestMeter
 from freight_exchange.transport.send import Transport, TransportOptions
 
 if TYPE_CHECKING:
     from freight_exchange.endpoints.shared.conventions import Conventions
     from freight_exchange.errors.outcome import Reconciler
-    from freight_exchange.feed.client_parts import ClientParts
-    from freight_exchange.feed.feed import Feed
-    from freight_exchange.feed.options import WatchOptions
+    from freight_exchange.feed.feed import Feed, OfferFeed
+    from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+    from freight_exchange.feed.poller import ClientParts
     from freight_exchange.hooks import Hooks
-    from freight_exchange.offer_feed.feed import OfferFeed
-    from freight_exchange.offer_feed.options import WatchOffersOptions
     from freight_exchange.transport.call import Limits
     from freight_exchange.transport.token import Credentials
 
@@ -37,6 +33,7 @@ __all__ = [
     "feed_of",
     "offer_feed_of",
     "option",
+    "parts_for_feeds",
     "service_of",
 ]
 
@@ -102,9 +99,10 @@ def feed_of(shared: SharedState, options: ViewOptions, reconciler: Reconciler, w
     """Return a feed that reads through a view; raise `ConfigurationError` for an option that is invalid."""
     # Imported here: most programs never watch.
     from freight_exchange.feed.feed import Feed
+    from freight_exchange.feed.sources import Requests
 
-    single_attempt, client = _parts_for_feeds(shared, options)
-    return Feed(UpdatedRequests(service_of(shared, single_attempt, reconciler)), client, watch)
+    service, client = parts_for_feeds(shared, options, reconciler)
+    return Feed(Requests(service), client, watch)
 
 
 def offer_feed_of(
@@ -112,20 +110,20 @@ def offer_feed_of(
 ) -> OfferFeed:
     """Return a feed of offers that reads through a view; raise `ConfigurationError` as `feed_of` does."""
     # Imported here, as above.
-    from freight_exchange.endpoints.own_offers import OwnOffers
-    from freight_exchange.offer_feed.feed import OfferFeed
+    from freight_exchange.feed.feed import OfferFeed
+    from freight_exchange.feed.sources import Offers
 
-    single_attempt, client = _parts_for_feeds(shared, options)
-    source = OwnOffers(service_of(shared, single_attempt, reconciler), shared.offers)
-    return OfferFeed(source, client, watch)
+    service, client = parts_for_feeds(shared, options, reconciler)
+    return OfferFeed(Offers(service, shared.offers), client, watch)
 
 
-def _parts_for_feeds(shared: SharedState, options: ViewOptions) -> tuple[ViewOptions, ClientParts]:
-    """Return the options and parts that a feed uses. Its calls are not retried, since the feed repeats pages itself."""
-    from freight_exchange.feed.client_parts import ClientParts
+def parts_for_feeds(
+    shared: SharedState, options: ViewOptions, reconciler: Reconciler
+) -> tuple[Service, ClientParts]:
+    """Return what a feed uses of a client. Its calls are not retried, since the feed repeats pages itself."""
+    from freight_exchange.feed.poller import ClientParts
 
-    meter = RequestMeter()
-    single_attempt = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1), meter=meter)
+    limits = attrs.evolve(options.limits, retries=attrs.evolve(options.limits.retries, attempts=1))
     client = ClientParts(
         base_url=shared.base_url,
         account=shared.account,
@@ -133,9 +131,8 @@ def _parts_for_feeds(shared: SharedState, options: ViewOptions) -> tuple[ViewOpt
         clock=SystemClock() if shared.clock is None else shared.clock,
         hooks=options.hooks,
         instruments=options.limits.instruments,
-        extra_requests=meter.take_extra,
     )
-    return attrs.evolve(options, limits=single_attempt, strict=False), client
+    return service_of(shared, attrs.evolve(options, limits=limits, strict=False), reconciler), client
 
 
 def option(value: T | None, kind: type[T], name: str) -> T:

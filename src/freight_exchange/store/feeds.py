@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EventRow", "Item", "NewEvent", "Row", "acknowledge", "add_events", "count_open", "events_after", "events_of",
-    "find_feed", "hold", "holder_of", "item", "items", "live_items", "load_state", "prune", "put_items", "put_state",
-    "take", "touch_items",
+    "find_feed", "history", "hold", "item", "items", "live_items", "load_state", "owner_of", "prune", "put_items",
+    "put_state", "take", "touch_items",
 ]  # fmt: skip
 
 _PRUNED_AT_A_TIME: Final = 5000
@@ -118,12 +118,13 @@ def hold(db: Database, me: int, feed: int, epoch: int, lease: float) -> None:
         raise FencedError(f"the lease of this feed in {db.place} is over: another process reads it")
 
 
-def holder_of(db: Database, feed: int) -> str:
-    """Describe the process that scans a feed."""
+def owner_of(db: Database, feed: int) -> tuple[int, str]:
+    """Return the replica that scans a feed, and a description of its process."""
     row = db.run(
-        "SELECT replica.holder FROM feed JOIN replica ON replica.id = feed.owner WHERE feed.id = :feed", feed=feed
+        "SELECT replica.id, replica.holder FROM feed JOIN replica ON replica.id = feed.owner WHERE feed.id = :feed",
+        feed=feed,
     ).fetchone()
-    return "another process" if row is None else str(row[0])
+    return (0, "another process") if row is None else (int(row[0]), str(row[1]))
 
 
 def load_state(db: Database, feed: int) -> str | None:
@@ -225,9 +226,9 @@ def events_of(db: Database, feed: int, subject: int) -> list[EventRow]:
     return [EventRow(*row) for row in rows]
 
 
-def acknowledge(db: Database, ids: Sequence[int]) -> None:
-    """Acknowledge events. The feed is held."""
-    db.among("UPDATE event SET acked = true WHERE id IN ({ids}) RETURNING id", "ids", ids)
+def acknowledge(db: Database, ids: Sequence[int]) -> int:
+    """Acknowledge events, and return how many were not acknowledged yet. The feed is held."""
+    return len(db.among("UPDATE event SET acked = true WHERE id IN ({ids}) AND NOT acked RETURNING id", "ids", ids))
 
 
 def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
