@@ -26,11 +26,10 @@ from freight_exchange.errors import (
     ValidationError,
 )
 from freight_exchange.models import Bid, Listing, Offer, Publish, RateRequest, Respond, SubmitOffer
+from freight_exchange.models._base import Serializable
 from freight_exchange.models.enums import DECLINED
 from freight_exchange.serialization import from_dict, to_dict
 from freight_exchange.store.effects import Effect
-
-from freight_exchange.models._base import Serializable
 
 if TYPE_CHECKING:
     from freight_exchange.client import FreightExchange

@@ -25,6 +25,7 @@ __all__ = [
     "has_read",
     "is_claimed",
     "latest_event",
+    "of_kind",
     "of_subject",
     "open_effects",
     "prices",
@@ -111,6 +112,12 @@ def find(db: Database, binding: int, key: str) -> Effect | None:
         f"SELECT {_COLUMNS} FROM effect WHERE binding = :binding AND key = :key", binding=binding, key=key
     ).fetchone()
     return None if row is None else _load(row)
+
+
+def of_kind(db: Database, binding: int, kind: str) -> list[Effect]:
+    """Return the effects of a kind."""
+    rows = db.run(f"SELECT {_COLUMNS} FROM effect WHERE binding = :binding AND kind = :kind", binding=binding, kind=kind)
+    return [_load(row) for row in rows.fetchall()]
 
 
 def open_effects(db: Database, binding: int, owner: int | None = None) -> list[Effect]:
@@ -302,7 +309,7 @@ def _put_reading(db: Database, binding: int, name: str, began: float, payload: b
     db.run(
         "INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)"
         " ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload"
-        " WHERE reading.began < excluded.began",
+        " WHERE reading.began <= excluded.began",
         binding=binding,
         name=name,
         began=began,
