@@ -1,4 +1,4 @@
-"""Administration of a bot: replay, drop, resolve, acknowledge; from its program, and from beside a running bot.
+"""Administration of a bot: replay, drop, resolve, acknowledge; in its program, and beside a running bot.
 
 A change of a store that no bot holds is made directly, and of a database at any time. A bot that holds its file is asked
 by a row of the table `command`, and carries the change out within seconds.
@@ -6,9 +6,11 @@ by a row of the table `command`, and carries the change out within seconds.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import anyio
@@ -18,9 +20,9 @@ from freight_exchange.bot.options import DEFAULT_NAME
 from freight_exchange.bot.status import DeadLetter, Doubt, Handling, LedgerEntry, StoreStatus
 from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
 from freight_exchange.feed.events import Gap, load_event
-from freight_exchange.feed.status import explain, watermark_of
+from freight_exchange.feed.status import Explanation, explain_request
 from freight_exchange.platform.database_url import masked
-from freight_exchange.store import effects, fleet, work
+from freight_exchange.store import effects, feeds, fleet, work
 from freight_exchange.store.database import Store
 
 if TYPE_CHECKING:
@@ -156,7 +158,7 @@ class BotFile:
         def read(db: Database, binding: int) -> Handling:
             names = _handler_names(db, binding)
             return Handling(
-                explanation=explain(db, binding, index),
+                explanation=_explain(db, binding, index),
                 deliveries=work.deliveries_of(db, binding, index),
                 entries=[LedgerEntry.from_effect(one, names) for one in effects.of_subject(db, binding, index)],
             )
@@ -242,7 +244,7 @@ class BotFile:
         """Ask the bot that runs, and return its answer."""
         number = await store.run(lambda db: work.ask_command(db, self._choose(db), name, arguments))
         with anyio.move_on_after(_ANSWER_TIMEOUT):
-            while (answer := await store.run(work.result_of, number)) is None:
+            while (answer := await store.run(work.result_of, number)) is None:  # noqa: ASYNC110 - another process answers
                 await anyio.sleep(_POLL_INTERVAL)
             if "invalid" in answer:
                 raise ValidationError(answer["invalid"], field=answer["field"])
@@ -275,7 +277,7 @@ class BotFile:
 def _status(db: Database, binding: int) -> StoreStatus:
     url, account, name = _binding_of(db, binding)[1:]
     counts = effects.counts(db, binding)
-    feeds = dict(db.run("SELECT name, id FROM feed WHERE binding = :binding", binding=binding).fetchall())
+    watermark = _watermark(db, binding, "requests") or _watermark(db, binding, "offers")
     holder = db.run(
         "SELECT holder FROM replica JOIN feed ON feed.owner = replica.id WHERE feed.binding = :binding"
         " AND feed.lease_until > {NOW} AND replica.lease_until > {NOW} ORDER BY feed.id",
@@ -300,13 +302,41 @@ def _status(db: Database, binding: int) -> StoreStatus:
         account=account,
         holder=None if holder is None else holder[0],
         replicas=[row[0] for row in replicas],
-        covered_until=watermark_of(db, feeds),
+        covered_until=None if watermark is None else datetime.fromtimestamp(watermark[1], UTC),
         unacknowledged=waiting,
         deliveries=dict.fromkeys(("ready", "claimed", "done", "dead"), 0) | dict(deliveries),
         offers={state: counts.get(("offer", state), 0) for state in _EFFECT_STATES},
         answers=answers,
         gaps=_gaps(db, binding),
     )
+
+
+def _watermark(db: Database, binding: int, name: str) -> tuple[float, float] | None:
+    """Return the watermark of a feed on its own clock and on the wall clock, once a scan is complete."""
+    (text,) = db.run("SELECT state FROM feed WHERE binding = :b AND name = :name", b=binding, name=name).fetchone()
+    state = {} if text is None else json.loads(text)
+    return None if state.get("stage", "new") == "new" else (state["time"], state["reading"]["wall"])
+
+
+def _explain(db: Database, binding: int, index: int) -> Explanation:
+    """Explain by the feed that knows the request; if neither does, by the one that reads."""
+    for name in ("requests", "offers"):
+        (feed,) = db.run("SELECT id FROM feed WHERE binding = :b AND name = :name", b=binding, name=name).fetchone()
+        items, events = feeds.history(db, feed, index)
+        watermark = _watermark(db, binding, name)
+        if watermark is None or (not items and not events and name == "requests" and _watermark(db, binding, "offers")):
+            continue
+        time, wall = watermark
+
+        def to_utc(at: float, *, time: float = time, wall: float = wall) -> datetime:
+            return datetime.fromtimestamp(wall - (time - at), UTC)
+
+        item = items.get(str(index)) or next(iter(items.values()), None)
+        if item is not None and name == "offers":
+            item = item._replace(record=None)
+        unseen = f"was in no scan: the scans cover updates before {to_utc(time):%Y-%m-%d %H:%M:%S} UTC"
+        return explain_request(index, item, events, to_utc, None, unseen)
+    raise ConfigurationError(f"{db.place} has no complete scan yet: let the bot finish its first one")
 
 
 def _gaps(db: Database, binding: int) -> Sequence[Gap]:

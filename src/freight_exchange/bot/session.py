@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 import attrs
@@ -17,11 +19,14 @@ from freight_exchange.bot.route import Routing
 from freight_exchange.bot.work import Worker
 from freight_exchange.errors import FreightExchangeError, LoginRejectedError
 from freight_exchange.errors.transient import is_transient, retry_delay
+from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.options import PollOptions
 from freight_exchange.feed.poller import Poller
 from freight_exchange.feed.sources import Offers, Requests, SelectedBids, Source
+from freight_exchange.feed.state import State
+from freight_exchange.feed.status import FeedStatus, OfferFeedStatus
 from freight_exchange.platform.tasks import find_failure
-from freight_exchange.store import fleet, work
+from freight_exchange.store import feeds, fleet, work
 
 if TYPE_CHECKING:
     from freight_exchange.bot.handler import Handler
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from freight_exchange.bot.status import Phase
     from freight_exchange.client import FreightExchange
     from freight_exchange.store import Store
+    from freight_exchange.store.database import Database
     from freight_exchange.store.effects import Effect
 
 __all__ = ["Parts", "Session"]
@@ -41,6 +47,8 @@ _LONGEST_PAUSE: Final = 30.0
 """Longest pause between two logins while nothing has ever answered."""
 _ALONE_PERIOD, _INLINE_PERIOD = 2.0, 30.0
 """Seconds between two looks for commands and orphans, in a file, and in memory, where no other process has any."""
+_PRIMED_PERIOD: Final = 0.5
+_COUNT_PERIOD: Final = 1.0
 _HOUR: Final = 3600.0
 _CANCELLATION_GRACE: Final = 0.5
 
@@ -74,6 +82,8 @@ class Session:
         has_joined: Whether it is in the store.
         overdue: Deliveries that were due and not claimed, at the last count.
         open_effects: Effects without an outcome, at the last look.
+        unrouted: Number of events without deliveries, then.
+        gaps: Gaps that are not acknowledged, then.
     """
 
     def __init__(
@@ -89,9 +99,13 @@ class Session:
         self.stopping = Stopping()
         self.failure: BaseException | None = None
         self.pollers: dict[str, Poller] = {}
+        self._sources: dict[str, Source] = {}
+        self._polling: list[anyio.CancelScope] = []
         self.has_joined = False
         self.overdue = work.Overdue(0, None)
         self.open_effects: list[Effect] = []
+        self.unrouted = 0
+        self.gaps: tuple[Gap, ...] = ()
 
     async def run(self) -> None:
         """Run until `stop` or an error, and raise the first one."""
@@ -124,13 +138,13 @@ class Session:
     @property
     def scans(self) -> bool:
         """`False` while another replica scans for this one."""
-        return not self.has_joined or not self.pollers or any(one.holds_lease for one in self.pollers.values())
+        return not self.has_joined or not self.pollers or any(one.is_scanning for one in self.pollers.values())
 
     # Start and end
 
     async def _start(self, tasks: Any) -> None:
         parts, store, options = self.parts, self._store, self.parts.options
-        account = await parts.exchange._account()
+        account = (await parts.exchange._account()).strip().casefold()
         joined = await store.join(
             fleet.Binding(parts.exchange._base_url, account, options.name), lease=options.lease.total_seconds()
         )
@@ -148,13 +162,13 @@ class Session:
         self._rows = await routing.introduce()
         await parts.ledger.start(joined)
         self._start_task(tasks, parts.ledger.run)
-        for source in self._sources():
-            poller = self._poller(source)
-            self._start_task(tasks, poller.run)
-            self._start_task(tasks, self._backfill, routing, source, poller)
-        if (selected := self.pollers.get("selected")) is not None and selected.holds_lease:
+        self._make_pollers()
+        for name, poller in self.pollers.items():
+            self._start_task(tasks, self._poll, poller)
+            self._start_task(tasks, self._backfill, routing, name)
+        if "selected" in self.pollers:
             # What it lists first was selected before, so no offer may come before its first reading.
-            await selected.primed.wait()
+            await self._primed("selected")
         self._start_task(tasks, routing.run)
         worker = Worker(
             store,
@@ -171,6 +185,7 @@ class Session:
             last_scan=self.last_scan,
         )
         self._start_task(tasks, self._work, worker)
+        self._start_task(tasks, self._keep_counting)
         if not self.stopping:
             self.phase = "running"
             _logger.info("running: %s", ", ".join(parts.handlers))
@@ -182,8 +197,8 @@ class Session:
 
     async def _drain(self, tasks: Any) -> None:
         in_flight, limit = self.parts.metrics.in_flight, self.parts.options.drain
-        for poller in self.pollers.values():
-            poller.stop()
+        for polling in self._polling:
+            polling.cancel()
         if in_flight:
             _logger.info("draining: waiting for %d handlers, at most %s", len(in_flight), limit)
         with anyio.move_on_after(limit.total_seconds()) as scope:
@@ -195,6 +210,11 @@ class Session:
             await self._is_worker_done.wait()
         if in_flight:
             _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", in_flight)
+
+    async def _poll(self, poller: Poller) -> None:
+        with anyio.CancelScope() as scope:
+            self._polling.append(scope)
+            await poller.run()
 
     async def _work(self, worker: Worker) -> None:
         try:
@@ -253,17 +273,32 @@ class Session:
             for command in await store.run(work.commands, store.binding):
                 result = await admin.carry_out(command, store, self.parts.ledger, self.parts.handlers)
                 await store.run(work.answer_command, command.id, result)
-            await self.count()
             if anyio.current_time() >= next_chore:
                 next_chore = anyio.current_time() + _HOUR
                 await store.run(work.mark_present, [*self._rows])
 
+    async def _keep_counting(self) -> None:
+        """Count after each change, at most once a second, until cancelled."""
+        while True:
+            wakeup = self._store.waiter("work")
+            await self.count()
+            await anyio.sleep(_COUNT_PERIOD)
+            with anyio.move_on_after(_LONGEST_PAUSE):
+                await wakeup.wait()
+
     async def count(self) -> None:
-        """Count what waits: in the replica that scans, because a count reads much of the queue."""
-        if self.scans:
-            self.overdue = await self._store.run(work.count_overdue, [*self._rows])
-        else:
-            self.overdue = work.Overdue(0, None)
+        """Count what waits: deliveries in the replica that scans alone, because a count reads much of the queue."""
+        scans = self.scans
+
+        def read(db: Database) -> tuple[work.Overdue, int, tuple[Gap, ...]]:
+            if not scans:
+                return work.Overdue(0, None), 0, ()
+            stored = work.pending_gaps(db, self._store.binding)
+            gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
+            unrouted = sum(feeds.count_open(db, self._store.feeds[name]) for name in self.pollers)
+            return work.count_overdue(db, [*self._rows]), unrouted, gaps
+
+        self.overdue, self.unrouted, self.gaps = await self._store.run(read)
         self.open_effects = await self.parts.ledger.doubts()
 
     async def is_busy(self) -> bool:
@@ -272,45 +307,48 @@ class Session:
 
     # Feeds
 
-    def _sources(self) -> list[Source]:
+    def _make_pollers(self) -> None:
+        """Make a poller for each feed that the handlers need."""
+        options, (service, client) = self.parts.options, self.parts.exchange._feed_parts()
         kinds = {kind for handler in self.parts.handlers.values() for kind in handler.filters}
-        feeds = {feed for kind in kinds for feed in FEED_OF[kind]}
-        # A bot of offers, or of selections alone, reads no requests of others for a handler of unreadable rows.
-        if not kinds - {"unreadable"} & {"offer"}:
-            feeds -= set() if kinds & {"offer", "offer_changed", "offer_answered", "offer_gone"} else {"offers"}
-        exchange = self.parts.exchange
-        made: list[Source] = []
+        # What cannot be read is told with what is watched anyway.
+        feeds = {FEED_OF[kind][0] for kind in kinds if kind != "unreadable" or len(kinds) == 1}
+        sources: list[Source] = []
         if "requests" in feeds:
-            made.append(Requests(exchange.requests._feed_service()))
+            sources.append(Requests(service))
         if "offers" in feeds:
-            made.append(Offers(exchange.offers._feed_service(), exchange.offers._seen))
+            sources.append(Offers(service, self.parts.exchange._shared.offers))
         if "selected" in feeds:
-            made.append(SelectedBids(exchange.bids._feed_service(), self._store.feeds["requests"]))
-        return made
-
-    def _poller(self, source: Source) -> Poller:
-        options = self.parts.options
-        is_selected = source.name == "selected"
-        poller = Poller(
-            source,
-            self._store,
-            self._store.feeds[source.name],
-            PollOptions(
-                name=options.name if source.name == "requests" else f"{options.name}: {source.name}",
-                start=options.start if source.name != "offers" else "backfill",
-                interval=options.selection_interval if is_selected else options.interval,
+            sources.append(SelectedBids(service, self._store.feeds["requests"]))
+        for source in sources:
+            is_requests, is_selected = source.name == "requests", source.name == "selected"
+            interval = options.selection_interval if is_selected else options.interval
+            poll = PollOptions(
+                name=options.name if is_requests else f"{options.name}: {source.name}",
+                start="backfill" if source.name == "offers" else options.start,
+                interval=interval,
                 allowance=options.allowance,
                 retention=options.retention,
+                # Routing acknowledges them.
                 acked_only=True,
-            ),
-            self.parts.exchange._options.hooks,
-        )
-        self.pollers[source.name] = poller
-        return poller
+                # A page extends it, so it is longer than the pause between two pages.
+                lease=max(options.lease, 3 * interval).total_seconds(),
+            )
+            self.pollers[source.name] = Poller(source, self._store, self._store.feeds[source.name], poll, client)
+            self._sources[source.name] = source
 
-    async def _backfill(self, routing: Routing, source: Source, poller: Poller) -> None:
-        await poller.primed.wait()
-        await routing.backfill(source)
+    async def _backfill(self, routing: Routing, name: str) -> None:
+        await self._primed(name)
+        await routing.backfill(self._sources[name])
+
+    async def _primed(self, name: str) -> None:
+        """Wait for the end of a feed's first scan, by whichever replica."""
+        clock = self.parts.exchange._feed_parts()[1].clock
+        while True:
+            text = await self._store.run(feeds.load_state, self._store.feeds[name])
+            if text is not None and State.load(text, clock.read()).is_primed:
+                return
+            await anyio.sleep(_PRIMED_PERIOD)
 
     def now(self) -> float:
         """Return the time on the store's clock."""
@@ -318,6 +356,39 @@ class Session:
 
     def last_scan(self) -> float:
         """Return when the last complete scan of the feed that is furthest behind began, on the store's clock."""
-        now = self._store.now
-        ages = [one.cover_age for one in self.pollers.values()]
-        return now - max((age for age in ages if age is not None), default=float("inf"))
+        ages = self.ages()
+        return self.now() - max(ages, default=math.inf)
+
+    def ages(self) -> list[float]:
+        """Return the age of the watermark of each feed that this replica scans; infinity before its first scan."""
+        scanning = [one for one in self.pollers.values() if one.is_scanning]
+        return [math.inf if (age := one.cover_age) is None else age.total_seconds() for one in scanning]
+
+    def feed_status(self) -> FeedStatus | None:
+        """Return the status of the feed of requests, if this replica scans it."""
+        poller = self.pollers.get("requests")
+        if poller is None or not poller.is_scanning:
+            return None
+        return FeedStatus(
+            window=timedelta(seconds=poller.window),
+            allowance=self.parts.options.allowance,
+            gaps=self.gaps,
+            **self._common_status(poller),
+        )
+
+    def offer_feed_status(self) -> OfferFeedStatus | None:
+        """Return the status of the feed of offers, if this replica scans it."""
+        poller = self.pollers.get("offers")
+        if poller is None or not poller.is_scanning:
+            return None
+        return OfferFeedStatus(requests=poller.subjects, offers=poller.items, **self._common_status(poller))
+
+    def _common_status(self, poller: Poller) -> dict[str, Any]:
+        return {
+            "state": poller.phase,
+            "cover_age": poller.cover_age,
+            "last_success": poller.last_success,
+            "pages": poller.pages,
+            "unacknowledged": self.unrouted,
+            "retry_in": timedelta(seconds=poller.pace.quiet_for),
+        }

@@ -295,7 +295,7 @@ class Supervisor:
     def _read(self) -> BotStatus:
         session, metrics = self.session, self._metrics
         state = self._read_state()
-        age, statuses = self._age(), {name: one.status() for name, one in ({} if session is None else session.pollers).items()}
+        age = self._age()
         scans = session is None or session.scans
         is_young = age <= _LIVE_INTERVALS * self._options.interval
         waits = self._state in ("standby", "starting") or (session is not None and session.has_joined and not scans)
@@ -306,8 +306,8 @@ class Supervisor:
             state=state,
             live=state != "stopped" and (is_young or waits),
             age=age,
-            feed=statuses.get("requests"),
-            offer_feed=statuses.get("offers"),
+            feed=None if session is None else session.feed_status(),
+            offer_feed=None if session is None else session.offer_feed_status(),
             in_flight=len(metrics.in_flight),
             waiting=0 if overdue is None else overdue.count,
             waited=timedelta(seconds=0.0 if since is None or session is None else max(0.0, session.now() - since)),
@@ -332,6 +332,5 @@ class Supervisor:
     def _age(self) -> timedelta:
         """Return the age of the watermark, or the time since the start if that is less."""
         since = anyio.current_time() - self._young_since
-        ages = [] if self.session is None else [one.cover_age for one in self.session.pollers.values()]
-        known = [math.inf if age is None else age for age in ages]
-        return timedelta(seconds=min(since, max(known, default=math.inf)))
+        ages = [] if self.session is None else self.session.ages()
+        return timedelta(seconds=min(since, max(ages, default=math.inf)))

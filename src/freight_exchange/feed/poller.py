@@ -267,6 +267,11 @@ class Poller:
         return datetime.fromtimestamp(now.wall - (self.state.at(now) - time), UTC)
 
     @property
+    def is_scanning(self) -> bool:
+        """`True` while this replica has the feed's lease."""
+        return self._epoch != 0
+
+    @property
     def cover_age(self) -> timedelta | None:
         """Age of the watermark; `None` before the first complete scan."""
         if self.state.stage == "new":
