@@ -18,8 +18,8 @@ _STEPS: Final = (
     "sending",  # an offer or an answer is recorded as sending
     "send",  # it is sent and answered
     "confirmed",  # the reply is recorded: taken
-    "refused",  # ... or refused
-    "absent",  # ... or certainly not sent
+    "rejected",  # ... or refused
+    "withdrawn",  # ... or certainly not sent
     "unknown",  # ... or in doubt
     "resolved",  # the result of a doubt is recorded
     "settle",  # the result of a delivery is recorded

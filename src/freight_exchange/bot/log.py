@@ -29,7 +29,7 @@ def log_fields(delivery: Delivery) -> Mapping[str, object]:
     return {
         "event": delivery.kind,
         "number": delivery.event_id,
-        "handler": delivery.handler,
+        "handler": delivery.name,
         "request": delivery.subject,
         "attempt": delivery.attempts,
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -218,8 +217,9 @@ class Worker:
             except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is decided on, stored and logged
                 results.append(error)
             except BaseException as error:
-                results.extend(_failure_of(error, active))
-                raise
+                if not _is_failure(error, active):
+                    raise
+                results.append(RuntimeError(f"the handler failed while it was cancelled: {describe(error)}"))
             finally:
                 context.close()
                 tasks.cancel_scope.cancel()
@@ -315,12 +315,12 @@ def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
     )
 
 
-def _failure_of(error: BaseException, active: object) -> list[Exception | None]:
-    """Return the failure of a handler that its own code cancelled. Other `BaseException`s end the bot."""
-    cancelled, others = split_cancellations(error)
+def _is_failure(error: BaseException, active: object) -> bool:
+    """Return whether a handler failed while it was cancelled. Other `BaseException`s end the bot."""
+    others = split_cancellations(error)[1]
     if all(isinstance(other, Exception) for other in others):
-        return [ExceptionGroup("in the handler's tasks", cast("list[Exception]", others))] if others else []
+        return bool(others)
     _logger.critical("%s ends the bot: %s", active, describe(error))
     if ends := next((other for other in others if isinstance(other, SystemExit | KeyboardInterrupt)), None):
         raise ProcessEnd(ends) from error
-    return []
+    return False
