@@ -153,6 +153,13 @@ class Database:
         """Return the time at which the store's clock starts."""
         raise NotImplementedError
 
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        """Number the next rows of tables above these numbers."""
+        raise NotImplementedError
+
+    def unlimited(self) -> None:
+        """Let this transaction take its time, for administration."""
+
 
 class SQLite(Database):
     """A file, locked against other processes while it is open, or a database in memory.
@@ -246,6 +253,11 @@ class SQLite(Database):
             " UNION ALL SELECT max(last_seen) FROM item UNION ALL SELECT max(joined) FROM replica)"
         ).fetchone()
         return max(clock.wall_time(), largest or 0.0)
+
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        for table, number in largest.items():
+            self.run("DELETE FROM sqlite_sequence WHERE name = :name", name=table)
+            self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)", name=table, seq=number)
 
     def _open(self) -> None:
         if self.path != _MEMORY:
@@ -404,6 +416,16 @@ class Store:
                 await self.run(fleet.leave, self.me)
             self.me = self.writes = self.binding = 0
             self.feeds = {}
+
+    @property
+    def database(self) -> Database:
+        """The connection, for administration by one thread while nothing else uses the store."""
+        return self._database
+
+    @property
+    def is_file(self) -> bool:
+        """`True` for a file or memory, which one process uses at a time."""
+        return self._database.dialect == "sqlite"
 
     @property
     def now(self) -> float:
