@@ -13,8 +13,7 @@ from urllib.parse import quote
 
 import anyio.to_thread
 
-from freight_exchange.errors import StoreAwayError, StoreError
-from freight_exchange.store.admin import choose
+from freight_exchange.errors import ConfigurationError, StoreAwayError, StoreError
 from freight_exchange.store.database import as_store
 from freight_exchange.store.errors import from_sqlite
 
@@ -36,7 +35,7 @@ _TABLES: Final = {
         "feed, key",
     ),
     "event": ("id, feed, key, subject, kind, payload, at, acked", f"feed IN ({_FEEDS})", "id"),
-    "handler": ("id, binding, name, feed, cursor", "binding = :binding", "id"),
+    "handler": ("id, binding, name, feed, cursor, at", "binding = :binding", "id"),
     "delivery": (
         "event, handler, subject, state, attempts, not_before, error, owner",
         f"handler IN ({_HANDLERS})",
@@ -61,7 +60,7 @@ async def backup(path: str | os.PathLike[str], target: str | os.PathLike[str]) -
         StoreError: There is no store, the target exists, or it cannot be written.
     """
     async with as_store(path, beside=True) as store:
-        if not store.is_file:
+        if store.is_shared:
             raise StoreError(f"{store.place} is no file: back it up with pg_dump")
     await anyio.to_thread.run_sync(_back_up, path, Path(target))
 
@@ -99,7 +98,7 @@ async def move(
 
 def _mark(db: Database, place: str, name: str | None) -> int:
     db.run("SELECT value FROM meta WHERE key = 'schema_version' {LOCK}")
-    binding = choose(db, name).id
+    binding = _choose(db, name)
     running = db.run(
         "SELECT holder FROM replica WHERE binding = :binding AND lease_until > {NOW}", binding=binding
     ).fetchone()
@@ -114,6 +113,17 @@ def _mark(db: Database, place: str, name: str | None) -> int:
         place=place,
     )
     return binding
+
+
+def _choose(db: Database, name: str | None) -> int:
+    found = db.run("SELECT id, name FROM binding ORDER BY id").fetchall()
+    chosen = [number for number, its_name in found if name in (None, its_name)]
+    if len(chosen) == 1:
+        return int(chosen[0])
+    if not found:
+        raise StoreError(f"{db.place} has no bot yet: there is nothing to move")
+    names = ", ".join(repr(its_name) for _, its_name in found)
+    raise ConfigurationError(f"the name of one bot is needed: {db.place} has {names}")
 
 
 def _unmark(db: Database, binding: int) -> None:

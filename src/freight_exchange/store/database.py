@@ -63,8 +63,9 @@ T = TypeVar("T")
 _MEMORY: Final = ":memory:"
 _OLDEST_SQLITE: Final = (3, 35)
 """The first version with RETURNING."""
-_BUSY: Final = 0.2
+_BUSY: Final = 0.01
 """Seconds for which SQLite waits for another program's lock. Longer waits are in the loop, and can be cancelled."""
+_LONGEST_PAUSE: Final = 0.2
 _LOCKED_LIMIT: Final = 60.0
 _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
@@ -418,14 +419,19 @@ class Store:
             self.feeds = {}
 
     @property
+    def is_shared(self) -> bool:
+        """`True` if several replicas may have joined it."""
+        return self._database.dialect == "postgres"
+
+    @property
+    def is_inline(self) -> bool:
+        """`True` if transactions run in the event loop."""
+        return self._is_inline
+
+    @property
     def database(self) -> Database:
         """The connection, for administration by one thread while nothing else uses the store."""
         return self._database
-
-    @property
-    def is_file(self) -> bool:
-        """`True` for a file or memory, which one process uses at a time."""
-        return self._database.dialect == "sqlite"
 
     @property
     def now(self) -> float:
@@ -491,14 +497,15 @@ class Store:
 
     async def _retried(self, make: Callable[[], Callable[[], T]]) -> T:
         """Make a call, and repeat it while another program's lock keeps it from its start, up to a minute."""
-        until = anyio.current_time() + _LOCKED_LIMIT
+        until, pause = anyio.current_time() + _LOCKED_LIMIT, _BUSY
         while True:
             try:
                 return await self._in_thread(make())
             except LockedError:
                 if anyio.current_time() >= until:
                     raise
-            await anyio.sleep(_BUSY)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._is_inline:
