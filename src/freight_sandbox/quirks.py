@@ -310,7 +310,9 @@ def _number(value: Number, form: str) -> Number | str | Raw:
 @_rewrites(("request", *_OFFERS), "hazardous_form", "offer_id_type")
 def _write_other_types(quirk: Profile, record: Json, source: object) -> None:
     if "hazardous" in record:
-        record["hazardous"] = {"int": int, "string": str, "bool": bool}[quirk.hazardous_form](record["hazardous"])
+        # `number_form` may have made it a text, and each text is true.
+        hazardous = int(record["hazardous"])
+        record["hazardous"] = {"int": int, "string": str, "bool": bool}[quirk.hazardous_form](hazardous)
     elif quirk.offer_id_type == "int":
         record.update({key: int(record[key]) for key in ("offerId", "offerIndex", "index") if key in record})
 
