@@ -16,7 +16,7 @@ import attrs
 
 from freight_exchange import FreightExchange
 from freight_exchange.bot.ledger import Ledger
-from freight_exchange.bot.outcomes import IN_DOUBT
+from freight_exchange.bot.outcomes import IN_DOUBT, RetryLater
 from freight_exchange.bot.writes import AnswerWrite, OfferWrite
 from freight_exchange.errors import FencedError, OfferInDoubtError
 from freight_exchange.models import Offer
@@ -135,6 +135,8 @@ class Process:
             while True:
                 try:
                     return await self.offer(await self.claim(delivery), amount, **options)
+                except RetryLater as later:
+                    await anyio.sleep(later.delay)
                 except OfferInDoubtError:
                     await self.set_delivery(
                         delivery, state="ready", error=IN_DOUBT, owner=None, not_before=self.store.now + 2
