@@ -169,7 +169,7 @@ class Journal:
 
     def _baseline(self) -> Sequence[Listing]:
         """Return the account's requests that are surely not the one in doubt."""
-        _, _, payload = self._run(effects.readings, self._binding)
+        *_, payload = self._run(effects.readings, self._binding)
         return [
             Listing(index=index) for index in {*json.loads(payload or b"[]"), *(one for one, _ in self._published())}
         ]

@@ -47,9 +47,7 @@ def kill(at: int, *, after: bool) -> dict[str, object]:
     return {"middleware": (middleware,)}
 
 
-async def run(
-    sandbox: Sandbox, journal: Journal, events: list[str] | None = None, **client: Any
-) -> dict[State, int]:
+async def run(sandbox: Sandbox, journal: Journal, events: list[str] | None = None, **client: Any) -> dict[State, int]:
     def report(row: Row, event: str, record: RateRequest | Listing | None) -> None:
         if events is not None:
             events.append(f"line {row.line}: {event}")

@@ -115,14 +115,18 @@ class Gate:
         Raises:
             RetryLater: The brake holds for longer than a handler may wait.
         """
-        is_probe = self._pause > 0 and await self._become_probe()
-        try:
-            await self._slots.acquire()
-        except BaseException:
-            if is_probe:
-                self._probe.release()
-            raise
-        return Pass(anyio.current_time(), is_probe=is_probe)
+        while True:
+            is_probe = self._pause > 0 and await self._become_probe()
+            try:
+                await self._slots.acquire()
+            except BaseException:
+                if is_probe:
+                    self._probe.release()
+                raise
+            if is_probe or not self._pause:
+                return Pass(anyio.current_time(), is_probe=is_probe)
+            # The brake has come on while this waited for its slot.
+            self._slots.release()
 
     async def _become_probe(self) -> bool:
         """Wait for the turn to be the probe, and return `False` if the brake is off by then."""

@@ -45,6 +45,9 @@ def is_won(bid: Bid) -> bool:
     return bid.status == BidStatus.SELECTED or bid.contact is not None or bid.company is not None
 
 
+_Stored = tuple[float, bool, float, bytes | None]
+
+
 @attrs.frozen
 class Reading:
     """The account's bids in one reading of the listing.
@@ -109,9 +112,8 @@ class OwnBids:
             wait: Seconds until each of the offers that it may lack is listed.
         """
 
-        def begin(db: Database) -> tuple[float, float, bytes | None]:
-            found = effects.readings(db, self._store.binding)
-            if must_read or found[2] is None:
+        def begin(db: Database) -> _Stored:
+            if must_read or effects.readings(db, self._store.binding)[-1] is None:
                 effects.require_reading(db, self._store.binding, db.now + wait)
             return effects.readings(db, self._store.binding)
 
@@ -159,7 +161,8 @@ class OwnBids:
         """
         await self.refresh()
         began, at = self._store.now, anyio.current_time()
-        if not self.is_wanted and began - self.last.began < self._interval:
+        if not self.is_wanted and (age := began - self.last.began) < self._interval:
+            self._next_at = at + self._interval - age
             return True
         try:
             bids = await self._bids.list().collect()
@@ -178,10 +181,12 @@ class OwnBids:
         self._load(await self._store.run(self._record, began, payload), bids)
         return True
 
-    def _record(self, db: Database, began: float, payload: bytes) -> tuple[float, float, bytes | None]:
+    def _record(self, db: Database, began: float, payload: bytes) -> _Stored:
         """Record a reading. If it shows bids that nothing knows, further ones may be on their way to the listing."""
-        required, before, earlier = effects.readings(db, self._store.binding)
-        if before < required <= began:
+        required, repeats, before, earlier = effects.readings(db, self._store.binding)
+        if began >= before:
+            effects.record_reading(db, self._store.binding, began, payload)
+        if before < required <= began and self._settle and not repeats:
             known, listed = _prices(earlier), _prices(payload)
             ledger: dict[int | None, list[Any]] = {}
             for effect in effects.prices(db, self._store.binding, [*listed]):
@@ -191,19 +196,18 @@ class OwnBids:
                 for request, prices in listed.items()
                 if unknown_prices(prices, ledger.get(request, ())) - unknown_prices(known.get(request, ()), ())
             ]
-            if lost and self._settle:
-                effects.require_reading(db, self._store.binding, began + self._settle)
+            if lost:
+                effects.require_reading(db, self._store.binding, began + self._settle, repeats=True)
                 _logger.warning(
                     "%d requests have bids of yours that the bot's store lacks; nothing is offered for %.0f s, until"
                     " they have been read once more",
                     len(lost),
                     self._settle,
                 )
-        effects.record_reading(db, self._store.binding, began, payload)
         return effects.readings(db, self._store.binding)
 
-    def _load(self, found: tuple[float, float, bytes | None], bids: Sequence[Bid] = ()) -> None:
-        self.required, began, payload = found
+    def _load(self, found: _Stored, bids: Sequence[Bid] = ()) -> None:
+        self.required, _, began, payload = found
         if payload is not None and began > self.last.began:
             self.last = Reading(began, _prices(payload), bids)
             self._changed.set()

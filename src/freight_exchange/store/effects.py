@@ -286,30 +286,33 @@ def release(db: Database, binding: int, effect: Effect, *, error: str, now: floa
     return True if alive else None if waiting else False
 
 
-def readings(db: Database, binding: int) -> tuple[float, float, bytes | None]:
-    """Return the time from which a reading of the bids is required, and the last reading: its beginning and content."""
+def readings(db: Database, binding: int) -> tuple[float, bool, float, bytes | None]:
+    """Return the time from which a reading of the bids is required, and whether that is the second one in a row; and
+    the last reading: its beginning and content.
+    """
     rows = db.run("SELECT name, began, payload FROM reading WHERE binding = :binding", binding=binding).fetchall()
     found = {name: (began, payload) for name, began, payload in rows}
-    required, _ = found.get("required", (0.0, b""))
+    required, repeats = found.get("required", (0.0, b""))
     began, payload = found.get("bids", (0.0, None))
-    return required, began, None if payload is None else bytes(payload)
+    return required, bool(repeats), began, None if payload is None else bytes(payload)
 
 
-def require_reading(db: Database, binding: int, began: float) -> None:
+def require_reading(db: Database, binding: int, began: float, *, repeats: bool = False) -> None:
     """Require that a reading of the bids begins at this time or later, before any replica offers."""
-    _put_reading(db, binding, "required", began, b"")
+    # The last reading does not count, whatever its time: clocks go back.
+    db.run("UPDATE reading SET began = 0 WHERE binding = :binding AND name = 'bids'", binding=binding)
+    _put_reading(db, binding, "required", began, b"again" if repeats else b"")
 
 
 def record_reading(db: Database, binding: int, began: float, payload: bytes) -> None:
-    """Record a reading of the bids for all replicas, unless a later one is recorded."""
+    """Record a reading of the bids for all replicas."""
     _put_reading(db, binding, "bids", began, payload)
 
 
 def _put_reading(db: Database, binding: int, name: str, began: float, payload: bytes) -> None:
     db.run(
         "INSERT INTO reading (binding, name, began, payload) VALUES (:binding, :name, :began, :payload)"
-        " ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload"
-        " WHERE reading.began <= excluded.began",
+        " ON CONFLICT (binding, name) DO UPDATE SET began = excluded.began, payload = excluded.payload",
         binding=binding,
         name=name,
         began=began,
