@@ -331,6 +331,8 @@ class Trial:
             self._remaining -= 1
             if self._remaining == 0:
                 self.has_crashed = True
+                if self._bot._supervisor is not None:
+                    self._bot._supervisor.abandon()
                 raise _Crash(point)
 
 

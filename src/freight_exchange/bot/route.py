@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -41,17 +41,15 @@ class Routing:
         store: The store, joined.
         handlers: The handlers.
         metrics: Counts events.
-        retention: Seconds for which the store keeps events.
         is_shared: Whether other replicas may add events to the store.
     """
 
     def __init__(
-        self, store: Store, handlers: Sequence[Handler], metrics: Metrics, *, retention: float, is_shared: bool
+        self, store: Store, handlers: Sequence[Handler], metrics: Metrics, *, is_shared: bool
     ) -> None:
         self._store = store
         self._handlers = {handler.id: handler for handler in handlers}
         self._metrics = metrics
-        self._retention = retention
         self._is_shared = is_shared
 
     async def introduce(self) -> Mapping[int, Handler]:
@@ -61,7 +59,7 @@ class Routing:
             for handler in self._handlers.values()
             for feed in sorted({feed for kind in handler.filters for feed in FEED_OF[kind]})
         ]
-        await self._store.run(work.introduce, self._store.binding, wanted)
+        await self._store.run(work.introduce, self._store.binding, wanted, selected=self._store.feeds["selected"])
         found = await self._cursors()
         for cursor in found:
             await self._report_loss(cursor)
@@ -86,10 +84,10 @@ class Routing:
                 items = [
                     (key, subject, dump_event(event))
                     for key, subject, event in found
-                    if event is not None and matches(handler, cast("BotEvent", event))
+                    if event is not None and matches(handler, event)
                 ]
-                kinds = ("new", "selected")
-                await self._store.run(work.add_earlier, cursor, kinds, items)
+                kind = "new" if source.name == "requests" else "selected"
+                await self._store.run(work.add_earlier, cursor, kind, items)
                 count += len(items)
             await self._store.run(work.end_backfill, cursor)
             _logger.info("the new handler %s gets %d %s from before it", handler.id, count, source.name)
@@ -117,7 +115,7 @@ class Routing:
             found_any = True
             # An event for one new handler alone has a delivery already.
             events = [
-                (row, cast("BotEvent", load_event(row.kind, row.payload)))
+                (row, load_event(row.kind, row.payload))
                 for row in stored
                 if not row.kind.startswith("earlier:")
             ]
@@ -162,14 +160,12 @@ class Routing:
 
     async def _report_loss(self, cursor: work.Cursor) -> None:
         """Report a gap to a handler that was away for longer than events are kept."""
-        now = self._store.now
-        if now - cursor.at <= self._retention:
+        lost = await self._store.run(work.lost, cursor)
+        if lost is None:
             return
-        gap = Gap(
-            since=datetime.fromtimestamp(cursor.at, UTC), until=datetime.fromtimestamp(now - self._retention, UTC)
-        )
+        gap = Gap(since=datetime.fromtimestamp(cursor.at, UTC), until=datetime.fromtimestamp(max(lost, cursor.at), UTC))
         _logger.error(
-            "the handler %s was away since %s, longer than events are kept: events before %s may be lost for it",
+            "the handler %s was away since %s, longer than events are kept: it misses events from before %s",
             cursor.handler,
             gap.since,
             gap.until,
@@ -202,6 +198,6 @@ def _first_events(
     """Return listed items as the events that report them for the first time."""
     between = None, datetime.fromtimestamp(db.now, UTC)
     return [
-        (key, subject, source.event(db, "first", bytes(record), None, between, returned=False))
+        (key, subject, source.event(db, "first", record, None, between, returned=False))
         for key, subject, record in work.live_items(db, feed, after, limit)
     ]

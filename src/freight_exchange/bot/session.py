@@ -49,7 +49,6 @@ _ALONE_PERIOD, _INLINE_PERIOD = 2.0, 30.0
 """Seconds between two looks for commands and orphans, in a file, and in memory, where no other process has any."""
 _PRIMED_PERIOD: Final = 0.5
 _COUNT_PERIOD: Final = 1.0
-_HOUR: Final = 3600.0
 _CANCELLATION_GRACE: Final = 0.5
 
 
@@ -138,7 +137,8 @@ class Session:
     @property
     def scans(self) -> bool:
         """`False` while another replica scans for this one."""
-        return not self.has_joined or not self.pollers or any(one.is_scanning for one in self.pollers.values())
+        is_alone = not self.has_joined or not self.pollers or not self._store.is_shared
+        return is_alone or any(one.is_scanning for one in self.pollers.values())
 
     # Start and end
 
@@ -156,13 +156,11 @@ class Session:
         parts.ledger.adopt(await store.run(fleet.adopt, store.me))
         reach("after adopt")
         is_shared = store.is_shared
-        routing = Routing(
-            store, [*parts.handlers.values()], parts.metrics, retention=options.retention.total_seconds(), is_shared=is_shared
-        )  # fmt: skip
+        routing = Routing(store, [*parts.handlers.values()], parts.metrics, is_shared=is_shared)
         self._rows = await routing.introduce()
         await parts.ledger.start(joined)
         self._start_task(tasks, parts.ledger.run)
-        self._make_pollers()
+        self._make_pollers(is_silent=await store.run(work.is_silent, store.feeds["selected"]))
         for name, poller in self.pollers.items():
             self._start_task(tasks, self._poll, poller)
             self._start_task(tasks, self._backfill, routing, name)
@@ -209,7 +207,7 @@ class Session:
         with anyio.move_on_after(_CANCELLATION_GRACE, shield=True):
             await self._is_worker_done.wait()
         if in_flight:
-            _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", in_flight)
+            _logger.critical("handlers ignore their cancellation: %s; the bot waits until they end", str(in_flight))
 
     async def _poll(self, poller: Poller) -> None:
         with anyio.CancelScope() as scope:
@@ -264,7 +262,6 @@ class Session:
         """Renew the lease, adopt what other replicas have left, obey a person, and count, until cancelled."""
         store = self._store
         period = _INLINE_PERIOD if store.is_inline else _ALONE_PERIOD if not store.is_shared else self.parts.options.lease.total_seconds() / 3
-        next_chore = 0.0
         while True:
             await anyio.sleep(period)
             if store.is_shared:
@@ -273,9 +270,6 @@ class Session:
             for command in await store.run(work.commands, store.binding):
                 result = await admin.carry_out(command, store, self.parts.ledger, self.parts.handlers)
                 await store.run(work.answer_command, command.id, result)
-            if anyio.current_time() >= next_chore:
-                next_chore = anyio.current_time() + _HOUR
-                await store.run(work.mark_present, [*self._rows])
 
     async def _keep_counting(self) -> None:
         """Count after each change, at most once a second, until cancelled."""
@@ -283,7 +277,7 @@ class Session:
             wakeup = self._store.waiter("work")
             await self.count()
             await anyio.sleep(_COUNT_PERIOD)
-            with anyio.move_on_after(_LONGEST_PAUSE):
+            with anyio.move_on_after(_LONGEST_PAUSE if self.scans else _COUNT_PERIOD):
                 await wakeup.wait()
 
     async def count(self) -> None:
@@ -291,10 +285,10 @@ class Session:
         scans = self.scans
 
         def read(db: Database) -> tuple[work.Overdue, int, tuple[Gap, ...]]:
-            if not scans:
-                return work.Overdue(0, None), 0, ()
             stored = work.pending_gaps(db, self._store.binding)
             gaps = tuple(cast(Gap, load_event(gap.kind, gap.payload)) for gap in stored)
+            if not scans:
+                return work.Overdue(0, None), 0, gaps
             unrouted = sum(feeds.count_open(db, self._store.feeds[name]) for name in self.pollers)
             return work.count_overdue(db, [*self._rows]), unrouted, gaps
 
@@ -303,11 +297,11 @@ class Session:
 
     async def is_busy(self) -> bool:
         """Return whether a delivery waits or runs, or an event waits for its deliveries."""
-        return await self._store.run(work.is_busy, self._store.binding, [*self._rows])
+        return await self._store.run(work.is_busy, [*self._rows])
 
     # Feeds
 
-    def _make_pollers(self) -> None:
+    def _make_pollers(self, *, is_silent: bool) -> None:
         """Make a poller for each feed that the handlers need."""
         options, (service, client) = self.parts.options, self.parts.exchange._feed_parts()
         kinds = {kind for handler in self.parts.handlers.values() for kind in handler.filters}
@@ -325,7 +319,7 @@ class Session:
             interval = options.selection_interval if is_selected else options.interval
             poll = PollOptions(
                 name=options.name if is_requests else f"{options.name}: {source.name}",
-                start="backfill" if source.name == "offers" else options.start,
+                start="backfill" if source.name == "offers" else "now" if is_selected and is_silent else options.start,
                 interval=interval,
                 allowance=options.allowance,
                 retention=options.retention,
@@ -338,8 +332,18 @@ class Session:
             self._sources[source.name] = source
 
     async def _backfill(self, routing: Routing, name: str) -> None:
+        is_new = await self._store.run(feeds.load_state, self._store.feeds[name]) is None
         await self._primed(name)
         await routing.backfill(self._sources[name])
+        if name == "selected" and is_new:
+            passed_over = await self._store.run(work.passed_over, self._store.binding, self._store.feeds[name])
+            if passed_over:
+                _logger.warning(
+                    "%d of your offers were selected before the bot had a handler of selections, and are not reported;"
+                    " requests: %s",
+                    len(passed_over),
+                    ", ".join(map(str, passed_over)),
+                )
 
     async def _primed(self, name: str) -> None:
         """Wait for the end of a feed's first scan, by whichever replica."""

@@ -143,6 +143,11 @@ class Supervisor:
         if self.session is not None:
             self.session.stop()
 
+    def abandon(self) -> None:
+        """Keep this replica's claims and leases in the store, as the end of a process does."""
+        if self.session is not None:
+            self.session.parts.store.me = 0
+
     def _report(self, failure: BaseException | None) -> None:
         """Report the first error that ends the bot; later ones may follow from it."""
         if failure is not None and not self._is_reported:
@@ -156,6 +161,8 @@ class Supervisor:
             store = await self._open_store(stack)
             if store is None:
                 return
+            if client._shared.clock is not None:
+                store.clock.follow(client._shared.clock.read)
             self._state, self._young_since = None, anyio.current_time()
             ledger = Ledger(
                 store,

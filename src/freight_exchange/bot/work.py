@@ -149,7 +149,8 @@ class Worker:
             claimed = await self._store.run(
                 work.claim, self._store.binding, self._store.me, [*self._handlers], free, in_doubt=IN_DOUBT
             )
-        reach("after claim")
+        if claimed:
+            reach("after claim")
         return claimed
 
     async def _time_to_next(self) -> float:

@@ -47,6 +47,7 @@ import anyio.to_thread
 
 from freight_exchange.errors import ConfigurationError, HeldError, StoreError
 from freight_exchange.platform import clock
+from freight_exchange.platform.clock import Reading, max_elapsed
 from freight_exchange.platform.database_url import DatabaseAddress, is_database
 from freight_exchange.platform.file_lock import FileLock
 from freight_exchange.store import fleet, schema
@@ -312,17 +313,24 @@ class StoreClock:
 
     def __init__(self, start: float) -> None:
         self._base = self._last = start
+        self._read: Callable[[], Reading] = clock.now
         self._since = clock.now()
 
     def now(self) -> float:
         """Return the time. Call it in the event loop."""
-        passed = self._since.elapsed()
+        read = self._read()
+        passed = max_elapsed(self._since, read)
         if passed > 1.0:
             # From a new start, a wall clock that was set forward and back again does not stop this one.
-            self._base, self._since = self._base + passed, clock.now()
+            self._base, self._since = self._base + passed, read
             passed = 0.0
         self._last = max(self._last, self._base + passed)
         return self._last
+
+    def follow(self, read: Callable[[], Reading]) -> None:
+        """Measure time by other clocks from now on: those of a sandbox's machine."""
+        self._read, self._since = read, read()
+        self._base = max(self.now(), self._since.wall)
 
 
 class Store:

@@ -8,6 +8,7 @@ Item times are on the feed's own clock, event times on the store's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 

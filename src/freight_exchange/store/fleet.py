@@ -54,6 +54,12 @@ time-out of 10 s) x 1.01."""
 LIVING: Final = "EXISTS (SELECT 1 FROM replica WHERE id = :me AND lease_until > {NOW})"
 """Condition that replica `:me` lives."""
 
+_DELAY: Final = (
+    "(CASE WHEN attempts > 9 THEN 300 ELSE 1 << (attempts - 1) END) * (0.5 + (event * 7 + handler * 3) % 16 / 32.0)"
+)
+"""Delay of a delivery whose process has ended, as after a failure. It differs from event to event, so that one which ends
+its process does not end the attempts of the others each time."""
+
 _FOREVER: Final = 1e11
 """Lease of the only replica of a file, whose lock excludes others, so that a machine may sleep for a week."""
 _KEPT: Final = 30 * 86_400.0
@@ -209,10 +215,11 @@ def adopt(db: Database, me: int) -> Adopted:
         me=me,
     )
     freed = db.run(
-        "UPDATE delivery SET state = 'ready', owner = NULL WHERE state = 'claimed' AND NOT EXISTS"
-        " (SELECT 1 FROM replica WHERE replica.id = delivery.owner AND lease_until > 0)"
+        f"UPDATE delivery SET state = 'ready', owner = NULL, not_before = :now + {_DELAY} WHERE state = 'claimed'"
+        " AND NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = delivery.owner AND lease_until > 0)"
         " AND handler IN (SELECT id FROM handler WHERE binding = :binding)",
         binding=binding,
+        now=db.now,
     ).rowcount
     effects = db.run(
         "UPDATE effect SET owner = :me WHERE binding = :binding AND state IN ('sending', 'unknown') AND NOT EXISTS"
@@ -244,7 +251,8 @@ def take_feed(db: Database, me: int, feed: int, *, lease: float = LEASE) -> int 
     """
     taken = db.run(
         "UPDATE feed SET owner = :me, epoch = epoch + 1, lease_until = {NOW} + :lease"
-        f" WHERE id = :feed AND lease_until <= {{NOW}} AND {LIVING} RETURNING epoch",
+        " WHERE id = :feed AND (lease_until <= {NOW} OR NOT EXISTS (SELECT 1 FROM replica WHERE replica.id = feed.owner"
+        f" AND replica.lease_until > {{NOW}})) AND {LIVING} RETURNING epoch",
         me=me,
         feed=feed,
         lease=lease,

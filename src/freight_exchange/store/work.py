@@ -1,4 +1,4 @@
-"""Statements of a bot's work: handlers and their cursors, claims and results of deliveries, dead letters, commands.
+"""Statements of a bot's work: handlers and cursors, claims and results of deliveries, dead letters, commands.
 
 A delivery is one event for one handler: `ready`, `claimed` by a replica, `done`, or `dead`. Every write names the state
 that it expects. So a replica that was declared dead changes nothing when it wakes.
@@ -21,7 +21,7 @@ __all__ = [
     "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
     "acknowledge", "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
     "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
-    "is_busy", "live_items", "mark_present", "next_due", "orphans", "pending_gaps", "release_others", "replay",
+    "is_busy", "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps", "release_others", "replay",
     "result_of", "route", "settle",
 ]  # fmt: skip
 
@@ -123,13 +123,16 @@ class Command:
 # Handlers
 
 
-def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, bool]]) -> None:
+def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, bool]], *, selected: int) -> None:
     """Record handlers that are new: they begin with the next event.
 
     Args:
         binding: The bot.
         handlers: Name, feed, and whether the handler also gets what was listed before.
+        selected: The feed of selected bids. If its first handler comes to a bot that has run without it, earlier
+            selections are not news.
     """
+    is_first_run = db.run("SELECT 1 FROM handler WHERE binding = :binding", binding=binding).fetchone() is None
     for name, feed, from_start in handlers:
         last = "coalesce((SELECT max(id) FROM event WHERE feed = :feed), 0)"
         db.run(
@@ -137,6 +140,35 @@ def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, boo
             f" {f'-1 - {last}' if from_start else last}, :at) ON CONFLICT (binding, name, feed) DO NOTHING",
             binding=binding, name=name, feed=feed, at=db.now,
         )  # fmt: skip
+        if feed == selected and not is_first_run:
+            db.run(
+                "INSERT INTO meta (key, value) SELECT :key, '' WHERE EXISTS"
+                " (SELECT 1 FROM feed WHERE id = :feed AND state IS NULL) ON CONFLICT (key) DO NOTHING",
+                key=f"silent {feed}", feed=feed,
+            )  # fmt: skip
+
+
+def is_silent(db: Database, feed: int) -> bool:
+    """Return whether a feed's first scan makes no events, whatever `start` says."""
+    return db.run("SELECT 1 FROM meta WHERE key = :key", key=f"silent {feed}").fetchone() is not None
+
+
+def passed_over(db: Database, binding: int, feed: int) -> list[int]:
+    """Return the requests of this bot's offers that were selected before their feed began."""
+    found = db.run(
+        "SELECT DISTINCT item.subject FROM item JOIN effect ON effect.subject = item.subject AND binding = :binding"
+        " WHERE feed = :feed AND item.version = 0 AND effect.kind = 'offer' AND effect.state = 'confirmed'"
+        " ORDER BY item.subject",
+        binding=binding, feed=feed,
+    )  # fmt: skip
+    return [subject for (subject,) in found.fetchall()]
+
+
+def lost(db: Database, cursor: Cursor) -> float | None:
+    """Return the time of the last event that was deleted before a handler got it, if one was."""
+    row = db.run("SELECT value FROM meta WHERE key = :key", key=f"pruned {cursor.feed}").fetchone()
+    number, at = (0, 0.0) if row is None else json.loads(row[0])
+    return at if number > abs(cursor.position) else None
 
 
 def cursors(db: Database, binding: int, names: Sequence[str]) -> list[Cursor]:
@@ -162,35 +194,36 @@ def orphans(db: Database, binding: int, names: Sequence[str]) -> list[tuple[str,
 
 def live_items(db: Database, feed: int, after: str, limit: int) -> list[tuple[str, int | None, bytes]]:
     """Return listed items in the order of their keys: key, subject and record."""
-    return db.run(
-        "SELECT key, subject, record FROM item WHERE feed = :feed AND record IS NOT NULL AND key > :after"
-        " ORDER BY key LIMIT :limit",
+    found = db.run(
+        "SELECT key, subject, record FROM item WHERE feed = :feed AND record IS NOT NULL AND length(digest) > 0"
+        " AND key > :after ORDER BY key LIMIT :limit",
         feed=feed, after=after, limit=limit,
-    ).fetchall()  # type: ignore[no-any-return]  # fmt: skip
+    )  # fmt: skip
+    return [(key, subject, bytes(record)) for key, subject, record in found.fetchall()]
 
 
 def add_earlier(
-    db: Database, cursor: Cursor, kinds: Sequence[str], items: Sequence[tuple[str, int | None, bytes]]
+    db: Database, cursor: Cursor, kind: str, items: Sequence[tuple[str, int | None, bytes]]
 ) -> None:
     """Deliver items from before a handler to it alone, unless an event has reported them since.
 
     Args:
-        kinds: Kinds of events that report an item for the first time; the last one is that of the new events.
+        kind: Kind of an event that reports an item for the first time.
         items: Key, subject and payload.
     """
     # An event's ids follow its commits only if each transaction takes the feed's row first.
     db.run("UPDATE feed SET epoch = epoch WHERE id = :feed", feed=cursor.feed)
     for key, subject, payload in items:
-        reported = db.among(
-            "SELECT 1 FROM event WHERE feed = :feed AND subject = :subject AND id > :last AND kind IN ({kinds})",
-            "kinds", kinds, feed=cursor.feed, subject=subject, last=-1 - cursor.position,
+        reported = db.run(
+            "SELECT 1 FROM event WHERE feed = :feed AND subject = :subject AND id > :last AND kind = :kind",
+            feed=cursor.feed, subject=subject, last=-1 - cursor.position, kind=kind,
         )  # fmt: skip
-        if reported:
+        if reported.fetchone() is not None:
             continue
         row = db.run(
             "INSERT INTO event (feed, key, subject, kind, payload, at, acked) VALUES (:feed, :key, :subject, :kind,"
             " :payload, :at, true) ON CONFLICT (feed, key) DO NOTHING RETURNING id",
-            feed=cursor.feed, key=f"earlier:{cursor.id}:{key}", subject=subject, kind=f"earlier:{kinds[-1]}",
+            feed=cursor.feed, key=f"earlier:{cursor.id}:{key}", subject=subject, kind=f"earlier:{kind}",
             payload=payload, at=db.now,
         ).fetchone()  # fmt: skip
         if row is not None:
@@ -198,14 +231,13 @@ def add_earlier(
 
 
 def add_gap(db: Database, cursor: Cursor, payload: bytes) -> None:
-    """Report a gap of one handler, once, and count it as seen now."""
+    """Report a gap of one handler, once."""
     db.run("UPDATE feed SET epoch = epoch WHERE id = :feed", feed=cursor.feed)
     db.run(
         "INSERT INTO event (feed, key, kind, payload, at) VALUES (:feed, :key, 'gap', :payload, :now)"
         " ON CONFLICT (feed, key) DO NOTHING",
         feed=cursor.feed, key=f"away:{cursor.id}:{cursor.position}", payload=payload, now=db.now,
     )  # fmt: skip
-    db.run("UPDATE handler SET at = :now WHERE id = :id", id=cursor.id, now=db.now)
 
 
 def end_backfill(db: Database, cursor: Cursor) -> None:
@@ -215,11 +247,6 @@ def end_backfill(db: Database, cursor: Cursor) -> None:
         id=cursor.id, position=-1 - cursor.position, before=cursor.position, at=db.now,
     )  # fmt: skip
     db.wake("feed")
-
-
-def mark_present(db: Database, handlers: Sequence[int]) -> None:
-    """Record that these handlers are present now."""
-    db.among("UPDATE handler SET at = :now WHERE id IN ({handlers}) RETURNING id", "handlers", handlers, now=db.now)
 
 
 # Routing
@@ -375,18 +402,19 @@ def release_others(db: Database, me: int, running: Sequence[int]) -> None:
     )  # fmt: skip
 
 
-def is_busy(db: Database, binding: int, handlers: Sequence[int]) -> bool:
+def is_busy(db: Database, handlers: Sequence[int]) -> bool:
     """Return whether an event waits for its deliveries, or a delivery waits or runs."""
-    busy = db.among(
-        "SELECT 1 FROM delivery WHERE state IN ('ready', 'claimed') AND handler IN ({handlers}) LIMIT 1",
-        "handlers", handlers,
+    return bool(
+        db.among(
+            "SELECT 1 FROM delivery WHERE state IN ('ready', 'claimed') AND handler IN ({handlers}) LIMIT 1",
+            "handlers", handlers,
+        )
+        or db.among(
+            "SELECT 1 FROM handler WHERE id IN ({handlers}) AND (cursor < 0 OR EXISTS (SELECT 1 FROM event"
+            " WHERE event.feed = handler.feed AND event.id > handler.cursor)) LIMIT 1",
+            "handlers", handlers,
+        )
     )  # fmt: skip
-    unrouted = db.run(
-        "SELECT 1 FROM handler WHERE binding = :binding AND (cursor < 0 OR EXISTS (SELECT 1 FROM event"
-        " WHERE event.feed = handler.feed AND event.id > handler.cursor AND kind NOT LIKE 'earlier:%'))",
-        binding=binding,
-    ).fetchone()  # fmt: skip
-    return bool(busy) or unrouted is not None
 
 
 def count_overdue(db: Database, handlers: Sequence[int]) -> Overdue:
@@ -413,12 +441,13 @@ def dead_letters(db: Database, binding: int) -> list[tuple[int, str, int | None,
 
 def deliveries_of(db: Database, binding: int, subject: int) -> list[tuple[str, str, DeliveryState, str | None]]:
     """Return the deliveries of a request: kind of event, handler, state and error."""
-    return db.run(
+    found = db.run(
         "SELECT kind, name, state, error FROM delivery JOIN handler ON handler.id = delivery.handler"
         " JOIN event ON event.id = delivery.event WHERE binding = :binding AND delivery.subject = :subject"
         " ORDER BY delivery.event, handler.id",
         binding=binding, subject=subject,
-    ).fetchall()  # type: ignore[no-any-return]  # fmt: skip
+    )  # fmt: skip
+    return [(kind.removeprefix("earlier:"), *rest) for kind, *rest in found.fetchall()]
 
 
 def replay(db: Database, binding: int, event: int, handler: str) -> bool:
