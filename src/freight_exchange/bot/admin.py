@@ -18,6 +18,7 @@ import anyio
 from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.options import DEFAULT_NAME
 from freight_exchange.bot.status import DeadLetter, Doubt, Handling, LedgerEntry, StoreStatus
+from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
 from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.status import Explanation, explain_request
@@ -26,7 +27,6 @@ from freight_exchange.store import effects, feeds, fleet, work
 from freight_exchange.store.database import Store
 
 if TYPE_CHECKING:
-    from freight_exchange.client import FreightExchange
     from freight_exchange.store.database import Database
     from freight_exchange.store.effects import Effect
 
@@ -210,10 +210,12 @@ class BotFile:
 
     def _change(self, name: str, arguments: Mapping[str, Any], on_wait: Callable[[str], object] | None = None) -> Any:
         async def run() -> Any:
-            async with self._opened() as (store, is_running):
+            async with self._opened() as (store, url, is_running):
                 if is_running:
                     return await self._ask(store, name, arguments)
-                ledger = Ledger(store, cast("FreightExchange", None), settle=0.0, interval=1.0)
+                # A client that is never entered: a decision sends nothing.
+                client = FreightExchange(url, email="nobody", password="none")
+                ledger = Ledger(store, client, settle=0.0, interval=1.0)
                 try:
                     return await change(name, arguments, store, ledger, None)
                 except ValidationError as error:
@@ -226,8 +228,8 @@ class BotFile:
         return anyio.run(run)
 
     @asynccontextmanager
-    async def _opened(self) -> AsyncIterator[tuple[Store, bool]]:
-        """Open the store for a change, and yield whether a bot runs that must make it."""
+    async def _opened(self) -> AsyncIterator[tuple[Store, str, bool]]:
+        """Open the store for a change, and yield its URL, and whether a bot runs that must make the change."""
         async with Store(self._path, beside=True) as store:
             binding = await store.run(lambda db: _binding_of(db, self._choose(db)))
         try:
@@ -235,10 +237,10 @@ class BotFile:
                 is_running = store.is_shared and await store.run(_has_replicas, binding[0])
                 if not is_running:
                     await store.join(fleet.Binding(*binding[1:]))
-                yield store, is_running
+                yield store, binding[1], is_running
         except HeldError:
             async with Store(self._path, beside=True) as store:
-                yield store, True
+                yield store, binding[1], True
 
     async def _ask(self, store: Store, name: str, arguments: Mapping[str, Any]) -> Any:
         """Ask the bot that runs, and return its answer."""

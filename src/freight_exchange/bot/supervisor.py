@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import anyio
 import attrs
@@ -24,8 +25,8 @@ from freight_exchange.bot.session import Parts, Session
 from freight_exchange.bot.status import BotStatus
 from freight_exchange.errors import FencedError, HeldError, LoginRejectedError, StoreAwayError
 from freight_exchange.platform.tasks import find_failure, unwrap_errors
-from freight_exchange.store.database import as_store
-from freight_exchange.store.errors import StoreRefusedError
+from freight_exchange.store.database import Store, as_store
+from freight_exchange.store.errors import HeldHereError, StoreRefusedError
 
 if TYPE_CHECKING:
     from freight_exchange.bot.lifespan import Lifespan
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from freight_exchange.bot.options import BotOptions
     from freight_exchange.bot.status import Phase
     from freight_exchange.client import FreightExchange
-    from freight_exchange.store import Store
 
 __all__ = ["Supervisor"]
 
@@ -46,6 +46,8 @@ _AWAY_PAUSE, _MAX_REFUSED_PAUSE = 1.0, 30.0
 _LOG_INTERVAL: Final = 60.0
 _STANDBY_PAUSE: Final = 0.5
 _SNAPSHOT_PERIOD: Final = 1.0
+_in_use: Final[WeakSet[Store]] = WeakSet()
+"""Stores of the bots of this process."""
 _LOST_SEAT: Final = (FencedError, StoreAwayError, StoreRefusedError)
 """Errors after which the bot joins its store again."""
 
@@ -183,7 +185,12 @@ class Supervisor:
         has_logged = False
         while not self.stopping.is_set():
             try:
-                return await stack.enter_async_context(as_store(self._options.store))
+                store = await stack.enter_async_context(as_store(self._options.store))
+                if store in _in_use:
+                    raise HeldHereError(f"{store.place} is in use by another bot of this process", holder="this process")
+                _in_use.add(store)
+                stack.callback(_in_use.discard, store)
+                return store
             except HeldError as error:
                 if not self._options.standby:
                     raise

@@ -49,7 +49,7 @@ class PollOptions:
     retention: timedelta = MIN_RETENTION
     acked_only: bool = False
     lease: float = attrs.field(
-        default=attrs.Factory(lambda self: max(_MIN_LEASE, 3 * self.interval.total_seconds()), takes_self=True)
+        default=attrs.Factory(lambda self: _lease(self.interval), takes_self=True)
     )
 
     def __attrs_post_init__(self) -> None:
@@ -104,6 +104,11 @@ class WatchOffersOptions(PollOptions):
             raise ConfigurationError(f"start must be 'now' or 'backfill', not {self.start!r}")
         super().__attrs_post_init__()
         _check_reader(self, OfferFilter)
+
+
+def _lease(interval: object) -> float:
+    """Return a lease that outlasts the pause between two scans."""
+    return max(_MIN_LEASE, 3 * interval.total_seconds() if isinstance(interval, timedelta) else 0.0)
 
 
 def check_text(text: str, name: str) -> None:

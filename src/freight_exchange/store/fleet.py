@@ -377,5 +377,5 @@ def _normalised(url: str) -> str:
     """Return the parts of a URL that matter, so that two spellings of one are equal."""
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
-    port = parts.port or _DEFAULT_PORTS.get(parts.scheme) or ""
-    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}{parts.path.rstrip('/')}"
+    port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{port}{parts.path.rstrip('/')}"
