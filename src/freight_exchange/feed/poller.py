@@ -269,7 +269,7 @@ class Poller:
     @property
     def is_scanning(self) -> bool:
         """`True` while this replica has the feed's lease."""
-        return self._epoch != 0
+        return self._epoch != 0 and hasattr(self, "state")
 
     @property
     def cover_age(self) -> timedelta | None:

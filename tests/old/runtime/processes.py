@@ -22,7 +22,7 @@ from typing import Any, TextIO
 
 __all__ = ["BOTH", "TIMEOUT", "Started", "end_of", "in_turn", "process", "side_by_side", "starters", "until"]
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 BOTH = ("asyncio", "trio")
 TIMEOUT = 60.0
 """Seconds after which a test fails because its process does not end."""
