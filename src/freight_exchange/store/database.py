@@ -270,6 +270,8 @@ class SQLite(Database):
             address, timeout=_BUSY, isolation_level=None, check_same_thread=False, uri=self._is_beside
         )
         tables = self.tables()
+        # Before anything is changed: a file of another program stays as it is.
+        schema.find_version(self, tables)
         if tables and self.path != _MEMORY and not self._is_beside:
             # A damaged file must not grow: that would overwrite what could still be saved.
             (result,) = self.run("PRAGMA integrity_check(1)").fetchone()
@@ -282,7 +284,7 @@ class SQLite(Database):
         with self.transaction():
             if self._is_beside and not tables:
                 raise StoreError(f"{self.place} is empty: a bot, or a watch with a store, makes it")
-            schema.prepare(self, tables=self.tables(), place=self.place)
+            schema.prepare(self, self.tables())
 
     def _watch_files(self) -> None:
         """Record the identity of the file and its log. The first commit creates the log."""
@@ -378,6 +380,9 @@ class Store:
             StoreAwayError: The database cannot be reached, or was lost: the transaction may or may not be committed.
             StoreError: The store is closed, damaged, full, or read-only; nothing was written.
         """
+
+        if self._openings and self._pid != os.getpid():
+            raise StoreError(f"{self.place} was opened by process {self._pid}: a fork cannot use it")
 
         def call(db: Database) -> T:
             return function(db, *args, **kwargs)
@@ -478,8 +483,6 @@ class Store:
             self._database.close()
 
     def _transact(self, function: Callable[[Database], T], now: float) -> tuple[T, set[str]]:
-        if self._pid != os.getpid():
-            raise StoreError(f"{self.place} was opened by process {self._pid}: a fork cannot use it")
         db = self._database
         attempts = 0
         with self._access:
