@@ -24,7 +24,15 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def address(server: PostgresServer) -> str:
-    """Address of a new database."""
+    """Address of a database without a store. A new database for each test would take seconds to remove."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute("DROP SCHEMA IF EXISTS freight_exchange CASCADE")
+    return server.url()
+
+
+@pytest.fixture
+def own_address(server: PostgresServer) -> str:
+    """Address of a new database, whose settings a test changes."""
     name = f"test_{secrets.token_hex(6)}"
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

@@ -62,6 +62,11 @@ def _add_events(db: Database, feed: int, rows: int, first: int = 0) -> None:
     db.many(insert, [{"feed": feed, "key": str(first + n), "payload": bytes(200)} for n in range(rows)])
 
 
+def _make_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 class TestLock:
     async def test_one_process_at_a_time(self, path: Path, holder: subprocess.Popen[str]) -> None:
         with pytest.raises(HeldError, match=rf"is held by process {holder.pid} on .*: stop that one first") as caught:
@@ -133,7 +138,7 @@ class TestDamage:
             (lambda path: _overwrite(path, 4096 * 5, 4096 * 30), "is damaged"),
             (lambda path: _overwrite(path, 0, 100), "is not a database"),
             (lambda path: (path.unlink(), path.mkdir()), "is a directory"),
-            (lambda path: (path.unlink(), _make_pipe(path)), "a device, a pipe or a socket"),
+            (_make_pipe, "a device, a pipe or a socket"),
             (lambda path: (path.unlink(), Path(f"{path}-wal").write_bytes(bytes(500))), "its log .* is not"),
             (lambda path: _foreign(path, "CREATE TABLE letters (a)"), "was made by another program"),
             (lambda path: _foreign(path, "CREATE TABLE feed (a)", "CREATE TABLE event (a)", "CREATE TABLE effect (a)"),
@@ -185,7 +190,7 @@ class TestDamage:
         await fill(path)
         async with Store(path) as store:
             await write(store, "UPDATE feed SET state = 'x'")
-            os.rename(f"{path}{suffix}", f"{path}.removed")
+            await anyio.Path(f"{path}{suffix}").rename(f"{path}.removed")
             with pytest.raises(StoreError, match="was removed or replaced while it was in use"):
                 await write(store, "UPDATE feed SET state = 'y'")
 
@@ -198,10 +203,6 @@ def _overwrite(path: Path, start: int, end: int) -> None:
     with path.open("r+b") as file:
         file.seek(start)
         file.write(b"\x55" * (end - start))
-
-
-def _make_pipe(path: Path) -> None:
-    os.mkfifo(path)
 
 
 def _foreign(path: Path, *statements: str) -> None:

@@ -30,10 +30,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
@@ -229,12 +231,8 @@ class SQLite(Database):
             return
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise ConfigurationError(f"this Python has SQLite {sqlite3.sqlite_version}: a store needs 3.35 or newer")
-        try:
-            with _translated(self.path, OSError):
-                self._open()
-        except BaseException:
-            self.close()
-            raise
+        with _translated(self.path, OSError):
+            self._open()
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -475,8 +473,12 @@ class Store:
 
     def _open(self) -> float:
         with self._access:
-            self._database.open()
-            return self._database.start_time()
+            try:
+                self._database.open()
+                return self._database.start_time()
+            except BaseException:
+                self._database.close()
+                raise
 
     def _close(self) -> None:
         with self._access:
@@ -495,6 +497,8 @@ class Store:
                     attempts += 1
                     if attempts == _ATTEMPTS:
                         raise
+                    # At once, it would overtake the other replica and meet it again.
+                    time.sleep(random.uniform(0.01, 0.1))
                 else:
                     return result, db.wakes
 
