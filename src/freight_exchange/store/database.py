@@ -181,7 +181,7 @@ class SQLite(Database):
         self._is_beside = is_beside
         self._connection: sqlite3.Connection | None = None
         self._lock: FileLock | None = None
-        self._files: dict[Path, os.stat_result] = {}
+        self._files: list[tuple[str, object]] = []
 
     def run(self, sql: str, /, **values: Any) -> sqlite3.Cursor:
         assert self._connection is not None
@@ -204,24 +204,27 @@ class SQLite(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        with _translated(self.path):
-            connection = self._connection
-            if connection is None:
-                raise StoreError(f"{self.place} is closed")
-            self._check_files()
+        connection = self._connection
+        if connection is None:
+            raise StoreError(f"{self.place} is closed")
+        self._check_files()
+        try:
             if connection.in_transaction:
                 # The rollback of the transaction before has failed.
                 connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                raise
-            self._watch_files()
+            yield
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            if isinstance(error, (sqlite3.Error, OverflowError, UnicodeEncodeError)):
+                raise from_sqlite(error, self.path) from error
+            raise
+        if not self._files and self.path != _MEMORY:
+            # The first commit has created the log.
+            self._files = [(path, _identity(path)) for path in (self.path, f"{self.path}-wal")]
 
     def tables(self) -> frozenset[str]:
         return frozenset(name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'"))
@@ -231,8 +234,10 @@ class SQLite(Database):
             return
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise ConfigurationError(f"this Python has SQLite {sqlite3.sqlite_version}: a store needs 3.35 or newer")
-        with _translated(self.path, OSError):
+        try:
             self._open()
+        except (sqlite3.Error, OSError) as error:
+            raise from_sqlite(error, self.path) from error
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -284,19 +289,10 @@ class SQLite(Database):
                 raise StoreError(f"{self.place} is empty: a bot, or a watch with a store, makes it")
             schema.prepare(self, self.tables())
 
-    def _watch_files(self) -> None:
-        """Record the identity of the file and its log. The first commit creates the log."""
-        if self.path != _MEMORY and not self._files:
-            self._files = {path: path.stat() for path in (Path(self.path), Path(f"{self.path}-wal"))}
-
     def _check_files(self) -> None:
         """Refuse to write into a file or log that was removed: such writes would be lost silently."""
-        for path, before in self._files.items():
-            try:
-                is_same = os.path.samestat(before, path.stat())
-            except OSError:
-                is_same = False
-            if not is_same:
+        for path, before in self._files:
+            if _identity(path) != before:
                 raise StoreError(
                     f"{path} of {self.place} was removed or replaced while it was in use: stop this program with"
                     " SIGTERM or Ctrl-C, put the right files back, and start it again"
@@ -595,6 +591,14 @@ def in_dialect(sql: str, dialect: str) -> str:
     return _AMONG.sub(lambda found: f"<> ALL(:{found[2]})" if found[1] else f"= ANY(:{found[2]})", sql)
 
 
+def _identity(path: str) -> object:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - before each transaction
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 _lock_holders: Final[dict[str, int]] = {}
 """Process that holds the lock of each file. A forked child inherits entries, but not the locks."""
 
@@ -655,14 +659,3 @@ def _check_path(path: Path, place: str, *, must_exist: bool) -> None:
         page_size = int.from_bytes(head[len(_MAGIC) :], "big")
         if size % (65536 if page_size <= 1 else page_size):
             raise damage(str(path), f"cut off at {size} bytes")
-
-
-@contextmanager
-def _translated(path: str, *others: type[Exception]) -> Iterator[None]:
-    """Raise a `StoreError` for any error of SQLite, or of the other types, inside."""
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, (sqlite3.Error, OverflowError, UnicodeEncodeError, *others)):
-            raise
-        raise from_sqlite(error, path) from error
