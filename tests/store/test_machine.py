@@ -95,6 +95,7 @@ class _Run:
                 )
                 assert result == wanted
             case "drop":
+                me = self.machine.owner or me
                 await self.call(fleet.drop_feed, me, feed, epoch, expected=lambda: self.machine.drop_feed(me, epoch))
             case "leave":
                 await self.call(fleet.leave, me, expected=lambda: self.machine.leave(me))
