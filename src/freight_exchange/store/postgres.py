@@ -142,7 +142,7 @@ class Postgres(Database):
                 tables = self.tables()
                 if not self.run("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=_NAMESPACE).fetchone():
                     self.run(f"CREATE SCHEMA {_NAMESPACE}")
-            schema.prepare(self, tables=tables, place=self.place)
+            schema.prepare(self, tables)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
