@@ -222,7 +222,12 @@ class _Checker:
                 yield f"no change: update of {index} at {told.time:.3f}"
             if before is not None and told.previous is not None and told.previous != before.content:
                 yield f"wrong previous: request {index} at {told.time:.3f}"
-            is_dated = self._history.steady and (told.kind != "withdrawn" or self._history.dates_absence)
+            # What stood in a row that could not be read is told when the row is read, with the time of its scan.
+            is_dated = (
+                self._history.steady
+                and index not in self._history.garbled
+                and (told.kind != "withdrawn" or self._history.dates_absence)
+            )
             if is_dated and place >= 0 and not self._is_in_time(told, spans[place:]):
                 yield f"wrong time: {told.kind} of {index} at {told.time:.3f}, observed between {told.between}"
             before = told

@@ -135,7 +135,7 @@ class Source:
 
     def row_key(self, record: Any) -> Hashable:
         """Return what identifies a row of the listing."""
-        return record.index
+        return int(record.index)
 
     def merged(self, records: Sequence[Any]) -> Sequence[Any]:
         """Join rows of a page that are about one record."""

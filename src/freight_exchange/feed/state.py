@@ -179,8 +179,8 @@ class Snapshot:
         """Process a refusal in place of the page; return `False` if it is an error."""
         if status not in REFUSALS or (self.number == 0 and self.size == self._safe):
             return False
-        # A refusal of the largest size proves nothing, nor does a 500: it may be an outage.
-        self.is_cut = self.number == 0 or status == 500
+        # A refusal may be an outage: it is believed only where no row is expected.
+        self.is_cut = self.is_long or self.number == 0 or status == 500
         self.ended = True
         return True
 

@@ -168,7 +168,9 @@ def explain_request(
         )
     if not events:
         kept = "requests" if record is None else "events"
-        return found.explained("handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept")
+        return found.explained(
+            "handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept"
+        )
     return found.explained("handed-out", f"was handed out and acknowledged: the last event was {events[-1].kind!r}")
 
 

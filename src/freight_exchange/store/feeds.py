@@ -1,7 +1,7 @@
 """Items, events and states of feeds. Statements only.
 
-An item is what a feed tracks: a request, an offer, a selected bid, or a row that cannot be read. It keeps the digest of
-its last state for ever, and its record for as long as `prune` allows. An empty digest means that it is reported as gone.
+An item is what a feed tracks: a request, an offer, a selected bid, or a row that cannot be read. It keeps the digest
+of its last state for ever, and its record for as long as `prune` allows. An empty digest means that it is told as gone.
 
 Item times are on the feed's own clock, event times on the store's.
 """
@@ -79,7 +79,8 @@ class Row(NamedTuple):
 
 
 _COLUMNS: Final = ", ".join(Item._fields)
-_PUT_ITEM: Final = f"""INSERT INTO item (feed, {_COLUMNS}) VALUES (:feed, {", ".join(f":{name}" for name in Item._fields)})
+_PUT_ITEM: Final = f"""INSERT INTO item (feed, {_COLUMNS})
+    VALUES (:feed, {", ".join(f":{name}" for name in Item._fields)})
     ON CONFLICT (feed, key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in Item._fields[1:])}"""
 _TOUCH_ITEM: Final = """UPDATE item SET last_seen = :last_seen, updated_after = :updated_after
     WHERE feed = :feed AND key = :key"""
