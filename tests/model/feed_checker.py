@@ -22,6 +22,7 @@ FIVE_DAYS = 432_000.0
 _KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadable"})
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
+_TICK = 0.001
 _HOUR = 3600.0
 _OBEYED = 3500.0
 """Seconds for which a program obeys a service that asks it to wait for more than a day."""
@@ -301,9 +302,10 @@ class _Checker:
                 continue
             if history.start == "now":
                 return True
-            if max(update for update in other.updates if update <= self._entered) < self._entered - float(
-                history.start
-            ):
+            # A repeated update without a change, while the feed is entered, is no event.
+            until = history.began if other.since <= history.began else self._entered
+            last = max((update for update in other.updates if update <= until), default=other.since)
+            if last < self._entered - float(history.start):
                 return True
         return False
 
@@ -319,7 +321,7 @@ class _Checker:
             for index, spans in self._history.spans.items():
                 if index in self._history.hidden | self._history.garbled | self._history.exempt:
                     continue
-                shown = [place for place, span in enumerate(spans) if span.since < claim.until]
+                shown = [place for place, span in enumerate(spans) if span.since < claim.until - _TICK]
                 if not shown or self._is_told(index, shown[-1], claim):
                     continue
                 yield (

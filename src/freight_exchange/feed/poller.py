@@ -291,7 +291,9 @@ class Poller:
         while True:
             now = anyio.current_time()
             is_open = self._narrow is not None and self._narrow.pages > 0
-            narrow_due = max(now if is_open else self.pace.due, self.pace.quiet_until)
+            # What `start` asks for is read at once after the first scan.
+            is_urgent = is_open or self.state.stage == "listed"
+            narrow_due = max(now if is_urgent else self.pace.due, self.pace.quiet_until)
             if self._deep is None:
                 self._deep = self._plan_deep(now)
             deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
@@ -535,7 +537,8 @@ class Poller:
             self.phase = "stopped"
             raise error
         scan.attempts += 1
-        pause = self.pace.record_failure(now, error, is_deep=scan is self._deep)
+        is_deep = scan is self._deep
+        pause = self.pace.record_failure(now, error, is_deep=is_deep)
         if scan.walk.size > self._source.safe and error.status is None:
             self._large_failures += 1
             if self._large_failures > 1:
@@ -548,7 +551,7 @@ class Poller:
             self._deep = None if scan is self._deep else self._deep
             await self._report_end(scan, is_complete=False, error=error)
         if self.state.stage != "new":
-            self.phase = "backing-off" if scan.covers else self.phase
+            self.phase = self.phase if is_deep else "backing-off"
         self._reports.record_error(error, pause)
         await self._reports.send()
 

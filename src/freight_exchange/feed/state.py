@@ -170,8 +170,10 @@ class Snapshot:
             self.ended = not keys
             self.number, self.size = max(1, len(keys) // self._safe), self._safe
         else:
-            self.is_cut = is_new
-            self.ended = is_new or not keys or keys == self._before
+            # A page that comes again may be the last one, or each one where page numbers are ignored.
+            is_again = bool(keys) and keys == self._before
+            self.is_cut = is_new or (is_again and self.is_long)
+            self.ended = self.is_cut or is_again or not keys
             self.number += 1
         self._before = keys
 
