@@ -138,6 +138,8 @@ class _Checker:
         self._entered = history.entered or 0.0
         self._events: dict[int, list[Told]] = defaultdict(list)
         """Events of each request, without those delivered again."""
+        self._tellings: dict[int, list[Told]] = defaultdict(list)
+        """The same with those. A state that comes back looks like an event that is delivered again."""
         self._places: dict[int, list[int]] = defaultdict(list)
         """Number of the state that each of these events tells."""
         self._gaps = [told for told in history.told if told.kind == "gap"]
@@ -169,6 +171,8 @@ class _Checker:
         last: dict[tuple[str, int | None, State], Told] = {}
         for told in self._history.told:
             key = told.kind, told.index, told.content
+            if told.index is not None:
+                self._tellings[told.index].append(told)
             before = last.get(key)
             if told.kind not in _KINDS:
                 yield f"invented: an event of the kind {told.kind}: {told.content}"
@@ -259,7 +263,7 @@ class _Checker:
         for limit in (history.settled, history.quiet):
             if limit is None or final.content is None or (index in history.garbled and limit == history.settled):
                 continue
-            told = [event for event in self._events[index] if event.time <= limit]
+            told = [event for event in self._tellings[index] if event.time <= limit]
             if told and told[-1].kind != "withdrawn" and told[-1].content == final.content:
                 continue
             if not self._may_be_untold(final, any_told=bool(told), spans=spans):
@@ -337,7 +341,8 @@ class _Checker:
             return True
         told = [(event, at) for event, at in zip(self._events[index], self._places[index], strict=True)
                 if event.time <= claim.time]  # fmt: skip
-        if told and (told[-1][1] >= place or any(told[-1][0].content == span.content for span in now)):
+        last = [event.content for event in self._tellings[index] if event.time <= claim.time][-1:]
+        if told and (told[-1][1] >= place or any([span.content] == last for span in now)):
             return True
         return any(self._may_be_untold(span, any_told=bool(told), spans=spans, by=claim.until) for span in now)
 

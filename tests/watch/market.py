@@ -156,7 +156,7 @@ def word(event: Any) -> str:
         case "selected":
             return f"selected {event.bid.index}"
         case kind:
-            number = event.request.index if hasattr(event, "request") and not hasattr(event, "offer") else event.offer.id
+            number = event.offer.id if hasattr(event, "offer") else event.request.index
             return f"{kind} {number}" + " again" * event.returned
 
 

@@ -74,6 +74,15 @@ def _remove(market: Market, *numbers: int, look_ups: bool = True) -> Callable[[]
     return begin
 
 
+def _set_status(market: Market, status: str) -> None:
+    market.sandbox.exchange.set_offer_status(FIRST, status, market.sandbox.now())
+
+
+def _publish_of_others(market: Market, count: int) -> None:
+    for _ in range(count):
+        market.sandbox.exchange.publish(market.sandbox.rival, market.sandbox.now())
+
+
 def _join(page: int, rows: Rows) -> None:
     """Give each offer a row of its own, the newest first."""
     joined = [
@@ -118,7 +127,7 @@ RULES: dict[str, Rule] = {
         _joined, ["new 5002", "answered 5001"], lasts=3 * HOUR, profile={"selected_offer_shape": "collection"}
     ),
     "a decline": Rule(
-        lambda market: [(5.0, lambda: market.sandbox.exchange.set_offer_status(FIRST, "declined", market.sandbox.now()))],
+        lambda market: [(5.0, lambda: _set_status(market, "declined"))],
         ["answered 5001"],
     ),
     "an offer that is gone": Rule(
@@ -171,11 +180,13 @@ RULES: dict[str, Rule] = {
         lambda market: [(5.0, _amend(market, FIRST, offerId=None))], ["unreadable 1"], lasts=3 * HOUR
     ),
     "an amount that cannot be read": Rule(
-        lambda market: [(5.0, _amend(market, FIRST, offerAmount="much"))], ["changed 5001"], lasts=3 * HOUR
+        lambda market: [(5.0, _amend(market, FIRST, offerAmount="much"))],
+        ["changed 5001", "unreadable 1"],
+        lasts=3 * HOUR,
     ),
     "an offer behind a page of hidden rows": Rule(
         lambda market: [
-            (5.0, lambda: [market.sandbox.exchange.publish(market.sandbox.rival, market.sandbox.now()) for _ in range(15)]),
+            (5.0, lambda: _publish_of_others(market, 15)),
             (0.0, lambda: market.offer(market.publish())),
         ],
         ["new 5002"],
@@ -268,11 +279,12 @@ async def test_filter_limits_events_and_not_what_is_tracked() -> None:
     market.publish_many(2)
     market.offer(1, 900)
     market.offer(2, 100)
-    async with market.watched(offers=True, store=store, where=OfferFilter(max_amount=500)):
+    async with market.watched(offers=True, store=store, where=OfferFilter(max_amount=500, currency=840)):
         await anyio.sleep(MINUTE)
         assert market.told == ["new 5002"]
         assert market.feed.status().unacknowledged == 0
-        assert (await market.feed.explain(1, 5001)).verdict == "handed-out"
+        assert (await market.feed.explain(1, 5001)).verdict == "excluded"
+        assert (await market.feed.explain(2, 5002)).verdict == "handed-out"
         assert (await market.feed.explain(1, 5009)).verdict == "unseen"
         status = market.feed.status()
     assert (status.requests, status.offers) == (2, 2)

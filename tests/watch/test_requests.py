@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count, pairwise
 from typing import Any
 
 import anyio
@@ -57,6 +58,12 @@ def _denied_look_ups(market: Market) -> list[tuple[float, Callable[[], object]]]
         market.found = lambda index, rows: rows.clear()
 
     return [(0.0, market.publish), (90.0, begin)]
+
+
+def _lose(market: Market, *indexes: int) -> None:
+    """Leave requests out of the listing and of look-ups."""
+    market.hide(*indexes)
+    market.found = lambda index, rows: drop(rows, indexes)
 
 
 def _broken(market: Market, *indexes: int, text: str = "x") -> Callable[[], None]:
@@ -136,7 +143,7 @@ RULES: dict[str, Rule] = {
     "no withdrawals for an hour where much is missing": Rule(
         lambda market: [
             (5.0, lambda: market.publish_many(9)),
-            (90.0, lambda: (market.hide(*range(3, 10)), setattr(market, "found", lambda i, rows: drop(rows, range(3, 10))))),
+            (90.0, lambda: _lose(market, *range(3, 10))),
         ],
         [f"new {n}" for n in range(3, 12)],
         lasts=50 * MINUTE,
@@ -153,8 +160,8 @@ RULES: dict[str, Rule] = {
     "a withdrawn request that is listed again": Rule(
         lambda market: [
             (5.0, lambda: market.publish_many(2)),
-            (80.0, lambda: (market.hide(3), setattr(market, "found", lambda index, rows: drop(rows, [3])))),
-            (10 * MINUTE, lambda: (setattr(market, "listed", lambda page, rows: None))),
+            (80.0, lambda: _lose(market, 3)),
+            (10 * MINUTE, lambda: setattr(market, "listed", lambda page, rows: None)),
             (0.0, lambda: market.update(3, quantity=9)),
         ],
         ["new 3", "new 4", "withdrawn 3", "updated 3 again"],
@@ -223,6 +230,10 @@ def _is_page(number: int) -> Callable[[Any], bool]:
 
 def _refuse(reply: Any, now: float, random: object) -> Any:
     return attrs.evolve(reply, status=404, body=b'{"message": "No records found."}')
+
+
+def _refuse_bare(reply: Any, now: float, random: object) -> Any:
+    return attrs.evolve(reply, status=404, body=b"")
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -446,9 +457,9 @@ async def test_token_that_the_service_repeats_is_not_stored() -> None:
 # Pace
 
 
-def _starts(market: Market, *, since: float) -> list[dict[str, Any]]:
-    """Return the first pages of narrow scans."""
-    return [body for body in market.requests_of(since=since) if body.get("offset") == 0 and body["rowsperpage"] == 20]
+def _every_other() -> Callable[[Any], bool]:
+    flips = count()
+    return lambda call: next(flips) % 2 == 0
 
 
 async def test_idle_poll_is_one_request() -> None:
@@ -504,7 +515,7 @@ async def test_window_covers(name: str) -> None:
     pages = [(call.time, json.loads(call.body)) for call in calls]
     firsts = [(time, body["secondsSinceUpdate"]) for time, body in pages if body["offset"] == 0 and time]
     narrow = [(time, window) for time, window in firsts if window not in (1800, 21_600, 432_000)]
-    for (before, _), (time, window) in zip(narrow, narrow[1:], strict=False):
+    for (before, _), (time, window) in pairwise(narrow):
         assert window >= time - before + allowance
 
 
@@ -560,11 +571,10 @@ async def test_every_other_request_failing_gets_no_more_requests_than_health() -
     for is_failing in (False, True):
         market = Market()
         market.publish_many(2)
-        flips = iter(range(10**6))
         async with market.watched():
             if is_failing:
                 faults = FAULTS["unavailable"](path=LISTING, times=None)
-                market.strike(*(attrs.evolve(one, when=lambda call: next(flips) % 2 == 0) for one in faults))
+                market.strike(*(attrs.evolve(one, when=_every_other()) for one in faults))
             await anyio.sleep(2 * HOUR)
         counts.append(len(market.requests_of()))
     assert counts[1] <= 1.2 * counts[0]
@@ -611,7 +621,7 @@ async def test_service_that_starts_late_is_found_within_half_a_minute() -> None:
 async def test_permanent_error_at_the_start_is_raised(fault: str, error: type[Exception]) -> None:
     market = Market()
     if fault == "not_found":
-        market.strike(Fault(name="wrong", path=LISTING, times=None, mutate=lambda r, n, d: attrs.evolve(r, status=404, body=b"")))
+        market.strike(Fault(name="wrong", path=LISTING, times=None, mutate=_refuse_bare))
     client = market.client(password="wrong") if fault == "login_rejected" else market.client()
     with pytest.raises(error):
         async with market.watched(client=client):
@@ -665,8 +675,9 @@ async def test_service_that_ignores_page_numbers_is_named(caplog: pytest.LogCapt
             await anyio.sleep(MINUTE)
             market.publish_many(30)
             first = json.dumps({"raterequests": {str(n): {"index": n} for n in range(13, 33)}}).encode()
-            market.answer = lambda page, size: first if size > 1 or page == 0 else json.dumps(
-                {"raterequests": {"0": {"index": 13}}}).encode()
+            market.answer = lambda page, size: (
+                first if size > 1 or page == 0 else json.dumps({"raterequests": {"0": {"index": 13}}}).encode()
+            )
             await anyio.sleep(2 * MINUTE)
             assert market.feed.status().state == "backing-off"
     assert "ignores `offset`" in caplog.text

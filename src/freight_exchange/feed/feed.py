@@ -278,7 +278,7 @@ class EventStream(Generic[EventT]):
             return
         self._is_uncertain, was_uncertain = True, self._is_uncertain
         with anyio.CancelScope(shield=True):
-            poller.open_events -= await poller.hold(lambda db: feeds.acknowledge(db, sorted(done)))
+            poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
         self._is_uncertain = was_uncertain
         requeued = done - self._delivered.keys()
         for number in done:

@@ -227,9 +227,10 @@ def events_of(db: Database, feed: int, subject: int) -> list[EventRow]:
     return [EventRow(*row) for row in rows]
 
 
-def acknowledge(db: Database, ids: Sequence[int]) -> int:
-    """Acknowledge events, and return how many were not acknowledged yet. The feed is held."""
-    return len(db.among("UPDATE event SET acked = true WHERE id IN ({ids}) AND NOT acked RETURNING id", "ids", ids))
+def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
+    """Acknowledge events, and return how many are left. The feed is held."""
+    db.among("UPDATE event SET acked = true WHERE id IN ({ids}) RETURNING id", "ids", ids)
+    return count_open(db, feed)
 
 
 def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
