@@ -30,10 +30,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import cache, partial
@@ -63,8 +65,9 @@ T = TypeVar("T")
 _MEMORY: Final = ":memory:"
 _OLDEST_SQLITE: Final = (3, 35)
 """The first version with RETURNING."""
-_BUSY: Final = 0.2
+_BUSY: Final = 0.01
 """Seconds for which SQLite waits for another program's lock. Longer waits are in the loop, and can be cancelled."""
+_LONGEST_PAUSE: Final = 0.2
 _LOCKED_LIMIT: Final = 60.0
 _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
@@ -153,6 +156,13 @@ class Database:
         """Return the time at which the store's clock starts."""
         raise NotImplementedError
 
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        """Number the next rows of tables above these numbers."""
+        raise NotImplementedError
+
+    def unlimited(self) -> None:
+        """Let this transaction take its time, for administration."""
+
 
 class SQLite(Database):
     """A file, locked against other processes while it is open, or a database in memory.
@@ -171,7 +181,7 @@ class SQLite(Database):
         self._is_beside = is_beside
         self._connection: sqlite3.Connection | None = None
         self._lock: FileLock | None = None
-        self._files: dict[Path, os.stat_result] = {}
+        self._files: list[tuple[str, object]] = []
 
     def run(self, sql: str, /, **values: Any) -> sqlite3.Cursor:
         assert self._connection is not None
@@ -194,24 +204,27 @@ class SQLite(Database):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        with _translated(self.path):
-            connection = self._connection
-            if connection is None:
-                raise StoreError(f"{self.place} is closed")
-            self._check_files()
+        connection = self._connection
+        if connection is None:
+            raise StoreError(f"{self.place} is closed")
+        self._check_files()
+        try:
             if connection.in_transaction:
                 # The rollback of the transaction before has failed.
                 connection.execute("ROLLBACK")
             connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    with contextlib.suppress(sqlite3.Error):
-                        connection.execute("ROLLBACK")
-                raise
-            self._watch_files()
+            yield
+            connection.execute("COMMIT")
+        except BaseException as error:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            if isinstance(error, (sqlite3.Error, OverflowError, UnicodeEncodeError)):
+                raise from_sqlite(error, self.path) from error
+            raise
+        if not self._files and self.path != _MEMORY:
+            # The first commit has created the log.
+            self._files = [(path, _identity(path)) for path in (self.path, f"{self.path}-wal")]
 
     def tables(self) -> frozenset[str]:
         return frozenset(name for (name,) in self.run("SELECT name FROM sqlite_master WHERE type = 'table'"))
@@ -222,11 +235,9 @@ class SQLite(Database):
         if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
             raise ConfigurationError(f"this Python has SQLite {sqlite3.sqlite_version}: a store needs 3.35 or newer")
         try:
-            with _translated(self.path, OSError):
-                self._open()
-        except BaseException:
-            self.close()
-            raise
+            self._open()
+        except (sqlite3.Error, OSError) as error:
+            raise from_sqlite(error, self.path) from error
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -247,6 +258,11 @@ class SQLite(Database):
         ).fetchone()
         return max(clock.wall_time(), largest or 0.0)
 
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        for table, number in largest.items():
+            self.run("DELETE FROM sqlite_sequence WHERE name = :name", name=table)
+            self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)", name=table, seq=number)
+
     def _open(self) -> None:
         if self.path != _MEMORY:
             _check_path(Path(self.path), self.place, must_exist=self._is_beside)
@@ -257,6 +273,8 @@ class SQLite(Database):
             address, timeout=_BUSY, isolation_level=None, check_same_thread=False, uri=self._is_beside
         )
         tables = self.tables()
+        # Before anything is changed: a file of another program stays as it is.
+        schema.find_version(self, tables)
         if tables and self.path != _MEMORY and not self._is_beside:
             # A damaged file must not grow: that would overwrite what could still be saved.
             (result,) = self.run("PRAGMA integrity_check(1)").fetchone()
@@ -269,21 +287,12 @@ class SQLite(Database):
         with self.transaction():
             if self._is_beside and not tables:
                 raise StoreError(f"{self.place} is empty: a bot, or a watch with a store, makes it")
-            schema.prepare(self, tables=self.tables(), place=self.place)
-
-    def _watch_files(self) -> None:
-        """Record the identity of the file and its log. The first commit creates the log."""
-        if self.path != _MEMORY and not self._files:
-            self._files = {path: path.stat() for path in (Path(self.path), Path(f"{self.path}-wal"))}
+            schema.prepare(self, self.tables())
 
     def _check_files(self) -> None:
         """Refuse to write into a file or log that was removed: such writes would be lost silently."""
-        for path, before in self._files.items():
-            try:
-                is_same = os.path.samestat(before, path.stat())
-            except OSError:
-                is_same = False
-            if not is_same:
+        for path, before in self._files:
+            if _identity(path) != before:
                 raise StoreError(
                     f"{path} of {self.place} was removed or replaced while it was in use: stop this program with"
                     " SIGTERM or Ctrl-C, put the right files back, and start it again"
@@ -366,6 +375,9 @@ class Store:
             StoreError: The store is closed, damaged, full, or read-only; nothing was written.
         """
 
+        if self._openings and self._pid != os.getpid():
+            raise StoreError(f"{self.place} was opened by process {self._pid}: a fork cannot use it")
+
         def call(db: Database) -> T:
             return function(db, *args, **kwargs)
 
@@ -406,6 +418,21 @@ class Store:
             self.feeds = {}
 
     @property
+    def is_shared(self) -> bool:
+        """`True` if several replicas may have joined it."""
+        return self._database.dialect == "postgres"
+
+    @property
+    def is_inline(self) -> bool:
+        """`True` if transactions run in the event loop."""
+        return self._is_inline
+
+    @property
+    def database(self) -> Database:
+        """The connection, for administration by one thread while nothing else uses the store."""
+        return self._database
+
+    @property
     def now(self) -> float:
         """The time by the store's clock."""
         if not self._openings:
@@ -442,16 +469,18 @@ class Store:
 
     def _open(self) -> float:
         with self._access:
-            self._database.open()
-            return self._database.start_time()
+            try:
+                self._database.open()
+                return self._database.start_time()
+            except BaseException:
+                self._database.close()
+                raise
 
     def _close(self) -> None:
         with self._access:
             self._database.close()
 
     def _transact(self, function: Callable[[Database], T], now: float) -> tuple[T, set[str]]:
-        if self._pid != os.getpid():
-            raise StoreError(f"{self.place} was opened by process {self._pid}: a fork cannot use it")
         db = self._database
         attempts = 0
         with self._access:
@@ -464,19 +493,22 @@ class Store:
                     attempts += 1
                     if attempts == _ATTEMPTS:
                         raise
+                    # At once, it would overtake the other replica and meet it again.
+                    time.sleep(random.uniform(0.01, 0.1))
                 else:
                     return result, db.wakes
 
     async def _retried(self, make: Callable[[], Callable[[], T]]) -> T:
         """Make a call, and repeat it while another program's lock keeps it from its start, up to a minute."""
-        until = anyio.current_time() + _LOCKED_LIMIT
+        until, pause = anyio.current_time() + _LOCKED_LIMIT, _BUSY
         while True:
             try:
                 return await self._in_thread(make())
             except LockedError:
                 if anyio.current_time() >= until:
                     raise
-            await anyio.sleep(_BUSY)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._is_inline:
@@ -559,6 +591,14 @@ def in_dialect(sql: str, dialect: str) -> str:
     return _AMONG.sub(lambda found: f"<> ALL(:{found[2]})" if found[1] else f"= ANY(:{found[2]})", sql)
 
 
+def _identity(path: str) -> object:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - before each transaction
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 _lock_holders: Final[dict[str, int]] = {}
 """Process that holds the lock of each file. A forked child inherits entries, but not the locks."""
 
@@ -619,14 +659,3 @@ def _check_path(path: Path, place: str, *, must_exist: bool) -> None:
         page_size = int.from_bytes(head[len(_MAGIC) :], "big")
         if size % (65536 if page_size <= 1 else page_size):
             raise damage(str(path), f"cut off at {size} bytes")
-
-
-@contextmanager
-def _translated(path: str, *others: type[Exception]) -> Iterator[None]:
-    """Raise a `StoreError` for any error of SQLite, or of the other types, inside."""
-    try:
-        yield
-    except Exception as error:
-        if not isinstance(error, (sqlite3.Error, OverflowError, UnicodeEncodeError, *others)):
-            raise
-        raise from_sqlite(error, path) from error

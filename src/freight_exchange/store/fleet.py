@@ -135,17 +135,20 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
     # One at a time: the checks below must see every other replica.
     db.run("SELECT value FROM meta WHERE key = 'schema_version' {LOCK}")
     is_file = db.dialect == "sqlite"
-    row = _bind(db, binding)
     old = db.run("SELECT binding, lease_until, writes FROM replica WHERE id = :before", before=before).fetchone()
-    if old is not None and old[1] > 0 and old[0] != row:
-        raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")
     is_restored = before != 0 and (old is None or old[2] < writes)
     is_mine = old is not None and old[1] > 0 and not is_restored
-    me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
     if is_file and not is_mine:
         # The lock of the file proves that no other process lives.
         db.run("UPDATE replica SET lease_until = 0")
         db.run("UPDATE feed SET lease_until = 0")
+    row = _bind(db, binding)
+    moved = db.run("SELECT value FROM meta WHERE key = :key", key=f"moved {row}").fetchone()
+    if moved:
+        raise StoreError(f"{db.place} was moved into {moved[0]}: start the bot with that one")
+    if is_mine and old[0] != row:
+        raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")
+    me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
     others = db.run(
         "SELECT count(*) FROM replica WHERE binding = :binding AND id <> :me AND lease_until > {NOW}",
         binding=row,
@@ -314,7 +317,7 @@ def _bind(db: Database, binding: Binding) -> int:
     for row, its_url, account, name in found:
         if db.dialect == "sqlite":
             # A first run with a wrong URL or email records nothing, and the next run may correct them.
-            if _is_unused(db, row):
+            if _is_unused(db, row) and not _living(db, row):
                 db.run(
                     "UPDATE binding SET url = :url, account = :account, name = :name WHERE id = :row",
                     url=url,

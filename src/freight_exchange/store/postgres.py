@@ -142,7 +142,7 @@ class Postgres(Database):
                 tables = self.tables()
                 if not self.run("SELECT 1 FROM pg_namespace WHERE nspname = :name", name=_NAMESPACE).fetchone():
                     self.run(f"CREATE SCHEMA {_NAMESPACE}")
-            schema.prepare(self, tables=tables, place=self.place)
+            schema.prepare(self, tables)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -152,6 +152,19 @@ class Postgres(Database):
     def start_time(self) -> float:
         with self.transaction():
             return float(self.run("SELECT {NOW}").fetchone()[0])  # type: ignore[index]
+
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        for table, number in largest.items():
+            self.run(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), greatest(:number, 1), :number > 0)",
+                number=number,
+            )
+
+    def unlimited(self) -> None:
+        names = ["statement_timeout", "idle_in_transaction_session_timeout"]
+        names += ["transaction_timeout"] if self._begin != _BEGIN else []
+        for name in names:
+            self.run(f"SET LOCAL {name} = 0")
 
     def _opened(self) -> _Connection:
         if self._connection is None or self._connection.closed:

@@ -16,7 +16,7 @@ from freight_exchange.errors import StoreError
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
-__all__ = ["FEEDS", "OPEN", "TABLES", "VERSION", "prepare"]
+__all__ = ["FEEDS", "OPEN", "VERSION", "find_version", "prepare"]
 
 FEEDS: Final = ("requests", "offers", "selected")
 """Names of the feeds of a binding."""
@@ -53,7 +53,7 @@ CREATE INDEX event_subject ON event (feed, subject);
 
 CREATE TABLE handler (
     id {{ID}}, binding bigint NOT NULL, name text NOT NULL, feed bigint NOT NULL, cursor bigint NOT NULL,
-    UNIQUE (binding, name, feed)) {{QUEUE}};
+    at {{REAL}} NOT NULL DEFAULT 0, UNIQUE (binding, name, feed)) {{QUEUE}};
 
 CREATE TABLE delivery (
     event bigint NOT NULL, handler bigint NOT NULL, subject bigint, state text NOT NULL,
@@ -88,21 +88,12 @@ MIGRATIONS: Final[tuple[str, ...]] = (_META + _FIRST,)
 
 VERSION: Final = len(MIGRATIONS)
 
-TABLES: Final = (
-    "meta", "binding", "replica", "feed", "item", "event", "handler", "delivery", "effect", "reading", "command",
-)  # fmt: skip
 
-
-def prepare(db: Database, *, tables: frozenset[str], place: str) -> None:
-    """Create the tables, or migrate those of an older version.
-
-    Args:
-        db: The database, in a transaction.
-        tables: Names of the tables that are there.
-        place: Description of the file or the database.
+def find_version(db: Database, tables: frozenset[str]) -> int:
+    """Return the version of the tables that are there; 0 for none.
 
     Raises:
-        StoreError: Another program, a newer version or an unreleased one has made the tables.
+        StoreError: Another program, a newer version or an unreleased one has made them.
     """
     version = 0
     if "meta" in tables and "replica" in tables:
@@ -110,19 +101,30 @@ def prepare(db: Database, *, tables: frozenset[str], place: str) -> None:
         version = int(row[0]) if row else 0
     elif tables:
         what = "an unreleased version" if {"feed", "event", "effect"} <= tables else "another program"
-        raise StoreError(f"{place} was made by {what}, and is no store of this version: give an empty or another one")
+        raise StoreError(
+            f"{db.place} was made by {what}, and is no store of this version: give an empty or another one"
+        )
     if version > VERSION:
         raise StoreError(
-            f"{place} was written by a newer version of this package (schema {version}, this one knows up to"
+            f"{db.place} was written by a newer version of this package (schema {version}, this one knows up to"
             f" {VERSION}): upgrade the package, or give another one"
         )
-    if version == VERSION:
-        return
+    return version
+
+
+def prepare(db: Database, tables: frozenset[str]) -> None:
+    """Create the tables, or migrate those of an older version, in a transaction.
+
+    Raises:
+        StoreError: As `find_version`.
+    """
+    version = find_version(db, tables)
     for migration in MIGRATIONS[version:]:
         for statement in filter(str.strip, migration.split(";")):
             db.run(statement)
-    db.run(
-        "INSERT INTO meta (key, value) VALUES ('schema_version', :version)"
-        " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        version=str(VERSION),
-    )
+    if version < VERSION:
+        db.run(
+            "INSERT INTO meta (key, value) VALUES ('schema_version', :version)"
+            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            version=str(VERSION),
+        )
