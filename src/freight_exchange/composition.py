@@ -117,9 +117,7 @@ def offer_feed_of(
     return OfferFeed(Offers(service, shared.offers), client, watch)
 
 
-def parts_for_feeds(
-    shared: SharedState, options: ViewOptions, reconciler: Reconciler
-) -> tuple[Service, ClientParts]:
+def parts_for_feeds(shared: SharedState, options: ViewOptions, reconciler: Reconciler) -> tuple[Service, ClientParts]:
     """Return what a feed uses of a client. Its calls are not retried, since the feed repeats pages itself."""
     from freight_exchange.feed.poller import ClientParts
 

@@ -326,7 +326,7 @@ class Session:
                 # Routing acknowledges them.
                 acked_only=True,
                 # A page extends it, so it is longer than the pause between two pages.
-                lease=max(options.lease, 3 * interval).total_seconds(),
+                min_lease=options.lease.total_seconds(),
             )
             self.pollers[source.name] = Poller(source, self._store, self._store.feeds[source.name], poll, client)
             self._sources[source.name] = source

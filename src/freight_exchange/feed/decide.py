@@ -92,9 +92,7 @@ def decide(
         if event is not None:
             events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
         first_seen = view.at if before is None else before.first_seen
-        changed.append(
-            Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, view.scan, since)
-        )
+        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, view.scan, since))
     for error in unreadable:
         key = key_of_unreadable(error)
         index = wire.index_of_raw(error.raw)

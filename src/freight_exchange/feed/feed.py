@@ -42,7 +42,6 @@ from freight_exchange.store.errors import HeldHereError
 if TYPE_CHECKING:
     from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.sources import Source
-    from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import EventRow
 
 __all__ = ["Feed", "OfferFeed"]
@@ -118,9 +117,7 @@ class EventStream(Generic[EventT]):
                 with anyio.move_on_after(client.account_timeout):
                     account = await client.account()
                     if pause > 0.5:
-                        await client.hooks.emit(
-                            Recovered(feed=self._options.name, after=anyio.current_time() - began)
-                        )
+                        await client.hooks.emit(Recovered(feed=self._options.name, after=anyio.current_time() - began))
                     return account.strip().casefold()
                 raise DeadlineExceededError(f"no credentials were given within {client.account_timeout:g} s")
             except READ_ERRORS as error:
@@ -170,10 +167,10 @@ class EventStream(Generic[EventT]):
                 with anyio.CancelScope(shield=True):
                     await poller.leave()
                 raise
-            return poller
         except BaseException:
             await store.__aexit__(None, None, None)
             raise
+        return poller
 
     async def _release(self) -> None:
         if self._poller is None or not self._is_open:
@@ -281,7 +278,7 @@ class EventStream(Generic[EventT]):
             return
         self._is_uncertain, was_uncertain = True, self._is_uncertain
         with anyio.CancelScope(shield=True):
-            poller.open_events -= await poller.hold(lambda db: feeds.acknowledge(db, sorted(done)))
+            poller.open_events = await poller.hold(lambda db: feeds.acknowledge(db, self._feed, sorted(done)))
         self._is_uncertain = was_uncertain
         requeued = done - self._delivered.keys()
         for number in done:

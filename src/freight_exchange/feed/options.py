@@ -39,7 +39,7 @@ class PollOptions:
         name: Name of the feed in hooks and logs.
         retention: Time for which the store keeps finished events, and records that are no longer listed.
         acked_only: Whether unacknowledged events outlive the retention; not for a bot, whose events have deliveries.
-        lease: Seconds for which each page extends the lease of the feed; by default three intervals, or more.
+        min_lease: Least seconds for which each page extends the lease of the feed.
     """
 
     name: str = "requests"
@@ -48,9 +48,7 @@ class PollOptions:
     allowance: timedelta = DEFAULT_ALLOWANCE
     retention: timedelta = MIN_RETENTION
     acked_only: bool = False
-    lease: float = attrs.field(
-        default=attrs.Factory(lambda self: _lease(self.interval), takes_self=True)
-    )
+    min_lease: float = _MIN_LEASE
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -72,6 +70,11 @@ class PollOptions:
                 f"allowance must be at most {_MAX_ALLOWANCE}, not {self.allowance}: it lengthens the window of each"
                 " scan"
             )
+
+    @property
+    def lease(self) -> float:
+        """Seconds for which each page extends the lease of the feed: three intervals, or more."""
+        return max(self.min_lease, 3 * self.interval.total_seconds())
 
 
 @attrs.frozen(kw_only=True)
@@ -104,11 +107,6 @@ class WatchOffersOptions(PollOptions):
             raise ConfigurationError(f"start must be 'now' or 'backfill', not {self.start!r}")
         super().__attrs_post_init__()
         _check_reader(self, OfferFilter)
-
-
-def _lease(interval: object) -> float:
-    """Return a lease that outlasts the pause between two scans."""
-    return max(_MIN_LEASE, 3 * interval.total_seconds() if isinstance(interval, timedelta) else 0.0)
 
 
 def check_text(text: str, name: str) -> None:

@@ -1,7 +1,7 @@
 """Pace of a feed's requests, and the reports of its scans to hooks and log.
 
-The pace is steady, with a tenth of jitter, so that many feeds do not poll at once. A failure costs an interval, and each
-further one twice the pause before it. Before the service has answered at all, tries follow after 1, 2, 4 ... 30 seconds.
+The pace is steady, with a tenth of jitter, so that many feeds do not poll at once. A failure costs an interval, and
+each further one twice the pause before it. Before the service has answered at all, tries follow after 1, 2, 4 ... 30 s.
 """
 
 from __future__ import annotations

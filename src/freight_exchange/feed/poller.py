@@ -1,7 +1,7 @@
 """Poller of a feed: scans its source page by page, and commits each page with its events and the watermark.
 
-1. `step` waits until a narrow scan, or a page of a deep one, is due. A narrow scan looks back to the watermark, and moves
-   it. Deep scans look further back now and then, in one pass, and are overtaken by narrow ones.
+1. `step` waits until a narrow scan, or a page of a deep one, is due. A narrow scan looks back to the watermark, and
+   moves it. Deep scans look further back now and then, in one pass, and are overtaken by narrow ones.
 2. Each page is one transaction: `decide` compares it with the known items, and makes events.
 3. The end of a scan shows which items are missing. Those that a look-up denies are gone.
 """
@@ -289,16 +289,16 @@ class Poller:
         """
         await self._reports.send()
         scan = await self._next()
-        with self._client.instruments.scan(
-            ScanInfo(feed=self._options.name, tier=scan.tier.name, window=scan.window)
-        ):
+        with self._client.instruments.scan(ScanInfo(feed=self._options.name, tier=scan.tier.name, window=scan.window)):
             await self._run(scan)
 
     async def _next(self) -> Scan:
         while True:
             now = anyio.current_time()
             is_open = self._narrow is not None and self._narrow.pages > 0
-            narrow_due = max(now if is_open else self.pace.due, self.pace.quiet_until)
+            # What `start` asks for is read at once after the first scan.
+            is_urgent = is_open or self.state.stage == "listed"
+            narrow_due = max(now if is_urgent else self.pace.due, self.pace.quiet_until)
             if self._deep is None:
                 self._deep = self._plan_deep(now)
             deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
@@ -356,9 +356,7 @@ class Poller:
 
     def _passes(self, tier: Tier, *, covers: bool) -> Passes:
         is_single = not covers or not self._source.windowed
-        return Passes(
-            self._source.safe, self._largest, past_end=tier.past_end, **({"most": 1} if is_single else {})
-        )
+        return Passes(self._source.safe, self._largest, past_end=tier.past_end, **({"most": 1} if is_single else {}))
 
     async def _run(self, scan: Scan) -> None:
         """Read pages until the scan ends; a deep one pauses for events, and for narrow scans."""
@@ -483,8 +481,7 @@ class Poller:
                 since = ended - scan.window + 1 if self._source.windowed else _LONG_AGO
                 missing = self._missing(db, scan, since, ended)
             moved = scan.covers and (
-                not self._source.windowed or not state.is_primed
-                or state.reaches(scan.window, read.received, allowance)
+                not self._source.windowed or not state.is_primed or state.reaches(scan.window, read.received, allowance)
             )
             if moved and (gap := state.gap(read.received, allowance)) is not None and self._source.windowed:
                 events.append(NewEvent(f"gap:{state.time}", None, gap.kind, dump_event(gap)))
@@ -496,8 +493,12 @@ class Poller:
         state, began = self.state, scan.began
         assert began is not None
         time = state.at(began)
-        done = {one.name: time for one in self._source.ladder if one.name == scan.tier.name or (
-            self._source.windowed and one.window <= scan.window and scan.tier is not NARROW)}
+        done = {
+            one.name: time
+            for one in self._source.ladder
+            if one.name == scan.tier.name
+            or (self._source.windowed and one.window <= scan.window and scan.tier is not NARROW)
+        }
         state = attrs.evolve(state, done={**state.done, **done})
         if not moved:
             return state
@@ -541,7 +542,8 @@ class Poller:
             self.phase = "stopped"
             raise error
         scan.attempts += 1
-        pause = self.pace.record_failure(now, error, is_deep=scan is self._deep)
+        is_deep = scan is self._deep
+        pause = self.pace.record_failure(now, error, is_deep=is_deep)
         if scan.walk.size > self._source.safe and error.status is None:
             self._large_failures += 1
             if self._large_failures > 1:
@@ -554,7 +556,7 @@ class Poller:
             self._deep = None if scan is self._deep else self._deep
             await self._report_end(scan, is_complete=False, error=error)
         if self.state.stage != "new":
-            self.phase = "backing-off" if scan.covers else self.phase
+            self.phase = self.phase if is_deep else "backing-off"
         self._reports.record_error(error, pause)
         await self._reports.send()
 
@@ -666,7 +668,9 @@ class Poller:
             self._look_ups_due = anyio.current_time() + pause
             if retry_delay(error) is not None:
                 self.pace.record_failure(anyio.current_time(), error)
-            _logger.debug("a look-up of the feed %r failed: %s; the next one in %.0f s", self._options.name, error, pause)
+            _logger.debug(
+                "a look-up of the feed %r failed: %s; the next one in %.0f s", self._options.name, error, pause
+            )
 
     async def _is_trusted(self, scan: Scan) -> bool:
         assert scan.listed is not None
@@ -675,7 +679,7 @@ class Poller:
             return True
         self._look_ups_due = anyio.current_time() + _DISTRUST
         _logger.warning(
-            "the look-up of request %d found nothing although it is listed; nothing counts as gone until a look-up works",
+            "the look-up of request %d found nothing although it is listed; nothing counts as gone until one works",
             scan.listed,
         )
         return False

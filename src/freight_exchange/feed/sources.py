@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
     from freight_exchange.store.feeds import Item
 
-__all__ = ["FIELDS", "Between", "Kind", "Offers", "Requests", "SelectedBids", "Sighting", "Source", "hash_of"]
+__all__ = [
+    "FIELDS", "Between", "Kind", "Offers", "Requests", "SelectedBids", "Sighting", "Source", "hash_of", "load_offer",
+    "unreadable_event",
+]  # fmt: skip
 
 Between = tuple[datetime | None, datetime]
 """Earliest and latest time of a change."""
@@ -135,7 +138,7 @@ class Source:
 
     def row_key(self, record: Any) -> Hashable:
         """Return what identifies a row of the listing."""
-        return record.index
+        return int(record.index)
 
     def merged(self, records: Sequence[Any]) -> Sequence[Any]:
         """Join rows of a page that are about one record."""
@@ -273,15 +276,15 @@ class Offers(Source):
         """After a selection the service may list the selected offer alone; so only that one can vanish."""
         expected = {item.key for item in items}
         for item in items:
-            if item.record is not None and _answer(*_load_offer(item.record)) == "approved":
+            if item.record is not None and _answer(*load_offer(item.record)) == "approved":
                 return {item.key}
         return expected
 
     def event(
         self, db: Database, kind: Kind, now: bytes, before: bytes | None, between: Between, *, returned: bool
     ) -> OfferEvent | None:
-        offer, listing = _load_offer(now)
-        previous, listed = (None, None) if before is None else _load_offer(before)
+        offer, listing = load_offer(now)
+        previous, listed = (None, None) if before is None else load_offer(before)
         answer = _answer(offer, listing)
         if previous is not None and listed is not None and answer == _answer(previous, listed):
             answer = None
@@ -408,7 +411,7 @@ def _answer(offer: Offer, listing: Listing) -> Answer | None:
     return "declined" if offer.status in DECLINED else None
 
 
-def _load_offer(record: bytes) -> tuple[Offer, Listing]:
+def load_offer(record: bytes) -> tuple[Offer, Listing]:
     """Return an offer and its request from a stored record."""
     stored = json.loads(record)
     listing = load_record(json.dumps(stored["listing"]).encode(), Listing)

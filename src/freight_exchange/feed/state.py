@@ -170,8 +170,10 @@ class Snapshot:
             self.ended = not keys
             self.number, self.size = max(1, len(keys) // self._safe), self._safe
         else:
-            self.is_cut = is_new
-            self.ended = is_new or not keys or keys == self._before
+            # A page that comes again may be the last one, or each one where page numbers are ignored.
+            is_again = bool(keys) and keys == self._before
+            self.is_cut = is_new or (is_again and self.is_long)
+            self.ended = self.is_cut or is_again or not keys
             self.number += 1
         self._before = keys
 
@@ -179,8 +181,8 @@ class Snapshot:
         """Process a refusal in place of the page; return `False` if it is an error."""
         if status not in REFUSALS or (self.number == 0 and self.size == self._safe):
             return False
-        # A refusal of the largest size proves nothing, nor does a 500: it may be an outage.
-        self.is_cut = self.number == 0 or status == 500
+        # A refusal may be an outage: it is believed only where no row is expected.
+        self.is_cut = self.is_long or self.number == 0 or status == 500
         self.ended = True
         return True
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import attrs
 
 from freight_exchange.feed.events import Gap, OfferEvent, RequestEvent, Unreadable, load_event, load_record
+from freight_exchange.feed.sources import load_offer
 from freight_exchange.models import RateRequest
 from freight_exchange.models._base import Serializable
 
@@ -168,7 +169,9 @@ def explain_request(
         )
     if not events:
         kept = "requests" if record is None else "events"
-        return found.explained("handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept")
+        return found.explained(
+            "handed-out", f"was handed out, or excluded by a filter, longer ago than {kept} are kept"
+        )
     return found.explained("handed-out", f"was handed out and acknowledged: the last event was {events[-1].kind!r}")
 
 
@@ -196,7 +199,7 @@ def explain_offer(
     wanted = [told for told in waiting if where is None or where.matches(told.offer, told.listing)]
     if wanted:
         return found.explained("waiting", f"is {wanted[0].kind}, and its event waits to be pulled or acknowledged")
-    if waiting:
+    if waiting or (where is not None and item.record is not None and not where.matches(*load_offer(item.record))):
         return found.explained("excluded", "is left out by the filter")
     state = "is listed" if item.digest else "is gone"
     return found.explained(

@@ -1,7 +1,7 @@
 """Items, events and states of feeds. Statements only.
 
-An item is what a feed tracks: a request, an offer, a selected bid, or a row that cannot be read. It keeps the digest of
-its last state for ever, and its record for as long as `prune` allows. An empty digest means that it is reported as gone.
+An item is what a feed tracks: a request, an offer, a selected bid, or a row that cannot be read. It keeps the digest
+of its last state for ever, and its record for as long as `prune` allows. An empty digest means that it is told as gone.
 
 Item times are on the feed's own clock, event times on the store's.
 """
@@ -80,7 +80,8 @@ class Row(NamedTuple):
 
 
 _COLUMNS: Final = ", ".join(Item._fields)
-_PUT_ITEM: Final = f"""INSERT INTO item (feed, {_COLUMNS}) VALUES (:feed, {", ".join(f":{name}" for name in Item._fields)})
+_PUT_ITEM: Final = f"""INSERT INTO item (feed, {_COLUMNS})
+    VALUES (:feed, {", ".join(f":{name}" for name in Item._fields)})
     ON CONFLICT (feed, key) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in Item._fields[1:])}"""
 _TOUCH_ITEM: Final = """UPDATE item SET last_seen = :last_seen, updated_after = :updated_after
     WHERE feed = :feed AND key = :key"""
@@ -227,9 +228,10 @@ def events_of(db: Database, feed: int, subject: int) -> list[EventRow]:
     return [EventRow(*row) for row in rows]
 
 
-def acknowledge(db: Database, ids: Sequence[int]) -> int:
-    """Acknowledge events, and return how many were not acknowledged yet. The feed is held."""
-    return len(db.among("UPDATE event SET acked = true WHERE id IN ({ids}) AND NOT acked RETURNING id", "ids", ids))
+def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
+    """Acknowledge events, and return how many are left. The feed is held."""
+    db.among("UPDATE event SET acked = true WHERE id IN ({ids}) RETURNING id", "ids", ids)
+    return count_open(db, feed)
 
 
 def prune(db: Database, feed: int, *, items_before: float, retention: float, acked_only: bool) -> bool:
