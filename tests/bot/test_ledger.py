@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from contextlib import closing
@@ -21,7 +20,6 @@ from tests.bot.processes import (
     SETTLE,
     Delivery,
     amounts_on,
-    eventually,
     process,
     reads,
     sent,
@@ -32,9 +30,6 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
     AlreadyOfferedError,
-    FencedError,
-    FreightExchangeError,
-    OfferInDoubtError,
     OfferRejectedError,
 )
 from freight_exchange.store import MemoryStore, Store
@@ -144,7 +139,7 @@ class TestBidsThatAreNotFromTheLedger:
         async with process(sandbox, MemoryStore()) as run:
             await run.offer(await run.event(index), "1000")
             await anyio.sleep(60)
-            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal("999"))
+            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal(999))
             event = await run.event(index)
             await anyio.sleep(INTERVAL)
             with pytest.raises(AlreadyOfferedError):

@@ -218,7 +218,7 @@ class Ledger:
         """Time on the loop's clock, by effect and version, from which the settle time of a doubt counts."""
         self._denied: dict[tuple[int, int], float] = {}
         """Time of the first look-up that lacked an offer, by request and offer."""
-        self._answers_from = -math.inf
+        self._answers_from = self._prove_from = -math.inf
         self.bids = OwnBids(store, exchange, interval=interval, settle=settle, wake=self.wake)
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
@@ -563,16 +563,23 @@ class Ledger:
 
     async def _look(self, doubts: Sequence[Effect], reading: Reading) -> None:
         """Resolve what a reading shows, and prove the absence of what it lacks after the settle time."""
+        now, proofs = anyio.current_time(), list[tuple[Effect, bool]]()
+        for effect in doubts:
+            if effect.kind == "offer" and (bid := await self._found(effect, reading)) is not None:
+                await self._resolve(effect, "confirmed", "it was found among your bids", result=dump_result(bid))
+                continue
+            settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], _MAX_SETTLE)
+            certain = self._certain_from.get((effect.id, effect.version), math.inf)
+            is_due = now >= max(certain + settle, self._prove_from)
+            if is_due or effect.kind != "offer":
+                proofs.append((effect, is_due))
+        if any(is_due for _, is_due in proofs):
+            # It reads five views completely: what becomes due meanwhile shares the next one.
+            self._prove_from = now + 2 * max(self._interval, self._settle)
+        # Begun together, so that they share each of their readings.
         async with anyio.create_task_group() as tasks:
-            for effect in doubts:
-                if effect.kind == "offer" and (bid := await self._found(effect, reading)) is not None:
-                    await self._resolve(effect, "confirmed", "it was found among your bids", result=dump_result(bid))
-                    continue
-                settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], _MAX_SETTLE)
-                certain = self._certain_from.get((effect.id, effect.version), math.inf)
-                is_due = anyio.current_time() >= certain + settle
-                if is_due or effect.kind != "offer":
-                    tasks.start_soon(self._prove, effect, is_due)
+            for proof in proofs:
+                tasks.start_soon(self._prove, *proof)
 
     async def _found(self, effect: Effect, reading: Reading) -> Bid | None:
         """Return the bid of an offer in doubt, if a reading certainly shows it."""
