@@ -1,7 +1,7 @@
 """Durable state of feeds and bots.
 
 A store is a path, the address of a PostgreSQL database, or `MemoryStore()`. `database` has the connection and its
-transactions, `schema` the tables; `fleet`, `admin` and the modules of feeds, deliveries and effects have statements.
+transactions, `schema` the tables; `fleet` and the modules of feeds, deliveries and effects have statements.
 """
 
 from __future__ import annotations

@@ -63,8 +63,9 @@ T = TypeVar("T")
 _MEMORY: Final = ":memory:"
 _OLDEST_SQLITE: Final = (3, 35)
 """The first version with RETURNING."""
-_BUSY: Final = 0.2
+_BUSY: Final = 0.01
 """Seconds for which SQLite waits for another program's lock. Longer waits are in the loop, and can be cancelled."""
+_LONGEST_PAUSE: Final = 0.2
 _LOCKED_LIMIT: Final = 60.0
 _ATTEMPTS: Final = 5
 _MAGIC: Final = b"SQLite format 3\0"
@@ -152,6 +153,13 @@ class Database:
     def start_time(self) -> float:
         """Return the time at which the store's clock starts."""
         raise NotImplementedError
+
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        """Number the next rows of tables above these numbers."""
+        raise NotImplementedError
+
+    def unlimited(self) -> None:
+        """Let this transaction take its time, for administration."""
 
 
 class SQLite(Database):
@@ -246,6 +254,11 @@ class SQLite(Database):
             " UNION ALL SELECT max(last_seen) FROM item UNION ALL SELECT max(joined) FROM replica)"
         ).fetchone()
         return max(clock.wall_time(), largest or 0.0)
+
+    def continue_numbers(self, largest: Mapping[str, int]) -> None:
+        for table, number in largest.items():
+            self.run("DELETE FROM sqlite_sequence WHERE name = :name", name=table)
+            self.run("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :seq)", name=table, seq=number)
 
     def _open(self) -> None:
         if self.path != _MEMORY:
@@ -398,12 +411,27 @@ class Store:
         return joined
 
     async def leave(self) -> None:
-        """Give back the leases and claims of this replica, as the end of the last opener does. Raises no `StoreError`."""
+        """Give back the leases and claims of this replica, as closing does. Raises no `StoreError`."""
         if self.me:
             with contextlib.suppress(StoreError):
                 await self.run(fleet.leave, self.me)
             self.me = self.writes = self.binding = 0
             self.feeds = {}
+
+    @property
+    def is_shared(self) -> bool:
+        """`True` if several replicas may have joined it."""
+        return self._database.dialect == "postgres"
+
+    @property
+    def is_inline(self) -> bool:
+        """`True` if transactions run in the event loop."""
+        return self._is_inline
+
+    @property
+    def database(self) -> Database:
+        """The connection, for administration by one thread while nothing else uses the store."""
+        return self._database
 
     @property
     def now(self) -> float:
@@ -469,14 +497,15 @@ class Store:
 
     async def _retried(self, make: Callable[[], Callable[[], T]]) -> T:
         """Make a call, and repeat it while another program's lock keeps it from its start, up to a minute."""
-        until = anyio.current_time() + _LOCKED_LIMIT
+        until, pause = anyio.current_time() + _LOCKED_LIMIT, _BUSY
         while True:
             try:
                 return await self._in_thread(make())
             except LockedError:
                 if anyio.current_time() >= until:
                     raise
-            await anyio.sleep(_BUSY)
+            await anyio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         if self._is_inline:

@@ -136,6 +136,9 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
     db.run("SELECT value FROM meta WHERE key = 'schema_version' {LOCK}")
     is_file = db.dialect == "sqlite"
     row = _bind(db, binding)
+    moved = db.run("SELECT value FROM meta WHERE key = :key", key=f"moved {row}").fetchone()
+    if moved:
+        raise StoreError(f"{db.place} was moved into {moved[0]}: start the bot with that one")
     old = db.run("SELECT binding, lease_until, writes FROM replica WHERE id = :before", before=before).fetchone()
     if old is not None and old[1] > 0 and old[0] != row:
         raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")

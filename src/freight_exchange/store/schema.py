@@ -53,7 +53,7 @@ CREATE INDEX event_subject ON event (feed, subject);
 
 CREATE TABLE handler (
     id {{ID}}, binding bigint NOT NULL, name text NOT NULL, feed bigint NOT NULL, cursor bigint NOT NULL,
-    UNIQUE (binding, name, feed)) {{QUEUE}};
+    at {{REAL}} NOT NULL DEFAULT 0, UNIQUE (binding, name, feed)) {{QUEUE}};
 
 CREATE TABLE delivery (
     event bigint NOT NULL, handler bigint NOT NULL, subject bigint, state text NOT NULL,
