@@ -25,6 +25,7 @@ __all__ = [
     "has_read",
     "is_claimed",
     "latest_event",
+    "lock_subject",
     "of_kind",
     "of_subject",
     "open_effects",
@@ -116,7 +117,9 @@ def find(db: Database, binding: int, key: str) -> Effect | None:
 
 def of_kind(db: Database, binding: int, kind: str) -> list[Effect]:
     """Return the effects of a kind."""
-    rows = db.run(f"SELECT {_COLUMNS} FROM effect WHERE binding = :binding AND kind = :kind", binding=binding, kind=kind)
+    rows = db.run(
+        f"SELECT {_COLUMNS} FROM effect WHERE binding = :binding AND kind = :kind", binding=binding, kind=kind
+    )
     return [_load(row) for row in rows.fetchall()]
 
 
@@ -171,6 +174,13 @@ def latest_event(db: Database, binding: int) -> int | None:
         binding=binding,
     ).fetchone()
     return None if row is None else row[0]
+
+
+def lock_subject(db: Database, binding: int, subject: int) -> None:
+    """Lock the effects on a request, so that what follows in this transaction sees all that were begun."""
+    db.run(
+        "SELECT id FROM effect WHERE binding = :binding AND subject = :subject {LOCK}", binding=binding, subject=subject
+    ).fetchall()
 
 
 def time_of_event(db: Database, event: int | None) -> float:
