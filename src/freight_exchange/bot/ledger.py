@@ -360,14 +360,14 @@ class Ledger:
         now, key = anyio.current_time(), (write.request, write.offer)
         if (remaining := self._answers_from - now) > 0:
             raise RetryLater(remaining, "the store was restored, and the service may still show answers that it lacks")
+        listing, is_shown = None, None
         try:
             listing = await self._exchange.offers.get(write.request)
             is_shown = write.is_shown(listing, known)
         except NotFoundError as error:
             if is_from_login(error):
                 raise
-            is_shown = None
-        if is_shown is None:
+        if listing is None or is_shown is None:
             # One reading proves no absence: a replica of the service may lag.
             if now < self._denied.setdefault(key, now) + self._settle:
                 raise RetryLater(min(self._interval, self._settle), f"{write} waits: the offer is not listed")

@@ -45,9 +45,6 @@ def is_won(bid: Bid) -> bool:
     return bid.status == BidStatus.SELECTED or bid.contact is not None or bid.company is not None
 
 
-_Stored = tuple[float, bool, float, bytes | None]
-
-
 @attrs.frozen
 class Reading:
     """The account's bids in one reading of the listing.
@@ -112,7 +109,7 @@ class OwnBids:
             wait: Seconds until each of the offers that it may lack is listed.
         """
 
-        def begin(db: Database) -> _Stored:
+        def begin(db: Database) -> effects.Readings:
             if must_read or effects.readings(db, self._store.binding)[-1] is None:
                 effects.require_reading(db, self._store.binding, db.now + wait)
             return effects.readings(db, self._store.binding)
@@ -181,7 +178,7 @@ class OwnBids:
         self._load(await self._store.run(self._record, began, payload), bids)
         return True
 
-    def _record(self, db: Database, began: float, payload: bytes) -> _Stored:
+    def _record(self, db: Database, began: float, payload: bytes) -> effects.Readings:
         """Record a reading. If it shows bids that nothing knows, further ones may be on their way to the listing."""
         required, repeats, before, earlier = effects.readings(db, self._store.binding)
         if began >= before:
@@ -206,7 +203,7 @@ class OwnBids:
                 )
         return effects.readings(db, self._store.binding)
 
-    def _load(self, found: _Stored, bids: Sequence[Bid] = ()) -> None:
+    def _load(self, found: effects.Readings, bids: Sequence[Bid] = ()) -> None:
         self.required, _, began, payload = found
         if payload is not None and began > self.last.began:
             self.last = Reading(began, _prices(payload), bids)
