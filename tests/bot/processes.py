@@ -146,7 +146,7 @@ class Process:
     async def resolved(self, request: int, *, within: float = HOUR) -> None:
         """Wait until nothing about a request is in doubt."""
         with anyio.fail_after(within):
-            while await self.ledger.held(request):
+            while await self.ledger.held(request):  # noqa: ASYNC110 - the condition has no event
                 await anyio.sleep(0.5)
 
     async def beat(self) -> None:

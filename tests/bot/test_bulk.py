@@ -112,7 +112,7 @@ async def test_refused_row_holds_up_no_other(tmp_path: Path) -> None:
 async def test_journal_belongs_to_one_account_and_exchange(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     await run(Sandbox(), Journal(path, OWNER))
-    with pytest.raises(ConfigurationError, match="belongs to .* of shipper@demo"):
+    with pytest.raises(ConfigurationError, match=r"belongs to .* of shipper@demo"):
         Journal(path, "other@demo.example at the sandbox")
     anew = Sandbox()
     with pytest.raises(ConfigurationError, match=r"5 published rows, and .* has none of these requests"):
@@ -151,7 +151,7 @@ def test_journal_serves_one_process_at_a_time(tmp_path: Path) -> None:
 def test_other_file_is_no_journal(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     path.write_text("no database" * 100)
-    with pytest.raises(ConfigurationError, match="progress cannot be used: .* is not a database"):
+    with pytest.raises(ConfigurationError, match=r"progress cannot be used: .* is not a database"):
         Journal(path, OWNER)
 
 

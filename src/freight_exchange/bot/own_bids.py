@@ -19,7 +19,7 @@ from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.writes import Price, unknown_prices
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, retry_delay
-from freight_exchange.models import Bid, BidStatus
+from freight_exchange.models import Bid
 from freight_exchange.store import effects
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
 
-__all__ = ["OwnBids", "Reading", "is_won"]
+__all__ = ["OwnBids", "Reading"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -35,14 +35,6 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits for a reading. Longer waits would count against its timeout."""
-
-
-def is_won(bid: Bid) -> bool:
-    """Return whether a bid was selected: by its word, or by the contact details that only a selected one has.
-
-    A filter of the listing proves nothing, since a service may ignore it.
-    """
-    return bid.status == BidStatus.SELECTED or bid.contact is not None or bid.company is not None
 
 
 @attrs.frozen
