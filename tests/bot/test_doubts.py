@@ -255,6 +255,42 @@ async def test_absence_makes_the_delivery_of_the_offer_due(caplog: pytest.LogCap
     assert "make it by hand" in errors[0]
 
 
+@pytest.mark.parametrize("point", ["before send", "after send", "before confirmed"])
+async def test_offer_sent_before_a_kill_is_found_late(point: str) -> None:
+    """The service does not list it yet when the next process starts."""
+    sandbox, store = Sandbox(Profile(late_visibility=3)), MemoryStore()
+    index, event = sandbox.publish(), None
+    async with process(sandbox, store):
+        await anyio.sleep(INTERVAL)
+    async with process(sandbox, store, crash_at=point) as run:
+        event = await run.event(index)
+        await run.until_known(event)
+    assert event is not None
+    async with process(sandbox, store) as run:
+        await run.until_known(event)
+    assert amounts_on(sandbox, index) == [AMOUNT]
+
+
+async def test_offer_that_arrives_after_a_kill_is_found() -> None:
+    """The kernel of the machine goes on sending what an ended process has written."""
+    sandbox, store = Sandbox(), MemoryStore()
+    index, event = sandbox.publish(), None
+    async with process(sandbox, store, crash_at="before send") as run:
+        event = await run.event(index)
+        await run.until_known(event)
+    assert event is not None
+    async with process(sandbox, store) as run, anyio.create_task_group() as tasks:
+
+        async def arrive() -> None:
+            await anyio.sleep(15)
+            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal(AMOUNT))
+
+        tasks.start_soon(arrive)
+        await run.until_known(event)
+        await anyio.sleep(INTERVAL)
+    assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 0)
+
+
 # Calm
 
 

@@ -50,7 +50,9 @@ PRICES: dict[str, tuple[list[tuple[int, str, dict[str, Any]]], list[str], list[s
         [(1, "1000", {}), (2, "1000", {"terms": "14 days"}), (3, "1000", {"terms": "14 days"})],
         ["1000"] * 3, ["1000", "1000"],
     ),
-    "redelivered event": ([(1, "1000", {}), (2, "1100", {}), (1, "999", {})], ["1000", "1100", "1000"], ["1000", "1100"]),
+    "redelivered event": (
+        [(1, "1000", {}), (2, "1100", {}), (1, "999", {})], ["1000", "1100", "1000"], ["1000", "1100"],
+    ),
     "event older than the newest offer": ([(2, "1100", {}), (1, "1000", {})], ["1100", ALREADY], ["1100"]),
     "revisions that the caller counts": (
         [(1, "1000", {}), (2, "1100", {"revision": 1}), (3, "1200", {"revision": 1}), (4, "1200", {"revision": 2})],
