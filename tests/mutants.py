@@ -242,7 +242,7 @@ _CALLS: Final = (
            (_WRITES, "calls/test_http_clients.py")),
     Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
            ("calls/test_cancellation.py", "calls/test_deadlines.py", "calls/test_connections.py")),
-    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, 
+    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)},
            (f"{_DOUBTS}::test_nothing_is_sent_after_the_window",)),
     Mutant("write-on-a-kept-connection", TWICE, {"Connections.send": given(fresh=False)}, (_CONNECTIONS,)),
     Mutant("kernel-sends-for-minutes", TWICE, {"_SOCKET_OPTIONS": becomes([])}, (_CONNECTIONS,)),
@@ -376,7 +376,7 @@ _BOT: Final = (
            ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
-           (f"{_DOUBTS}::TestOutcome::test_taken_offer_is_found_by_one_reading",)),
+           (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
     Mutant("outage-makes-dead-letters", MISSED, {"verdict/_is_transient": returns(False)},
            ("bot/test_ledger_verdict.py",)),
     Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import anyio
@@ -39,6 +40,7 @@ from freight_exchange.store import MemoryStore, effects, fleet
 from freight_exchange.store.database import Database
 from freight_exchange.testing import Fault, Profile, Sandbox
 from freight_sandbox.faults import json_reply
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 
@@ -143,6 +145,22 @@ class TestOutcome:
             await anyio.sleep(2)
             await run.offer(event, "1800")
         assert amounts_on(sandbox, index) == ["1800"]
+
+    async def test_refusal_of_a_gateway_leaves_a_doubt(self) -> None:
+        """Replies of the service are JSON. A page may hide that it has taken the offer."""
+        sandbox = Sandbox()
+        index = sandbox.publish()
+
+        def page(good: Reply, now: float, random: Random) -> Reply:
+            return attrs.evolve(good, status=400, body=b"<html>Bad Request</html>")
+
+        sandbox.strike(Fault(name="page", path=OFFER, times=1, mutate=page))
+        async with process(sandbox, MemoryStore()) as run:
+            event = await run.event(index)
+            with pytest.raises(OfferInDoubtError):
+                await run.offer(event)
+            await run.until_known(event)
+        assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 1)
 
     @pytest.mark.parametrize(("other", "is_parked"), [("990", False), (AMOUNT, True)])
     async def test_bid_of_a_person_is_not_taken_for_the_offer(self, other: str, is_parked: bool) -> None:
@@ -279,7 +297,7 @@ async def test_offer_that_arrives_after_a_kill_is_found() -> None:
         event = await run.event(index)
         await run.until_known(event)
     assert event is not None
-    async with process(sandbox, store) as run, anyio.create_task_group() as tasks:
+    async with process(sandbox, store, interval=2.0) as run, anyio.create_task_group() as tasks:
 
         async def arrive() -> None:
             await anyio.sleep(15)

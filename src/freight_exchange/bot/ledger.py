@@ -525,7 +525,7 @@ class Ledger:
             elif not await self._bids.read():
                 continue
             await self._look(await self._own_doubts(), self._bids.last)
-            if all(one.state == "parked" for one in doubts) and not self._bids.is_wanted:
+            if doubts and all(one.state == "parked" for one in doubts) and not self._bids.is_wanted:
                 with anyio.move_on_after(_LONGEST_PAUSE):
                     await self._wake.wait()
 
