@@ -42,6 +42,7 @@ class Delivery:
     event_id: int
     handler: int
     subject: int
+    merged: tuple[int, ...] = ()
 
 
 class Process:

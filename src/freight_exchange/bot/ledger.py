@@ -276,8 +276,8 @@ class Ledger:
             try:
                 return await self._once(write, by)
             except (_ChangedError, ConflictError):
-                # Another handler or replica was faster: the next try finds its effect.
-                continue
+                # Another handler or replica was faster: the next try finds its effect, or waits for a reading.
+                await self._bids.refresh()
         raise RetryLater(1.0, f"{write} meets others at each try")
 
     async def _once(self, write: Write, by: Delivery | None) -> Any:
@@ -315,7 +315,8 @@ class Ledger:
 
     def _read(self, db: Database, write: Write, by: Delivery | None) -> tuple[list[Effect], int | None, float]:
         """Return the effects on the request, and the event that orders the write, with its time."""
-        event = effects.latest_event(db, self._store.binding) if by is None else by.event_id
+        # Updates that are merged into one delivery are ordered by the last of them.
+        event = effects.latest_event(db, self._store.binding) if by is None else max(by.event_id, *by.merged, 0)
         known = effects.of_subject(db, self._store.binding, write.request)
         return known, event, effects.time_of_event(db, event)
 
@@ -400,7 +401,8 @@ class Ledger:
             is_read = isinstance(write, AnswerWrite) or effects.has_read(db, binding)
             if isinstance(again, Recorded) or again.replaces != plan.replaces or again.effect.key != plan.effect.key:
                 raise _ChangedError
-            effect = plan.effect.with_facts(handler=None if by is None else by.handler)
+            own = {} if by is None else {"handler": by.handler, "delivery": by.event_id}
+            effect = plan.effect.with_facts(**own)
             begun = effects.begin(
                 db, binding, attrs.evolve(effect, event=event, at=db.now, owner=me), replaces=plan.replaces
             )

@@ -211,7 +211,7 @@ def release(db: Database, binding: int, effect: Effect, *, error: str, now: floa
         Whether the delivery that made the effect is called again; `None` if another one waits and may do the same.
     """
     db.wake("work")
-    own = {"event": effect.event, "handler": effect.facts.get("handler")}
+    own = {"event": effect.facts.get("delivery"), "handler": effect.facts.get("handler")}
     waiting = db.run(
         "UPDATE delivery SET not_before = :now WHERE state = 'ready' AND subject = :subject AND error = :error"
         " AND handler IN (SELECT id FROM handler WHERE binding = :binding) RETURNING event",
