@@ -168,7 +168,6 @@ async def process(
     account: Any = None,
     settle: float = SETTLE,
     interval: float = INTERVAL,
-    exchange: FreightExchange | None = None,
     **options: Any,
 ) -> AsyncIterator[Process]:
     """Run a process during the block. A kill at `crash_at` ends the block without an error."""
@@ -182,7 +181,7 @@ async def process(
     try:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(store)
-            client = exchange or await stack.enter_async_context(sandbox.client(account, **options))
+            client = await stack.enter_async_context(sandbox.client(account, **options))
             ledger = Ledger(store, client, settle=settle, interval=interval, reach=reach)
             holder = sandbox.forwarder if account is None else account
             joined = await store.join(Binding(sandbox.url, holder.email, "bot"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -33,11 +34,11 @@ class Killed(BaseException):
     """Simulated end of the process."""
 
 
-def kill(at: int, *, after: bool) -> dict[str, object]:
+def kill(at: int, *, after: bool) -> dict[str, Any]:
     """Return options of a client whose process ends at its n-th publication, before or after the exchange has it."""
     count = itertools.count(1)
 
-    async def middleware(request: Request, call_next: Any) -> Response:
+    async def middleware(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         if request.path != PUBLISH or next(count) != at:
             return await call_next(request)
         if after:

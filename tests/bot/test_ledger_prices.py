@@ -170,7 +170,7 @@ def without_filter(sandbox: Sandbox) -> Fault:
         return attrs.evolve(good, status=200, body=json.dumps({"bids": dict(enumerate(rows))}).encode())
 
     def is_first_page(call: Call) -> bool:
-        return json.loads(call.body or b"{}").get("offset", 0) == 0
+        return bool(json.loads(call.body or b"{}").get("offset", 0) == 0)
 
     return Fault(name="no filter", path=BIDS, method="GET", times=None, when=is_first_page, mutate=mutate)
 
