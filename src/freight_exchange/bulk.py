@@ -22,9 +22,10 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 import anyio
 import attrs
 
-from freight_exchange.bot.writes import Plan, PublishWrite, dump_result, outcome_of
+from freight_exchange.bot.writes import outcome_of
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import (
+    BadRequestError,
     ConfigurationError,
     FreightExchangeError,
     StoreError,
@@ -34,6 +35,7 @@ from freight_exchange.errors.outcome import DEFAULT_SETTLE
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, RateRequest, RateRequestDraft, Reconciliation
 from freight_exchange.platform import clock
 from freight_exchange.platform.csv_table import CsvTable, Parser, yes_or_no
+from freight_exchange.serialization import to_dict
 from freight_exchange.store import effects, fleet
 from freight_exchange.store.database import SQLite
 from freight_exchange.store.effects import Effect
@@ -149,17 +151,15 @@ class Journal:
     def _find(self, row: Row) -> Effect | None:
         return self._run(effects.find, self._binding, row.key)
 
-    def _begin(self, write: PublishWrite) -> Effect:
-        known = self._run(effects.find, self._binding, write.row)
-        plan = write.plan([] if known is None else [known], None)
-        assert isinstance(plan, Plan)
-        effect = attrs.evolve(plan.effect, at=clock.wall_time(), owner=self._me)
-        begun = self._run(effects.begin, self._binding, effect, replaces=plan.replaces)
+    def _begin(self, row: Row) -> Effect:
+        effect = Effect(key=row.key, kind="publication", subject=None, facts={}, at=clock.wall_time(), owner=self._me)
+        begun = self._run(effects.begin, self._binding, effect, replaces=self._find(row))
         assert begun is not None
         return begun
 
     def _finish(self, effect: Effect, state: str, record: RateRequest | Listing | None = None) -> None:
-        changed = attrs.evolve(effect.with_facts(result=dump_result(record)), state=state, at=clock.wall_time())
+        facts = {} if record is None else {"result": to_dict(record)}
+        changed = attrs.evolve(effect.with_facts(**facts), state=state, at=clock.wall_time())
         self._run(effects.finish, changed, replaces=effects.OPEN)
 
     def _remember(self, own: Sequence[Listing]) -> None:
@@ -177,7 +177,8 @@ class Journal:
     def _published(self) -> set[tuple[int, str | None]]:
         """Return the index and commodity of each published request."""
         rows = self._run(effects.of_kind, self._binding, "publication")
-        return {(one.facts["result"]["index"], one.facts["result"]["commodity"]) for one in rows if _is_published(one)}
+        records = [one.facts["result"] for one in rows if one.state == "confirmed"]
+        return {(record["index"], record["commodity"]) for record in records}
 
 
 async def publish(
@@ -230,12 +231,11 @@ async def publish(
         journal._remember(await exchange.offers.list(sweep=True).collect())
     for row in rows:
         while journal.state(row) is None:
-            write = PublishWrite(row=row.key, draft=row.draft)
-            effect = journal._begin(write)
+            effect = journal._begin(row)
             try:
-                published = await write.send(exchange)
+                published = await exchange.requests.publish(row.draft)
             except FreightExchangeError as error:
-                match outcome_of(error, write.refusals):
+                match outcome_of(error, (BadRequestError,)):
                     case "unknown":
                         on_row(row, f"it is not known whether it was published: {error}", None)
                         await look(row, effect)
@@ -268,10 +268,6 @@ async def _check_exchange(exchange: FreightExchange, journal: Journal, settle: t
                 " file with another name"
             )
         await anyio.sleep(_POLL_INTERVAL)
-
-
-def _is_published(effect: Effect) -> bool:
-    return effect.state == "confirmed" and effect.facts.get("result") is not None
 
 
 def _time(cell: str, column: str) -> datetime:

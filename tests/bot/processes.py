@@ -42,6 +42,7 @@ class Delivery:
     event_id: int
     handler: int
     subject: int
+    merged: tuple[int, ...] = ()
 
 
 class Process:
@@ -146,7 +147,7 @@ class Process:
     async def resolved(self, request: int, *, within: float = HOUR) -> None:
         """Wait until nothing about a request is in doubt."""
         with anyio.fail_after(within):
-            while await self.ledger.held(request):
+            while await self.ledger.held(request):  # noqa: ASYNC110 - the condition has no event
                 await anyio.sleep(0.5)
 
     async def beat(self) -> None:
@@ -167,7 +168,6 @@ async def process(
     account: Any = None,
     settle: float = SETTLE,
     interval: float = INTERVAL,
-    exchange: FreightExchange | None = None,
     **options: Any,
 ) -> AsyncIterator[Process]:
     """Run a process during the block. A kill at `crash_at` ends the block without an error."""
@@ -181,7 +181,7 @@ async def process(
     try:
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(store)
-            client = exchange or await stack.enter_async_context(sandbox.client(account, **options))
+            client = await stack.enter_async_context(sandbox.client(account, **options))
             ledger = Ledger(store, client, settle=settle, interval=interval, reach=reach)
             holder = sandbox.forwarder if account is None else account
             joined = await store.join(Binding(sandbox.url, holder.email, "bot"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -33,11 +34,11 @@ class Killed(BaseException):
     """Simulated end of the process."""
 
 
-def kill(at: int, *, after: bool) -> dict[str, object]:
+def kill(at: int, *, after: bool) -> dict[str, Any]:
     """Return options of a client whose process ends at its n-th publication, before or after the exchange has it."""
     count = itertools.count(1)
 
-    async def middleware(request: Request, call_next: Any) -> Response:
+    async def middleware(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
         if request.path != PUBLISH or next(count) != at:
             return await call_next(request)
         if after:
@@ -112,7 +113,7 @@ async def test_refused_row_holds_up_no_other(tmp_path: Path) -> None:
 async def test_journal_belongs_to_one_account_and_exchange(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     await run(Sandbox(), Journal(path, OWNER))
-    with pytest.raises(ConfigurationError, match="belongs to .* of shipper@demo"):
+    with pytest.raises(ConfigurationError, match=r"belongs to .* of shipper@demo"):
         Journal(path, "other@demo.example at the sandbox")
     anew = Sandbox()
     with pytest.raises(ConfigurationError, match=r"5 published rows, and .* has none of these requests"):
@@ -151,7 +152,7 @@ def test_journal_serves_one_process_at_a_time(tmp_path: Path) -> None:
 def test_other_file_is_no_journal(tmp_path: Path) -> None:
     path = tmp_path / "progress"
     path.write_text("no database" * 100)
-    with pytest.raises(ConfigurationError, match="progress cannot be used: .* is not a database"):
+    with pytest.raises(ConfigurationError, match=r"progress cannot be used: .* is not a database"):
         Journal(path, OWNER)
 
 

