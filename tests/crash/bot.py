@@ -96,9 +96,14 @@ def effects(store: Path, *, kinds: str = "'offer'", table: str = "effect") -> Co
     if (log := store.with_name(f"{store.name}-wal")).exists():
         shutil.copy(log, copy.with_name("copy.db-wal"))
     with closing(sqlite3.connect(copy)) as connection:
-        where = f" WHERE kind IN ({kinds})" if table == "effect" else ""
+        # A price for a request that was awarded meanwhile has no other end than a dead letter.
+        query = (
+            f"SELECT state FROM effect WHERE kind IN ({kinds})"
+            if table == "effect"
+            else "SELECT CASE WHEN error LIKE '%request is closed%' THEN 'done' ELSE state END FROM delivery"
+        )
         try:
-            return Counter(state for (state,) in connection.execute(f"SELECT state FROM {table}{where}"))
+            return Counter(state for (state,) in connection.execute(query))
         except sqlite3.OperationalError:
             return Counter()  # it was killed before it had made its tables
 

@@ -157,10 +157,12 @@ class BotFile:
 
         def read(db: Database, binding: int) -> Handling:
             names = _handler_names(db, binding)
+            entries = [LedgerEntry.from_effect(one, names) for one in effects.of_subject(db, binding, index)]
             return Handling(
                 explanation=_explain(db, binding, index),
                 deliveries=work.deliveries_of(db, binding, index),
-                entries=[LedgerEntry.from_effect(one, names) for one in effects.of_subject(db, binding, index)],
+                offers=[entry for entry in entries if entry.kind == "offer"],
+                answers=[entry for entry in entries if entry.kind != "offer"],
             )
 
         return self._read(read)

@@ -20,6 +20,7 @@ from freight_exchange.bot.decorators import (
 )
 from freight_exchange.bot.handler import FEED_OF, Function, Handler, Kind
 from freight_exchange.errors import ConfigurationError, ValidationError
+from freight_exchange.feed.options import check_text
 from freight_exchange.models import RequestType, UnknownWord
 from freight_exchange.models.offer_filter import OfferFilter
 from freight_exchange.models.request_filter import RequestFilter
@@ -230,10 +231,7 @@ def _check_options(kind: Kind, *, retries: object, from_start: object) -> None:
 def _check_id(id: object) -> None:
     if not isinstance(id, str) or not id.strip():
         raise ConfigurationError(f"id must be a text that is not empty, not {id!r}")
-    try:
-        id.encode()
-    except UnicodeEncodeError:
-        raise ConfigurationError(f"id has half a character (a lone surrogate), which no store holds: {id!r}") from None
+    check_text(id, "id")
 
 
 def _default_id(function: Function) -> str:

@@ -226,9 +226,10 @@ class Handling(Serializable):
     Attributes:
         explanation: Explanation by the feed.
         deliveries: Kind of event, handler, state and last error of each delivery.
-        entries: Offers, approvals and declines of the ledger on it, the oldest first.
+        offers, answers: Offers of the ledger on it, and approvals and declines, each the oldest first.
     """
 
     explanation: Explanation
     deliveries: Sequence[tuple[str, str, DeliveryState, str | None]]
-    entries: Sequence[LedgerEntry]
+    offers: Sequence[LedgerEntry]
+    answers: Sequence[LedgerEntry]

@@ -188,7 +188,7 @@ class Worker:
         try:
             error = await self._call(handler, delivery, context)
             is_open = context.has_written and await self._store.run(
-                work.has_open_effect, self._store.binding, delivery.event_id
+                work.has_open_effect, self._store.binding, [delivery.event_id, *delivery.merged]
             )
         except BaseException:
             # The bot ends, or has lost its place in the store.

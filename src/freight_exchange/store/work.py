@@ -357,15 +357,13 @@ def next_due(db: Database, handlers: Sequence[int]) -> float | None:
     return None if due is None else due - db.now
 
 
-def has_open_effect(db: Database, binding: int, event: int) -> bool:
-    """Return whether an offer or an answer that an event caused has no outcome yet."""
-    return (
-        db.run(
-            f"SELECT 1 FROM effect WHERE binding = :binding AND event = :event AND state IN {OPEN}",
-            binding=binding, event=event,
-        ).fetchone()
-        is not None
+def has_open_effect(db: Database, binding: int, events: Sequence[int]) -> bool:
+    """Return whether an offer or an answer that one of these events has caused has no outcome yet."""
+    found = db.among(
+        f"SELECT 1 FROM effect WHERE binding = :binding AND event IN ({{events}}) AND state IN {OPEN} LIMIT 1",
+        "events", events, binding=binding,
     )  # fmt: skip
+    return bool(found)
 
 
 def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
