@@ -201,9 +201,18 @@ def _withdraw(self: Any) -> Any:
     return self._journal.record_withdrawal(row, self._clock.read())
 
 
-async def _send_again(self: Any, records: Any, *, wait: float) -> None:
-    for record in records:
-        await self._repository.advance(record, "intent")
+def _whatever_version(finish: Any) -> Any:
+    def call(db: Any, effect: Any, **conditions: Any) -> Any:
+        (version,) = db.run("SELECT version FROM effect WHERE id = :id", id=effect.id).fetchone()
+        return finish(db, attrs.evolve(effect, version=version), **conditions)
+
+    return call
+
+
+def _without_statuses(is_shown: Any) -> Any:
+    return lambda self, listing, known: is_shown(
+        self, attrs.evolve(listing, offers=tuple(attrs.evolve(one, status=None) for one in listing.offers)), known
+    )
 
 
 def _shielded(call: Any) -> Any:
@@ -232,8 +241,9 @@ _WATCHER: Final = "unit/feed/watcher"
 _STARTS: Final = f"{_WATCHER}/test_starts.py"
 _RULES: Final = f"{_WATCHER}/test_watcher.py::"
 _EVENTS: Final = f"{_WATCHER}/test_rules.py::"
-_OFFERS: Final = "unit/bot/offers"
-_CRASHES: Final = f"{_OFFERS}/test_crashes.py::test_crash_at_failpoint_changes_nothing_for_shipper"
+_LEDGER: Final = "bot/test_ledger.py"
+_DOUBTS: Final = "bot/test_doubts.py"
+_ANSWERS: Final = "bot/test_answers.py"
 _DELIVERY: Final = "unit/bot/delivery"
 _PROCESS: Final = "unit/bot/runtime/process"
 _POSTGRES: Final = "unit/store/postgres"
@@ -249,7 +259,8 @@ _CALLS: Final = (
            (_WRITES, "calls/test_http_clients.py")),
     Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
            ("calls/test_http_clients.py", "calls/test_connections.py")),
-    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
+    Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)},
+           (f"{_DOUBTS}::test_nothing_is_sent_after_the_window",)),
     Mutant("write-on-a-kept-connection", TWICE, {"Connections.send": given(fresh=False)}, (_CONNECTIONS,)),
     Mutant("kernel-sends-for-minutes", TWICE, {"_SOCKET_OPTIONS": becomes([])}, (_CONNECTIONS,)),
     Mutant("reply-about-another-write-is-its-success", TWICE, {"check_reply": returns(None)},
@@ -346,44 +357,48 @@ _WATCH: Final = (
 )
 
 _BOT: Final = (
-    Mutant("sending-not-recorded", TWICE, {"OfferRepository._put": returns(None)}, (_CRASHES,)),
-    Mutant("offer-of-a-crash-sent-again", TWICE, {"OfferSender.adopt": lambda _: _send_again},
-           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_sent_before_crash_is_found_late",)),
+    Mutant("sending-not-recorded", TWICE, {"effects/begin": lambda _: lambda db, binding, effect, *, replaces:
+           attrs.evolve(effect, id=1)}, (f"{_LEDGER}::test_prices_are_ordered_by_their_events",)),
+    Mutant("offer-of-a-crash-sent-again", TWICE, {"_check_none_open": returns(None)},
+           (f"{_DOUBTS}::test_offer_sent_before_a_kill_is_found_late",)),
     Mutant("lost-reply-counts-as-unsent", TWICE,
-           {"outcome_of": yields(lambda outcome: "not sent" if outcome == "unknown" else outcome)}, (_CRASHES,)),
-    Mutant("offer-for-each-handler", TWICE, {"OfferRecord.key": lambda key: lambda self: f"{key(self)}:{self.handler}"},
-           (f"{_OFFERS}/test_ledger.py",)),
-    Mutant("other-price-sent-during-a-doubt", TWICE, {"OfferLedger._check_other_offers": returns(None)},
-           (f"{_OFFERS}/test_revisions.py",)),
-    Mutant("existing-bid-ignored", TWICE, {"ExistingBids.has_unknown_bid": returns(False)},
-           (f"{_OFFERS}/test_existing_bids.py",)),
-    Mutant("unproven-offer-counts-as-absent", TWICE, {"InDoubtResolver._check": yields(
-        lambda result: public("NotApplied")() if isinstance(result, public("StillUnknown")) else result
-    )}, (f"{_OFFERS}/test_parked.py::TestParked::test_after_three_checks",)),
+           {"outcome_of": yields(lambda outcome: "absent" if outcome == "unknown" else outcome)},
+           (f"{_DOUBTS}::TestOutcome::test_taken_offer_is_found_by_one_reading",)),
+    Mutant("offer-for-each-handler", TWICE, {"OfferWrite.plan": given(is_bound=False)},
+           (f"{_LEDGER}::test_prices_are_ordered_by_their_events",)),
+    Mutant("other-price-sent-during-a-doubt", TWICE, {"_check_none_open": returns(None)},
+           (f"{_DOUBTS}::TestOutcome::test_taken_offer_is_found_by_one_reading",)),
+    Mutant("existing-bid-ignored", TWICE, {"unknown_prices": yields(lambda found: found - found)},
+           (f"{_LEDGER}::TestBidsThatAreNotFromTheLedger",)),
+    Mutant("unproven-offer-counts-as-absent", TWICE, {"Ledger._conclude": lambda conclude:
+           lambda self, effect, result, *, is_due: conclude(self, effect, public("NotApplied")()
+           if isinstance(result, public("StillUnknown")) else result, is_due=is_due)}, (f"{_DOUBTS}::TestPerson",)),
     Mutant("absent-offer-sent-for-ever", TWICE, {"_MAX_RESENDS": becomes(10**9)},
-           (f"{_OFFERS}/test_in_doubt.py::TestDoubt::test_offer_listed_late_is_sent_four_times_at_most",)),
-    Mutant("result-written-over-a-newer-doubt", TWICE, {"put_version": lambda _: lambda store, record, *, replaces:
-           store.put_effect(record.to_effect(), expected_state=replaces and replaces.state)},
-           (f"{_OFFERS}/test_newer_doubts.py",)),
-    Mutant("late-reply-dropped", TWICE, {"OfferRepository.record_late": returns(False)},
-           (f"{_OFFERS}/test_late_replies.py",)),
-    Mutant("adopted-offer-looked-for-at-once", TWICE, {"LateWrites.wait": returns(None)},
-           (f"{_OFFERS}/test_taken_over.py",)),
+           (f"{_DOUBTS}::TestOutcome::test_offer_listed_late_is_sent_four_times_at_most",)),
+    Mutant("result-written-over-a-newer-doubt", TWICE, {"effects/finish": _whatever_version},
+           (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
+    Mutant("late-reply-dropped", TWICE, {"effects/finish": lambda finish: lambda db, effect, *, replaces, owner=None:
+           finish(db, effect, replaces=replaces, owner=effect.owner)}, (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
+    Mutant("adopted-offer-looked-for-at-once", TWICE, {"Ledger.adopt": returns(None)},
+           (f"{_DOUBTS}::test_offer_that_arrives_after_a_kill_is_found",)),
     Mutant("two-deliveries-of-a-request-at-once", TWICE, {"sqlite/_IS_CLAIMABLE": becomes("1 = 1")},
            ("unit/store/test_work.py::TestClaim::test_takes_one_delivery_of_a_request_at_a_time",)),
     Mutant("selection-told-again", TWICE,
            {"selected_bids/_key_of": lambda _: lambda request: f"selected:{request}:{time.monotonic_ns()}"},
            ("unit/bot/events/test_selected_bids.py",)),
-    Mutant("changed-offer-approved", TWICE, {"check_against": given(seen=None)}, ("unit/bot/answers/test_answers.py",)),
-    Mutant("approval-by-a-person-ignored", TWICE, {"check_against": lambda check_against: lambda listing, *rest:
-           check_against(attrs.evolve(listing, selected=None), *rest)}, ("unit/bot/answers/test_second_approval.py",)),
+    Mutant("changed-offer-approved", TWICE, {"AnswerWrite.is_shown": lambda is_shown: lambda self, listing, known:
+           is_shown(attrs.evolve(self, seen=None), listing, known)},
+           (f"{_ANSWERS}::test_offer_that_differs_from_what_was_seen_is_not_approved",)),
+    Mutant("approval-by-a-person-ignored", TWICE, {"AnswerWrite.is_shown": _without_statuses},
+           (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
     Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker.release": lambda release: lambda self, one, delay:
            self._settle(one, names(release)["Decision"](ending="failed", state="ready", delay=delay))},
            ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
-    Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"_is_service_reply": returns(True)},
-           (f"{_OFFERS}/test_rejected.py",)),
-    Mutant("outage-makes-dead-letters", MISSED, {"retry_policy/_is_transient": returns(False)},
-           (f"{_DELIVERY}/test_outages.py",)),
+    Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
+           "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
+           (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
+    Mutant("outage-makes-dead-letters", MISSED, {"verdict/_is_transient": returns(False)},
+           ("bot/test_ledger_verdict.py",)),
     Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},
            (f"{_DELIVERY}/test_suspects.py::test_killer_is_dead_after_its_retries",)),
     Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, (f"{_DELIVERY}/test_retries.py",)),

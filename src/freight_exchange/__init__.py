@@ -27,12 +27,9 @@ _NAMES = {
     "serialization": "from_dict from_json to_dict to_json",
     "transport.call": "Request Response",
     "transport.token_file": "TokenFile",
-    "feed.events": "BidSelected Gap RequestEvent SchemaChanged Unreadable",
-    "feed.feed": "Feed",
-    "feed.status": "Explanation FeedStatus",
-    "offer_feed.events": "OfferEvent",
-    "offer_feed.feed": "OfferFeed",
-    "offer_feed.status": "OfferFeedStatus",
+    "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
+    "feed.feed": "Feed OfferFeed",
+    "feed.status": "Explanation FeedStatus OfferFeedStatus",
     "bot": "Bot BotStatus Context DeadLetter Doubt Drop RetryLater Router",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}

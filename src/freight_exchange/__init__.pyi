@@ -33,12 +33,14 @@ from freight_exchange.errors import TransportError as TransportError
 from freight_exchange.errors import ValidationError as ValidationError
 from freight_exchange.feed.events import BidSelected as BidSelected
 from freight_exchange.feed.events import Gap as Gap
+from freight_exchange.feed.events import OfferEvent as OfferEvent
 from freight_exchange.feed.events import RequestEvent as RequestEvent
-from freight_exchange.feed.events import SchemaChanged as SchemaChanged
 from freight_exchange.feed.events import Unreadable as Unreadable
 from freight_exchange.feed.feed import Feed as Feed
+from freight_exchange.feed.feed import OfferFeed as OfferFeed
 from freight_exchange.feed.status import Explanation as Explanation
 from freight_exchange.feed.status import FeedStatus as FeedStatus
+from freight_exchange.feed.status import OfferFeedStatus as OfferFeedStatus
 from freight_exchange.filters import OfferFilter as OfferFilter
 from freight_exchange.filters import RequestFilter as RequestFilter
 from freight_exchange.models import Applied as Applied
@@ -66,9 +68,6 @@ from freight_exchange.models import SearchType as SearchType
 from freight_exchange.models import StillUnknown as StillUnknown
 from freight_exchange.models import UnknownWord as UnknownWord
 from freight_exchange.models import User as User
-from freight_exchange.offer_feed.events import OfferEvent as OfferEvent
-from freight_exchange.offer_feed.feed import OfferFeed as OfferFeed
-from freight_exchange.offer_feed.status import OfferFeedStatus as OfferFeedStatus
 from freight_exchange.options import Addresses as Addresses
 from freight_exchange.options import RetryPolicy as RetryPolicy
 from freight_exchange.options import Timeouts as Timeouts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
 import attrs
 
-from freight_exchange import feed, offer_feed, validation, wire
+from freight_exchange import feed, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
 from freight_exchange.config import credentials as credentials_of
@@ -61,16 +61,15 @@ from freight_exchange.options import (
 )
 from freight_exchange.paging import DEFAULT_PAGE_SIZE
 from freight_exchange.platform.clock import Clock, SystemClock
-from freight_exchange.transport.call import Middleware, RequestKind, RequestMeter
+from freight_exchange.transport.call import Middleware, RequestKind
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.send import Transport
 from freight_exchange.transport.token_file import TokenFile
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.client_parts import ClientParts
-    from freight_exchange.feed.options import WatchOptions
-    from freight_exchange.offer_feed.options import WatchOffersOptions
+    from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
+    from freight_exchange.feed.poller import ClientParts
 
 __all__ = ["FreightExchange"]
 
@@ -374,7 +373,7 @@ class FreightExchange:
         Args:
             store: Where the feed keeps its state: the path of an SQLite file, the URL of a PostgreSQL database, or a
                 store of `freight_exchange.store`; `None` keeps it in memory. One feed at a time opens a path: feeds
-                that share a file share one `SQLiteStore` object, and differ in `name`.
+                that share a file share one `Store` object, and differ in `name`.
             start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
                 lists, which are those of five days (`backfill`), or those updated within a `timedelta`. Later runs
                 ignore `start`.
@@ -405,7 +404,7 @@ class FreightExchange:
         where: OfferFilter | None = None,
         name: str = "offers",
         standby: bool = False,
-    ) -> offer_feed.OfferFeed:
+    ) -> feed.OfferFeed:
         """Return a feed of offers on your own requests: new, changed, answered and gone (service document, 4.7).
 
             async with exchange.watch_offers(store="tender.db") as feed:
@@ -424,7 +423,7 @@ class FreightExchange:
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        from freight_exchange.offer_feed.options import WatchOffersOptions
+        from freight_exchange.feed.options import WatchOffersOptions
         from freight_exchange.store.database_url import masked
 
         store = masked(store)
@@ -434,22 +433,22 @@ class FreightExchange:
         return self._offer_feed(options)
 
     def _feed(self, options: WatchOptions) -> feed.Feed:
-        from freight_exchange.feed.updated_requests import UpdatedRequests
+        from freight_exchange.feed import sources
 
-        service, client = self._parts_for_feeds()
-        return feed.Feed(UpdatedRequests(service), client, options)
+        service, client = self._feed_parts()
+        return feed.Feed(sources.Requests(service), client, options)
 
-    def _offer_feed(self, options: WatchOffersOptions) -> offer_feed.OfferFeed:
-        from freight_exchange.offer_feed.own_offers import OwnOffers
+    def _offer_feed(self, options: WatchOffersOptions) -> feed.OfferFeed:
+        from freight_exchange.feed import sources
 
-        service, client = self._parts_for_feeds()
-        return offer_feed.OfferFeed(OwnOffers(service), client, options)
+        service, client = self._feed_parts()
+        return feed.OfferFeed(sources.Offers(service), client, options)
 
-    def _parts_for_feeds(self) -> tuple[Service, ClientParts]:
+    def _feed_parts(self) -> tuple[Service, ClientParts]:
         """Return what a feed uses. Its calls are not retried, since the feed repeats pages itself."""
-        from freight_exchange.feed.client_parts import ClientParts
+        from freight_exchange.feed.poller import ClientParts
 
-        options, meter = self._options, RequestMeter()
+        options = self._options
         client = ClientParts(
             base_url=self._base_url,
             account=self._account,
@@ -457,9 +456,8 @@ class FreightExchange:
             clock=SystemClock() if self._shared.clock is None else self._shared.clock,
             hooks=options.hooks,
             instruments=options.instruments,
-            extra_requests=meter.take_extra,
         )
-        once = self._view(retries=attrs.evolve(options.retries, attempts=1), meter=meter, strict=False)
+        once = self._view(retries=attrs.evolve(options.retries, attempts=1), strict=False)
         return once._service, client
 
     async def request(

@@ -35,10 +35,8 @@ _MODULES: Final = {
     "models": "Applied Bid Carrier Company Conflict Contact Currency Listing NotApplied Offer RateRequest "
     "RateRequestDraft Route RouteDraft StillUnknown User",
     "bot": "BotStatus DeadLetter Doubt",
-    "feed.events": "BidSelected Gap RequestEvent SchemaChanged Unreadable",
-    "feed.status": "Explanation FeedStatus",
-    "offer_feed.events": "OfferEvent",
-    "offer_feed.status": "OfferFeedStatus",
+    "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
+    "feed.status": "Explanation FeedStatus OfferFeedStatus",
     "paging": "Page",
     "quotes": "ComparedOffer Comparison",
     "tariff": "NoQuote Quote",

@@ -319,7 +319,7 @@ class World:
             case "false_end":
                 self._end_too_early(op)
             case "slow_page":
-                self.service.arm(Fault(name="slow_page", when=self._is_further_page, delay=25.0))
+                self.service.delay_page(25.0)
             case "suspend":
                 self._storm_began = None
                 self.service.sandbox.machine.suspend(op.amount)

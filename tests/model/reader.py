@@ -171,8 +171,6 @@ class Reader:
                 await self._read()
         except FreightExchangeError as error:
             self._raised(error)
-        finally:
-            store.close()
 
     async def _read(self) -> None:
         pull, in_batches = self._iterator(), self._in_batches

@@ -10,7 +10,8 @@ import json
 import logging
 import os
 import sys
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,10 +19,12 @@ from typing import Any, Final, Literal
 import click
 
 from freight_exchange import Bot
-from freight_exchange.bot.ops.admin import BotFile
-from freight_exchange.bot.runtime.process.process import importing
+from freight_exchange.bot.admin import BotFile
+from freight_exchange.bot.process import importing
+from freight_exchange.bot.status import StoreStatus
 from freight_exchange.cli import options as opt
-from freight_exchange.cli.records import dead, doubts, gaps
+from freight_exchange.cli.records import backup, dead, doubts, gaps
+from freight_exchange.cli.run import Failure, Status
 from freight_exchange.cli.run import run as run_loop
 from freight_exchange.cli.show import Out, text_of
 
@@ -32,7 +35,7 @@ _UNSUPPORTED: Final = ("ca_file", "profile", "proxy", "timeout", "token_file")
 _EXPORTED: Final = ("url", "email", "get_parameters", "addresses", "currency_field", "carrier_field")
 _LOG_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _STATUS_FIELDS: Final = (
-    "name", "base_url", "account", "holder", "replicas", "is_restored", "covered_until", "unacknowledged", "deliveries",
+    "name", "base_url", "account", "holder", "replicas", "covered_until", "unacknowledged", "deliveries",
     "offers", "answers", "parked", "gaps",
 )  # fmt: skip
 _STATES: Final = {
@@ -45,13 +48,13 @@ _STATES: Final = {
 
 @click.group(cls=opt.Group)
 def bot() -> None:
-    """Run a bot, and manage its file.
+    """Run a bot, and manage its store: a file, or the database of a fleet.
 
-    Commands that only read work at any time. A running bot locks its file: stop it before you change the file. The
-    database of a fleet can be changed at any time.
+    All commands work beside a running bot, which carries out the changes of its file within seconds.
     """
 
 
+bot.add_command(backup)
 bot.add_command(dead)
 bot.add_command(doubts)
 bot.add_command(gaps)
@@ -186,25 +189,52 @@ def _log_as_json() -> None:
 
 
 @bot.command
+@click.option(
+    "--check",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="[MINUTES]",
+    is_flag=False,
+    flag_value=15.0,
+    help="End with status 69 unless the bot runs, has covered the last MINUTES (15), and needs no person: for cron.",
+)
 @opt.store
 @opt.as_json
-def status(store: str, name: str | None, out: Out) -> None:
+def status(store: str, name: str | None, check: float | None, out: Out) -> None:
     """Show the status of a bot, as recorded in its file or database.
 
     \b
-    Example:
+    Examples:
       freight-exchange bot status --store bot.db
       freight-exchange bot status --store postgresql://bots@db.internal/freight
     """
-    # `--check`, a status for cron, goes here: Status.TRY_LATER unless the bot is held and covers what it should.
     report = BotFile(store, name=name).status()
     if out.format:
         out.json({field: getattr(report, field) for field in _STATUS_FIELDS})
-        return
+    else:
+        _print_status(report, out)
+    if check is not None and (problems := [*_problems(report, timedelta(minutes=check))]):
+        raise Failure(f"the bot {report.name} needs attention: {'; '.join(problems)}", Status.UNAVAILABLE)
+
+
+def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
+    covered = report.covered_until
+    if not report.holder:
+        yield "it is not running"
+    if covered is None or covered < datetime.now(UTC) - age:
+        yield f"it covers nothing after {_until(covered)}"
+    for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
+        if count:
+            yield f"{count} {noun}"
+
+
+def _until(covered: datetime | None) -> str:
+    return "nothing yet" if covered is None else f"{covered:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _print_status(report: StoreStatus, out: Out) -> None:
     unheld = "no process: the bot is not running"
     if report.replicas:
         unheld = "no replica: none of them scans now; if this lasts, their logs have the reason"
-    covered = report.covered_until
     offers, answers = report.offers, report.answers
     out.lines(
         [
@@ -213,11 +243,7 @@ def status(store: str, name: str | None, out: Out) -> None:
             ("account", report.account),
             ("held by", report.holder or unheld),
             ("replicas", ", ".join(report.replicas)),
-            (
-                "restored",
-                "the database has lost commits; the bot looks for lost offers" if report.is_restored else None,
-            ),
-            ("covered until", "nothing yet" if covered is None else f"{covered:%Y-%m-%d %H:%M:%S} UTC"),
+            ("covered until", _until(report.covered_until)),
             ("events", f"{report.unacknowledged} unacknowledged"),
             ("deliveries", ", ".join(f"{count} {state}" for state, count in report.deliveries.items())),
             ("offers", f"{offers['confirmed']} made, {_other(offers)}"),
@@ -229,7 +255,7 @@ def status(store: str, name: str | None, out: Out) -> None:
 
 
 def _other(counts: Any) -> str:
-    return f"{counts['rejected']} refused, {counts['sending'] + counts['unknown']} in doubt"
+    return f"{counts['refused']} refused, {counts['sending'] + counts['unknown']} in doubt"
 
 
 @click.command(cls=opt.Command)
@@ -255,7 +281,7 @@ def explain(index: int, store: str, name: str | None, out: Out) -> None:
                 for offer in report.offers
             ],
             "answers": [
-                {"kind": _kind(one), "offer": one.offer, "state": one.state, "amount": one.amount}
+                {"kind": one.kind, "offer": one.offer, "state": one.state, "amount": one.amount}
                 for one in report.answers
             ],
         }
@@ -273,11 +299,7 @@ def explain(index: int, store: str, name: str | None, out: Out) -> None:
         click.echo(f"The offer of {price}, revision {offer.revision}, is {offer.state}.")
     for answer in report.answers:
         price = "" if answer.amount is None else f" of {answer.amount:f} (currency {answer.currency})"
-        click.echo(f"The {_kind(answer)} of offer {answer.offer}{price}, by {answer.handler}, is {answer.state}.")
-
-
-def _kind(answer: Any) -> str:
-    return "approval" if answer.approved else "decline"
+        click.echo(f"The {answer.kind} of offer {answer.offer}{price}, by {answer.handler}, is {answer.state}.")
 
 
 def _describe(state: str, error: str | None) -> str:

@@ -1,27 +1,24 @@
-"""Commands on a bot's store: `bot dead`, `bot doubts`, `bot gaps`, `store migrate` and `store copy`.
-
-`dead drop` and `bot backup FILE` belong here, once the store has them.
-"""
+"""Commands on a bot's store: `bot dead`, `bot doubts`, `bot gaps`, `bot backup`, `store migrate` and `store copy`."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from freight_exchange import DeadLetter, Doubt, Gap
-from freight_exchange.bot.ops.admin import BotFile
+from freight_exchange.bot.admin import BotFile
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Status, confirm, run, warn, yes_option
 from freight_exchange.cli.show import Out, csv_columns
 from freight_exchange.errors import ValidationError
+from freight_exchange.store import copy as copying
+from freight_exchange.store import schema
+from freight_exchange.store.database import as_store
 from freight_exchange.store.database_url import is_database
 
-__all__ = ["dead", "doubts", "gaps", "store"]
-
-_REPLY_TIMEOUT: Final = 300.0
-"""Time limit of a statement of a migration, in seconds. A new index on millions of rows takes long."""
+__all__ = ["backup", "dead", "doubts", "gaps", "store"]
 
 
 def _ask(question: str, *, yes: bool) -> None:
@@ -62,23 +59,14 @@ def list_dead(store: str, name: str | None, out: Out) -> None:
 def replay(
     store: str, name: str | None, event: int | None, handler: str | None, replays_all: bool, yes: bool, out: Out
 ) -> None:
-    """Call HANDLER again for EVENT.
-
-    The bot calls it as if for the first time, as soon as it runs. Fix the handler first. If the store is a file, stop
-    the bot first too.
+    """Call HANDLER again for EVENT, as if for the first time. Fix the handler first.
 
     \b
     Examples:
       freight-exchange bot dead replay 17 quote --store bot.db
       freight-exchange bot dead replay --all --store bot.db
     """
-    if replays_all == (event is not None) or (event is None) != (handler is None):
-        raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
-    file = BotFile(store, name=name)
-    letters = [one for one in file.dead_letters() if replays_all or (one.event, one.handler) == (event, handler)]
-    if not (letters or replays_all):
-        message = f"there is no dead letter of event {event} and handler {handler}: see `bot dead list`"
-        raise Failure(message, Status.NOT_FOUND)
+    letters = _chosen(file := BotFile(store, name=name), event, handler, every=replays_all)
     count = _count(len(letters), "dead letter")
     if letters:
         _ask(f"Deliver {count} again?", yes=yes)
@@ -86,6 +74,41 @@ def replay(
         file.replay(letter.event, letter.handler)
     sentence = f"The bot delivers {count} again, as soon as it runs." if letters else "There are no dead letters."
     out.result(sentence, {"replayed": len(letters)})
+
+
+@dead.command
+@click.argument("event", type=opt.index, required=False)
+@click.argument("handler", required=False)
+@click.option("--all", "drops_all", is_flag=True, help="Drop all dead letters.")
+@opt.store
+@yes_option("changed")
+@opt.as_json
+def drop(
+    store: str, name: str | None, event: int | None, handler: str | None, drops_all: bool, yes: bool, out: Out
+) -> None:
+    """Discard a dead letter: HANDLER is never called for EVENT again.
+
+    \b
+    Example:
+      freight-exchange bot dead drop 17 quote --store bot.db
+    """
+    letters = _chosen(file := BotFile(store, name=name), event, handler, every=drops_all)
+    count = _count(len(letters), "dead letter")
+    if letters:
+        _ask(f"Discard {count}?", yes=yes)
+    for letter in letters:
+        file.drop(letter.event, letter.handler)
+    out.result(f"Discarded {count}." if letters else "There are no dead letters.", {"dropped": len(letters)})
+
+
+def _chosen(file: BotFile, event: int | None, handler: str | None, *, every: bool) -> list[DeadLetter]:
+    if every == (event is not None) or (event is None) != (handler is None):
+        raise click.UsageError("give the EVENT and the HANDLER of one dead letter, or --all")
+    letters = [one for one in file.dead_letters() if every or (one.event, one.handler) == (event, handler)]
+    if not (letters or every):
+        message = f"there is no dead letter of event {event} and handler {handler}: see `bot dead list`"
+        raise Failure(message, Status.NOT_FOUND)
+    return letters
 
 
 @click.group(cls=opt.Group)
@@ -134,8 +157,8 @@ def resolve(
     """Record whether the service took an offer in doubt.
 
     The command is about your offer on REQUEST or, with --offer, about your approval or decline of another's offer.
-    Check the service's website first: after --not-taken, the bot may send it again. In a database, --not-taken waits
-    for 20 seconds if the service may still receive it.
+    Check the service's website first: after --not-taken, the bot may send it again. While no bot runs, --not-taken
+    waits for 20 seconds if the service may still receive it.
 
     \b
     Examples:
@@ -148,15 +171,12 @@ def resolve(
     effect = "it counts as made" if taken else "it may be made again"
     _ask(f"{subject} on request {request} is {'' if taken else 'not '}there, and {effect}?", yes=yes)
     try:
-        is_certain = BotFile(store, name=name).resolve(
-            request, taken=taken, revision=revision, offer=offer, on_wait=warn
-        )
+        BotFile(store, name=name).resolve(request, taken=taken, revision=revision, offer=offer, on_wait=warn)
     except ValidationError as error:
-        # The options are valid, so there is no such doubt.
-        raise Failure(str(error), Status.NOT_FOUND) from error
-    if not is_certain:
-        effect = "the bot may not make it again: replay its dead letter, if there is one, or make it by hand"
-    elif not taken:
+        # The options are valid: there is no such doubt, or it is too early to say that it was not taken.
+        status = Status.TRY_LATER if error.field == "taken" else Status.NOT_FOUND
+        raise Failure(str(error), status) from error
+    if not taken:
         effect = "its handler makes it again, if the bot still has that handler"
     about = {"revision": revision} if offer is None else {"offer": offer}
     out.result(f"Noted: {effect}.", {"request": request, **about, "taken": taken})
@@ -203,6 +223,21 @@ def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
         out.result("There are no gaps.", {"acknowledged": 0})
 
 
+@click.command(cls=opt.Command)
+@click.argument("target", metavar="FILE", type=opt.file_path)
+@opt.store
+@opt.as_json
+def backup(store: str, name: str | None, target: str, out: Out) -> None:
+    """Copy the file of a bot into the new FILE, at any time. A database is backed up with pg_dump.
+
+    \b
+    Example:
+      freight-exchange bot backup bot-backup.db --store bot.db
+    """
+    run(partial(copying.backup, store, target))
+    out.result(f"Copied {store} to {target}.", {"file": target})
+
+
 # Databases of fleets
 
 
@@ -212,10 +247,7 @@ class _Database(click.ParamType):  # type: ignore[type-arg]  # generic only in r
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not is_database(value):
             self.fail("give the URL of a database, such as postgresql://bots@db.internal/freight", param, ctx)
-        from freight_exchange.store.factory import make_store
-
-        # Checks the address, and that the extra is installed.
-        make_store(value)
+        as_store(value)  # checks the address, and that the extra is installed
         return value
 
 
@@ -234,24 +266,21 @@ def store() -> None:
 def migrate(database: str, yes: bool, out: Out) -> None:
     """Create or migrate the schema in the database at URL.
 
-    The schema is called freight_exchange. A bot does the same when it starts, if its database user has the
-    right. Bots of the previous version keep working.
+    The schema is called freight_exchange. A bot does the same when it starts, if its database user has the right.
 
     \b
     Example:
       freight-exchange store migrate postgresql://bots@db.internal/freight
     """
-    from freight_exchange.store.postgres import schema
-    from freight_exchange.store.postgres.connection import DatabaseConnection
-
-    connection = DatabaseConnection(database, reply_timeout=_REPLY_TIMEOUT)
+    db = as_store(database).database
     try:
-        before = schema.read_version(connection)
+        with db.transaction():
+            before = schema.find_version(db, db.tables())
         if before < schema.VERSION:
-            _ask(f"Migrate {connection.address} from version {before} to {schema.VERSION}?", yes=yes)
-            schema.prepare(connection)
+            _ask(f"Migrate {db.place} from version {before} to {schema.VERSION}?", yes=yes)
+            db.open()
     finally:
-        connection.close()
+        db.close()
     after = max(before, schema.VERSION)
     sentence = f"The schema has version {after}; it had {before or 'none'}."
     if before >= schema.VERSION:
@@ -262,10 +291,11 @@ def migrate(database: str, yes: bool, out: Out) -> None:
 @store.command
 @click.argument("file", type=opt.file_path)
 @click.argument("database", metavar="URL", type=_Database())
+@click.option("--name", help="Name of the bot, if the file has several.")
 @yes_option("changed")
 @opt.as_json
-def copy(file: str, database: str, yes: bool, out: Out) -> None:
-    """Copy the bots and feeds of FILE into the empty database at URL.
+def copy(file: str, database: str, name: str | None, yes: bool, out: Out) -> None:
+    """Copy the bot of FILE into the empty database at URL.
 
     Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again. If
     the command is interrupted, run it again.
@@ -274,12 +304,10 @@ def copy(file: str, database: str, yes: bool, out: Out) -> None:
     Example:
       freight-exchange store copy bot.db postgresql://bots@db.internal/freight
     """
-    from freight_exchange.store.postgres.copy import copy_file
-
     if is_database(file):
         # It may have a password.
         raise click.UsageError("give the path of a file, not the address of a database")
     _ask(f"Copy {file} into the database, and mark the file as moved?", yes=yes)
-    counts = copy_file(file, database)
+    counts = run(partial(copying.move, file, database, name=name))
     listed = ", ".join(f"{count} {name}" for name, count in counts.items())
     out.result(f"Copied and verified: {listed}. The file is marked as moved.", dict(counts))

@@ -18,7 +18,6 @@ import click
 from freight_exchange import errors
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.platform.text import clean
-from freight_exchange.store.protocol import ConflictError
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -159,7 +158,6 @@ _STATUSES: Final[Sequence[tuple[type[FreightExchangeError], Status]]] = (
     (errors.ConfigurationError, Status.CONFIGURATION),
     (errors.HeldError, Status.TRY_LATER),
     (errors.StoreAwayError, Status.TRY_LATER),
-    (ConflictError, Status.TRY_LATER),
     (errors.StoreError, Status.STORE),
     (errors.AuthenticationError, Status.LOGIN_REJECTED),
     (errors.RateLimitedError, Status.TRY_LATER),
@@ -183,6 +181,10 @@ _CLOSED: Final = (errno.EPIPE, errno.ESHUTDOWN)
 def status_of(error: FreightExchangeError) -> Status | None:
     """Return the exit status of an error, or `None` for a bug."""
     status = next((status for kind, status in _STATUSES if isinstance(error, kind)), None)
+    if status == Status.STORE:
+        from freight_exchange.store.errors import ConflictError  # imports sqlite3
+
+        return Status.TRY_LATER if isinstance(error, ConflictError) else status
     # The login is the first call to meet a wrong URL.
     is_wrong_url = error.path == "login" and status in (Status.NOT_FOUND, Status.REFUSED)
     if is_wrong_url or (isinstance(error, errors.TransportError) and error.permanent):
