@@ -144,6 +144,7 @@ class Supervisor:
         self.stopping.set()
         if self.session is not None:
             self.session.stop()
+        self.status()
 
     def abandon(self) -> None:
         """Keep this replica's claims and leases in the store, as the end of a process does."""
@@ -233,6 +234,7 @@ class Supervisor:
 
     def _set_ready(self) -> None:
         self._was_running = True
+        self.status()
         self.ready.set()
 
     def _joins_again(self, error: BaseException) -> bool:
