@@ -34,6 +34,7 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
+from freight_exchange.platform.tasks import unwrap_errors
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ def run(
         raise SystemExit(status) from error
     except ProcessEnd as end:
         status = _status_of(end.reason)
-        raise SystemExit(status) from end.reason
+        code = getattr(end.reason, "code", None)
+        # Python prints a text.
+        raise SystemExit(code if isinstance(code, str) else status) from end.reason
     except BaseException as error:
         status = _status_of(error)
         raise
@@ -154,6 +157,7 @@ class _Program:
         self._in_flight = in_flight
         self._drain = drain
         self._logged: BaseException | None = None
+        self._failure: BaseException | None = None
         self._signals: list[int] = []
         self._last_signal = (0, -math.inf)
         self._scope: anyio.CancelScope | None = None
@@ -164,15 +168,19 @@ class _Program:
     async def main(self) -> None:
         """Run the bot until it ends, or a second signal cancels it."""
         self._token = anyio.lowlevel.current_token()
-        with anyio.CancelScope() as self._scope:
-            supervisor = self._supervisor = self._begin(self._on_failure)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._limit_drain, supervisor)
-                if self._signals:
-                    # It came before the loop ran.
-                    supervisor.stop()
-                await self._serve(supervisor)
-                tasks.cancel_scope.cancel()
+        try:
+            with unwrap_errors(), anyio.CancelScope() as self._scope:
+                supervisor = self._supervisor = self._begin(self._on_failure)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._limit_drain, supervisor)
+                    if self._signals:
+                        # It came before the loop ran.
+                        supervisor.stop()
+                    await self._serve(supervisor)
+                    tasks.cancel_scope.cancel()
+        except BaseExceptionGroup:
+            # Several tasks have failed at once: the first failure was logged, and decides the status.
+            raise (self._failure or RuntimeError("the bot has failed")) from None
         self._has_ended = True
 
     def log(self, error: BaseException) -> None:
@@ -184,9 +192,16 @@ class _Program:
         _logger.critical("the bot ends with status %d: %s", _status_of(error), what)
 
     def _on_failure(self, error: BaseException) -> None:
-        # A handler that ends the process was logged by its worker.
+        if isinstance(error, Exception | ProcessEnd):
+            self._failure = error
         if isinstance(error, Exception):
             self.log(error)
+        elif not isinstance(error, ProcessEnd) and self.ended_by is None:
+            _logger.critical(
+                "the bot ends: cancelled by the lifespan or by other code of the process, such as by a failed task; its"
+                " error is logged after the handlers end"
+            )
+        # A handler that ends the process was logged by its worker.
         self._limit_end(_status_of(error))
 
     async def _limit_drain(self, supervisor: Supervisor) -> None:
