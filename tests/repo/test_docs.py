@@ -161,31 +161,6 @@ def test_docstrings_name_existing_parameters_and_attributes() -> None:
             assert named(function.__doc__ or "") <= {*inspect.signature(function).parameters}, f"{path}.{name}"
 
 
-def test_tree_of_errors_is_the_one_that_there_is() -> None:
-    errors = importlib.import_module("freight_exchange.errors")
-    (tree,) = re.findall(
-        r"```\n(FreightExchangeError\n.*?)```", (DOCS / "api" / "errors.md").read_text(), re.DOTALL
-    )
-    parents: dict[int, str] = {}
-    drawn: dict[str, str] = {}
-    doubtful: set[str] = set()
-    for line in tree.splitlines():
-        name = re.search(r"\w+", line)
-        assert name is not None
-        parents[name.start() // 4] = name[0]
-        if name.start():
-            drawn[name[0]] = parents[name.start() // 4 - 1]
-        if "may have taken effect" in line:
-            doubtful.add(name[0])
-    kinds = {name: getattr(errors, name) for name in errors.__all__}
-
-    def parent_of(kind: type) -> str:
-        return next(base.__name__ for base in kind.__mro__[1:] if not base.__name__.startswith("_"))
-
-    assert drawn == {name: parent_of(kind) for name, kind in kinds.items() if name != "FreightExchangeError"}
-    assert doubtful == {name for name, kind in kinds.items() if kind.may_have_taken_effect}
-
-
 def test_page_of_errors_lists_each_error_and_exit_status() -> None:
     from freight_exchange.cli.exit_status import EXIT_RULES, Status
 

@@ -241,7 +241,7 @@ async def test_the_cells_of_the_notebook_run_one_by_one(
 
 
 def test_the_page_names_the_account_of_each_program_and_gives_the_line_for_it() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text()
+    page = (ROOT / "examples" / "README.md").read_text()
     exchange = Exchange()
     for account in (exchange.forwarder, exchange.shipper):
         named = environment_of("http://127.0.0.1:8765/api", account).items()
@@ -257,10 +257,10 @@ def test_the_page_names_the_account_of_each_program_and_gives_the_line_for_it() 
 
 
 def test_page_lists_the_packages_that_the_service_needs() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text()
+    page = (ROOT / "examples" / "README.md").read_text()
     assert all("pip install fastapi uvicorn" in text for text in (page, service.__doc__))
 
 
 def test_every_example_is_on_the_page_about_them() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text()
+    page = (ROOT / "examples" / "README.md").read_text()
     assert all(f"examples/{file.name}" in page for file in EXAMPLES.iterdir() if file.suffix in (".py", ".csv"))
