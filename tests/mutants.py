@@ -163,21 +163,20 @@ def _unstopped(trace: Any) -> Any:
     return call
 
 
-def _unsent(translated: Any) -> Any:
-    def call(self: Any, error: Any, call: Any, trace: Any) -> Any:
-        found = translated(self, error, call, trace)
-        call.began, found.unsent = False, True
-        return found
-
-    return call
-
-
 def _unhanded(send: Any) -> Any:
     def call(self: Any, call: Any, request: Any) -> Any:
         call.handed = False
         return send(self, call, request)
 
     return call
+
+
+def _unproven(translated: Any) -> Any:
+    def translate(self: Any, error: Any, call: Any, trace: Any) -> Any:
+        call.began, trace.failure = False, error
+        return translated(self, error, call, trace)
+
+    return translate
 
 
 def _slot_lost(_: Any) -> Any:
@@ -246,10 +245,10 @@ _CALLS: Final = (
     Mutant("write-sent-again-after-a-failure-reply", TWICE, {"rule_of": _write_as_read}),
     Mutant("deadline-denies-a-write-that-began", TWICE, {"Call.in_doubt": returns(False)}),
     Mutant("write-of-a-foreign-transport-counts-as-unsent", TWICE,
-           {"Network._translated": _unsent},
+           {"Network._translated": _unproven},
            (_WRITES, "calls/test_http_clients.py")),
     Mutant("given-up-write-begins", TWICE, {"_Trace.__call__": _unstopped},
-           ("calls/test_http_clients.py",)),
+           ("calls/test_http_clients.py", "calls/test_connections.py")),
     Mutant("send-limit-ignored", TWICE, {"SendLimit.is_over": returns(False)}, (f"{_OFFERS}/test_send_window.py",)),
     Mutant("write-on-a-kept-connection", TWICE, {"Connections.send": given(fresh=False)}, (_CONNECTIONS,)),
     Mutant("kernel-sends-for-minutes", TWICE, {"_SOCKET_OPTIONS": becomes([])}, (_CONNECTIONS,)),
@@ -284,7 +283,7 @@ _CALLS: Final = (
     Mutant("calls-not-held-after-a-429", STORM, {"Brake._wait": returns(None)}, ("calls/test_retries.py",)),
     Mutant("secret-in-repr", LEAKED, {"Secret.__repr__": lambda _: lambda self: self._value}, (_SECRETS,)),
     Mutant("secret-cut-before-it-is-masked", LEAKED, {"Redactor.text": lambda _: lambda self, text, size="":
-           self.masked(text[:8192])}, (_SECRETS,)),
+           self.masked(text[:8192])}, (_SECRETS, "calls/test_errors.py")),
     Mutant("secret-kept-in-records", LEAKED, {"Redactor.without_secrets": lambda _: lambda self, value, content: value},
            (_SECRETS,)),
     Mutant("http-libraries-log-secrets", LEAKED, {"_mask_record": returns(True)}, (_SECRETS,)),
@@ -432,10 +431,9 @@ _STORE: Final = (
 
 _TOOLS: Final = (
     Mutant("write-without-confirmation", TOOLS,
-           {"terminal/confirm": returns(None), "require_confirmation": returns(None)},
-           ("unit/cli/commands/test_bids.py",)),
+           {"run/confirm": returns(None), "yes_option.check": returns(False)}, ("cli/test_bids.py",)),
     Mutant("control-characters-on-the-terminal", TOOLS, {"text/clean": lambda _: lambda text: text},
-           ("unit/cli/render",)),
+           ("cli/test_show.py",)),
     Mutant("board-changed-by-another-site", TOOLS, {"_permit_change": returns(None)},
            ("sandbox/test_board.py",)),
     Mutant("crash-without-effect", TOOLS, {"Trial._reach": returns(None)}, ("unit/testing/test_trial.py",)),
@@ -449,7 +447,7 @@ PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
     "watch": (("unit/feed", "model/test_models.py"), _WATCH),
     "bot": (("unit/bot",), _BOT),
     "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
-    "tools": (("unit/cli", "sandbox", "unit/testing"), _TOOLS),
+    "tools": (("cli", "sandbox", "unit/testing"), _TOOLS),
 }
 """The parts of the package: tests of the mutants that name none, and the mutants."""
 

@@ -9,6 +9,7 @@ The caller decides about the meaning of `weight`. `per="unit"`: of one packaging
 
 The examples use these pallets:
 
+>>> from datetime import datetime
 >>> from decimal import Decimal
 >>> from freight_exchange import RateRequest, RequestType, cargo
 >>> pallets = RateRequest(index=4, type=RequestType.AIR_FREIGHT, incoterm="FOB", quantity=24, weight=Decimal(3600),
@@ -18,6 +19,7 @@ The examples use these pallets:
 from __future__ import annotations
 
 import math
+from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
@@ -33,7 +35,7 @@ from freight_exchange.words import RequestType, kilograms_per, metres_per
 
 __all__ = [
     "ANY_MODE_INCOTERMS", "LOADING_WIDTH", "PLAUSIBLE_DENSITY", "SEA_INCOTERMS", "Basis", "Cargo", "CargoWarning",
-    "ChargeableWeight", "GrossWeight", "Per", "RevenueTons", "air_chargeable_weight", "gross_weight",
+    "ChargeableWeight", "GrossWeight", "Per", "RevenueTons", "air_chargeable_weight", "arrival_warning", "gross_weight",
     "incoterm_warning", "loading_metres", "revenue_tons", "road_chargeable_weight", "volume",
 ]  # fmt: skip
 
@@ -54,6 +56,10 @@ ANY_MODE_INCOTERMS: Final = frozenset({"EXW", "FCA", "CPT", "CIP", "DAP", "DPU",
 
 SEA_INCOTERMS: Final = frozenset({"FAS", "FOB", "CFR", "CIF"})
 """The Incoterms 2020 for sea and inland waterway transport only."""
+
+
+_LAST_TIME_ZONE: Final = timedelta(hours=12)
+"""UTC offset, to the west, of the zone in which a day ends last."""
 
 
 class Cargo(Protocol):
@@ -226,6 +232,18 @@ def loading_metres(cargo: Cargo, *, stacked: int = 1, step: Number = Decimal("0.
         ValidationError: The quantity, length or width is missing, or it or an argument is not greater than zero.
     """
     return _round_up(_loading_metres(cargo, stacked), step)
+
+
+def arrival_warning(arrival: datetime, *, now: datetime | None = None) -> CargoWarning | None:
+    """Warn of an arrival on a day that is over in every time zone, since the zone of an arrival is unknown.
+
+    >>> cargo.arrival_warning(datetime(2020, 1, 1)).message
+    'the arrival 2020-01-01 is in the past'
+    """
+    today = ((datetime.now(UTC) if now is None else now.astimezone(UTC)) - _LAST_TIME_ZONE).date()
+    if arrival.date() >= today:
+        return None
+    return CargoWarning(field="arrival", message=f"the arrival {arrival:%Y-%m-%d} is in the past")
 
 
 def incoterm_warning(incoterm: str | None, type: RequestType | str | None) -> CargoWarning | None:

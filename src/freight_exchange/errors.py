@@ -172,31 +172,19 @@ class FeedProtocolError(FreightExchangeError):
     """A listing contradicts itself, so its content is uncertain."""
 
 
-class _RequestError(FreightExchangeError):
-    """Error about a request of the exchange."""
-
-    def __init__(self, message: str = "", *, request: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
-
-
-class _OfferError(_RequestError):
-    """Error about an offer on a request."""
-
-    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
-        super().__init__(message, request=request)
-        self.offer = offer
-
-
-class AlreadyOfferedError(_RequestError):
+class AlreadyOfferedError(FreightExchangeError):
     """The request already has an offer of this account that the bot's ledger does not know.
 
     Attributes:
         request: The index of the request.
     """
 
+    def __init__(self, message: str = "", *, request: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
 
-class AlreadyApprovedError(_OfferError):
+
+class AlreadyApprovedError(FreightExchangeError):
     """An offer on the request is approved already, so the bot does not send another approval.
 
     Attributes:
@@ -204,14 +192,24 @@ class AlreadyApprovedError(_OfferError):
         offer: The identifier of the approved offer, or `None` if it is not known.
     """
 
+    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
+        self.offer = offer
 
-class OfferChangedError(_OfferError):
+
+class OfferChangedError(FreightExchangeError):
     """The offer is not as the handler saw it: its price or terms changed, it was answered, or it is gone.
 
     Attributes:
         request: The index of the request.
         offer: The identifier of the offer, or `None` if the request itself is gone.
     """
+
+    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
+        self.offer = offer
 
 
 class OfferRejectedError(BadRequestError):
@@ -226,7 +224,7 @@ class OfferRejectedError(BadRequestError):
     request_closed: bool = False
 
 
-class OfferInDoubtError(_RequestError):
+class OfferInDoubtError(FreightExchangeError):
     """An offer on this request, or an answer to one, may or may not have been carried out.
 
     It is not sent again until that is known.
@@ -236,6 +234,10 @@ class OfferInDoubtError(_RequestError):
     """
 
     may_have_taken_effect: ClassVar[bool] = True
+
+    def __init__(self, message: str = "", *, request: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
 
 
 class Reconciler(Protocol):

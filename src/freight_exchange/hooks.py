@@ -208,6 +208,9 @@ class Hooks:
 
     async def emit(self, event: Event) -> None:
         """Call all hooks with the record; log their errors."""
+        if not self._hooks:
+            return
+
         for hook in self._hooks:
             try:
                 result = hook(event)

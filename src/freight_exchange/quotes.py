@@ -185,7 +185,7 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
     for rate in found:
         return rate
     raise ValidationError(
-        f"an offer is in {code}: give its exchange rate to compare it in {target}, such as rates={{{code!r}: ...}}",
+        f"an offer is in {code}: give the exchange rate of {code} to {target}",
         field="rates",
     )
 

@@ -21,7 +21,7 @@ import attrs
 from freight_exchange import cargo, validation
 from freight_exchange.base import EXACT, FrozenMapping, Serializable, ValidationError
 from freight_exchange.models import Shipment
-from freight_exchange.platform.csv import CsvRow, CsvTable, Parser, yes_or_no
+from freight_exchange.platform.csv import CsvRow, CsvTable, Parser, point, yes_or_no
 from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
@@ -393,12 +393,13 @@ def _rate(cell: str, column: str) -> Decimal | None:
 
 def _minimum(cell: str, column: str) -> Decimal:
     _number(cell, column)
-    return validation.amount(cell, column)
+    return validation.amount(point(cell, column), column)
 
 
 def _number(cell: str, column: str) -> Decimal:
+    text = point(cell, column)
     try:
-        return validation.number(cell, column)
+        return validation.number(text, column)
     except ValidationError:
         raise ValidationError(f"must be a number such as 1250.50, not {cell!r}", field=column) from None
 

@@ -237,7 +237,7 @@ def _number(value: object, label: str, field: str) -> Decimal:
     number = _decimal(value)
     if number is None or not number.is_finite():
         raise ValidationError(
-            f"{label} must be a finite number (Decimal, int, float or numeric text), not {_describe(value)}",
+            f"{label} must be a number such as 1840.50, not {_describe(value)}",
             field=field,
         )
     exponent = number.as_tuple().exponent
@@ -268,7 +268,9 @@ def _decimal(value: object) -> Decimal | None:
 
 
 def _describe(value: object) -> str:
-    if value is None or isinstance(value, (bool, float, Decimal, str)):
+    if isinstance(value, Decimal):
+        description = str(value)
+    elif value is None or isinstance(value, (bool, float, str)):
         description = repr(value)
     elif isinstance(value, int):
         # Python cannot write integers of thousands of digits.

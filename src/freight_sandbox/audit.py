@@ -27,17 +27,11 @@ class CallRecord:
     fault: str | None = None
 
 
-class Publication(NamedTuple):
-    """Publication of a request. `call` is the number of the HTTP call; `None` if there was none."""
-
-    request: int
-    account: str
-    time: float
-    call: int | None
-
-
 class RequestChange(NamedTuple):
-    """State of a request from `time` on. `what` is published, updated, touched, selected or withdrawn."""
+    """State of a request from `time` on. `what` is published, updated, touched, selected or withdrawn.
+
+    `call` is the number of the HTTP call; `None` if there was none.
+    """
 
     request: int
     time: float
@@ -64,14 +58,6 @@ class LoginRecord(NamedTuple):
     call: int | None
 
 
-class Span(NamedTuple):
-    """State of a request and the time during which reads show it; `until` is `None` for the last state."""
-
-    state: Request
-    since: float
-    until: float | None
-
-
 class AuditLog:
     """Record of all calls and changes of the exchange, for assertions about clients. It grows until `forget`."""
 
@@ -82,10 +68,14 @@ class AuditLog:
     def forget(self) -> None:
         """Drop every record. The numbers of calls continue."""
         self.calls: list[CallRecord] = []
-        self.publications: list[Publication] = []
         self.changes: list[RequestChange] = []
         self.offers: list[OfferRecord] = []
         self.logins: list[LoginRecord] = []
+
+    @property
+    def publications(self) -> list[RequestChange]:
+        """Publications of requests, in order."""
+        return [change for change in self.changes if change.what == "published"]
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:
         """Return the calls to one address, in order."""
@@ -103,9 +93,3 @@ class AuditLog:
             offer = record.offer
             groups.setdefault((offer.request, record.account, offer.amount, offer.currency), []).append(record)
         return [group for group in groups.values() if len(group) > 1]
-
-    def spans(self, request: int, *, late: float = 0.0) -> list[Span]:
-        """Return the states of a request with their times, as reads show them that are `late` seconds late."""
-        changes = [change for change in self.changes if change.request == request]
-        times: list[float | None] = [change.time + late for change in changes]
-        return [Span(it.state, it.time + late, until) for it, until in zip(changes, [*times[1:], None], strict=False)]

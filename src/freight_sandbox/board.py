@@ -25,7 +25,7 @@ from freight_sandbox.fields import Fields, Refusal, read_number
 from freight_sandbox.quirks import Profile
 from freight_sandbox.records import Request
 from freight_sandbox.samples import CURRENCIES, samples
-from freight_sandbox.service import Exchange, read_cargo
+from freight_sandbox.service import OPERATIONS, Exchange, read_cargo
 from freight_sandbox.wire import CONNECTING, Call, Reply
 
 PATH: Final = "board"
@@ -48,18 +48,8 @@ _HEADERS: Final = (
     ("cross-origin-opener-policy", "same-origin"),
     ("cache-control", "no-store"),
 )
-_ADDRESSES: Final = {
-    "login": "POST login",
-    "search": "POST quote/getrequests, GET quote/request",
-    "publish": "POST quote/submitrequest, POST quote/request, POST request",
-    "submit": "POST quote/submitoffer, POST quote/bid",
-    "bids": "GET quote/bid",
-    "offers": "GET quote/offer, POST quote/getoffers",
-    "approve": "POST quote/approveoffer, POST quote/offer",
-    "routes": "GET route, POST route, PUT route",
-    "lists": "GET carrier, GET currency",
-}
-_OPERATIONS: Final = {address: key for key, addresses in _ADDRESSES.items() for address in addresses.split(", ")}
+_OPERATIONS: Final = {f"{method} {path}": operation.name for (method, path), operation in OPERATIONS.items()}
+_OPERATIONS["POST login"] = "login"
 # A running server cannot perform the faults that prevent a connection.
 _FAULTS: Final = {name: fault for name, fault in FAULTS.items() if fault.cut not in CONNECTING}
 _KNOBS: Final = {knob.name: knob for knob in Profile.knobs()}
@@ -322,7 +312,7 @@ class Board:
         processed = fields.get("processed")
         times = fields.integer("times", least=1, most=1000) if "times" in fields else None
         factory = _FAULTS.get(name)
-        if factory is None or (operation and operation not in _ADDRESSES):
+        if factory is None or (operation and operation not in _OPERATIONS.values()):
             raise Refusal(404, "There is no such fault.")
         if processed is not None and not any(processed is phase for phase in factory.phases):
             raise Refusal(400, "This fault cannot strike at that moment.")

@@ -19,7 +19,7 @@ from freight_sandbox.wire import Call, Cut, Reply, WireFault
 
 Mutation = Callable[[Reply, float, Random], Reply]
 """Change of the reply, at a time, with a random source. A call that was not carried out has a reply of status 0."""
-Change = Callable[[Any, float], None]
+Change = Callable[[Any, float], object]
 """Action on the exchange, at a time."""
 
 
@@ -126,27 +126,19 @@ class FaultScript:
         return None
 
 
-@attrs.frozen
-class FaultFactory:
+@attrs.frozen(kw_only=True)
+class FaultFactory(Fault):
     """Fault of the catalogue. Call it to make its rules: `exchange.faults.add(*FAULTS["stall"](path="login"))`.
 
-    `phases` lists the allowed values of `processed`; the first is the default. `method`, `path` and `times` are the
-    defaults of the call. `mutation` changes the reply, and `next_mutation` the one to the call after. `seconds` is the
-    pause of a cut; `timed` makes other parts of the rule from it.
+    `phases` lists the allowed values of `processed`; the first is the default. `timed` makes parts of the rule from a
+    number of seconds, by default `seconds`. `then` replaces the reply to the call after.
     """
 
-    name: str
     phases: tuple[bool, ...]
     meaning: str
-    mutation: Mutation | None = None
-    cut: Cut | None = None
-    change: Change | None = None
-    next_mutation: Mutation | None = None
-    method: str | None = None
-    path: str | None = None
-    times: int | None = 1
-    seconds: float = 0.0
     timed: Callable[[float], dict[str, Any]] = lambda seconds: {}
+    seconds: float = 0.0
+    then: Mutation | None = None
 
     def __call__(
         self,
@@ -162,21 +154,19 @@ class FaultFactory:
         phase = self.phases[0] if processed is None else processed
         if phase not in self.phases:
             raise ValueError(f"{self.name} cannot strike {'after' if phase else 'before'} processing")
-        pause = self.seconds if seconds is None else seconds
-        parts: dict[str, Any] = {"mutate": self.mutation, "change": self.change, **self.timed(pause)}
-        if self.cut is not None:
-            parts["wire"] = WireFault(self.cut, pause)
+        parts = {field.name: getattr(self, field.name) for field in attrs.fields(Fault)}
         parts |= {"method": method or self.method, "path": path or self.path, "skip": skip, "processed": phase}
-        fault = Fault(name=self.name, times=self.times if times == -1 else times, **parts)
-        if self.next_mutation is None:
+        parts |= {"times": self.times if times == -1 else times}
+        fault = Fault(**parts | self.timed(self.seconds if seconds is None else seconds))
+        if self.then is None:
             return (fault,)
-        return fault, attrs.evolve(fault, name=f"{self.name}.then", processed=False, mutate=self.next_mutation)
+        return fault, attrs.evolve(fault, name=f"{self.name}.then", processed=False, mutate=self.then)
 
 
 # Mutations that replace the reply
 
 _JSON: Final = (("content-type", "application/json"),)
-_PAGE: Final = b"<!DOCTYPE html><html><head><title>Exchange</title></head><body><h1>Be right back.</h1></body></html>"
+_HTML: Final = b"<!DOCTYPE html><html><head><title>Exchange</title></head><body><h1>Be right back.</h1></body></html>"
 _DEPTH: Final = 100_000
 
 
@@ -191,19 +181,14 @@ def json_reply(status: int, payload: object, *headers: tuple[str, str]) -> Mutat
     return raw_reply(status, encode(payload), "application/json", *headers)
 
 
-def html_reply(status: int) -> Mutation:
-    """Replace the reply with a page of HTML."""
-    return raw_reply(status, _PAGE, "text/html; charset=UTF-8")
-
-
 def failure(status: int, retry_after: object = None) -> Mutation:
     """Replace the reply with a failure, whose message is the phrase of its status."""
     headers = () if retry_after is None else (("retry-after", str(retry_after)),)
     return json_reply(status, {"message": http.HTTPStatus(status).phrase}, *headers)
 
 
-def _nested(begin: bytes, end: bytes) -> Mutation:
-    return raw_reply(200, begin * _DEPTH + b"1" + end * _DEPTH)
+def _page(status: int) -> Mutation:
+    return raw_reply(status, _HTML, "text/html; charset=UTF-8")
 
 
 def _retry_later(status: int) -> Callable[[float], dict[str, Any]]:
@@ -212,11 +197,8 @@ def _retry_later(status: int) -> Callable[[float], dict[str, Any]]:
 
 def _retry_at_date(seconds: float) -> dict[str, Any]:
     """Give a 429 a Retry-After date that is `seconds` ahead of the server's clock."""
-
-    def mutate(good: Reply, now: float, random: Random) -> Reply:
-        return failure(429, email.utils.formatdate(now + seconds, usegmt=True))(good, now, random)
-
-    return {"mutate": mutate}
+    date = functools.partial(email.utils.formatdate, usegmt=True)
+    return {"mutate": lambda good, now, random: failure(429, date(now + seconds))(good, now, random)}
 
 
 def _placeholder(good: Reply, now: float, random: Random) -> Reply:
@@ -252,10 +234,6 @@ def _body(change: Callable[[bytes], bytes], encoding: str = "", charset: str = "
     return mutate
 
 
-def _same(body: bytes) -> bytes:
-    return body
-
-
 def _gzip(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
@@ -264,19 +242,10 @@ def _half(body: bytes) -> bytes:
     return body[: len(body) // 2]
 
 
-def _refuse(payload: Json, now: float, random: Random) -> None:
-    payload["Unauthorized"] = None
-
-
 def _instead_of(pattern: bytes, text: bytes, otherwise: bytes) -> Mutation:
     """Replace the first match in the body, or a body without one."""
-    compiled = re.compile(pattern)
-
-    def change(body: bytes) -> bytes:
-        changed, found = compiled.subn(lambda match: text, body, count=1)
-        return changed if found else otherwise
-
-    return _body(change)
+    # Given as a function, the text has no escapes.
+    return _body(lambda body: re.sub(pattern, lambda _: text, body, count=1) if re.search(pattern, body) else otherwise)
 
 
 def _number(text: str) -> Mutation:
@@ -287,12 +256,6 @@ def _number(text: str) -> Mutation:
 def _text(begin: bytes) -> Mutation:
     """Begin the first text with these bytes."""
     return _instead_of(rb'(?<!\\)":"', b'":"' + begin, b'{"message":"' + begin + b'"}')
-
-
-def _repeat_key(body: bytes) -> bytes:
-    """Repeat the first key, first with an empty value."""
-    key = body[1 : body.find(b":")]
-    return b"{" + key + b":{}," + body[1:]
 
 
 Json = dict[str, Any]
@@ -354,21 +317,9 @@ def _first(value: object, sign: str) -> Json | None:
     return next((found for item in inner if (found := _first(item, sign)) is not None), None)
 
 
-# Changes of the exchange
-
-
-def _publish(exchange: Any, now: float) -> None:
-    exchange.publish(exchange.shipper, now)
-
-
-def _withdraw(exchange: Any, now: float) -> None:
-    for newest in exchange.open_requests()[-1:]:
-        exchange.withdraw(newest, now)
-
-
-def _touch(exchange: Any, now: float) -> None:
-    for oldest in exchange.open_requests()[:1]:
-        exchange.touch(oldest, now)
+def _on(place: int, action: str) -> Change:
+    """Act on the open request at a place, if there is one."""
+    return lambda it, now: [getattr(it, action)(index, now) for index in it.open_requests()[place:][:1]]
 
 
 # The catalogue
@@ -376,7 +327,7 @@ def _touch(exchange: Any, now: float) -> None:
 _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid or expired."}
 _FAILED: Final = {"message": "The user name or password is invalid."}
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
-_OTHER: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "voyageId": "999X"}
+_CEMENT: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "destination": "Boston"}
 _CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
 _OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 
@@ -386,15 +337,24 @@ AFTER: Final[Phases] = (True,)
 EITHER: Final[Phases] = (True, False)
 EITHER_BEFORE: Final[Phases] = (False, True)
 
-_CUTS_OF_REPLIES: Final = frozenset(
-    {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.DRIP, Cut.BYTES_AFTER_REPLY}
-    | {Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS, Cut.IDLE_FIN}
-)
-_row: Final = FaultFactory
+_CUT_REPLIES: Final = {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS}
+_GOOD_REPLIES: Final = {Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN}
 
 
-def _cut(cut: Cut, phases: Phases, meaning: str, **more: Any) -> FaultFactory:
-    return _row(cut.value, phases, meaning, _placeholder if cut in _CUTS_OF_REPLIES else None, cut, **more)
+def _row(
+    name: str, phases: Phases, meaning: str, mutate: Mutation | None = None, cut: Cut | None = None, **more: Any
+) -> FaultFactory:
+    if cut is not None:
+        more |= {"wire": WireFault(cut), "timed": lambda seconds: {"wire": WireFault(cut, seconds)}}
+    return FaultFactory(name=name, phases=phases, meaning=meaning, mutate=mutate, **more)
+
+
+def _cut(cut: Cut) -> FaultFactory:
+    is_before = cut.early or cut is Cut.RESET_AFTER_SEND
+    is_after = cut in _GOOD_REPLIES or cut is Cut.RESET_AFTER_PROCESSING
+    mutate = _placeholder if cut in _CUT_REPLIES | _GOOD_REPLIES else None
+    phases = BEFORE if is_before else AFTER if is_after else EITHER
+    return _row(cut.value, phases, cut.meaning, mutate, cut, seconds=0.05 if cut is Cut.DRIP else 0.0)
 
 
 def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
@@ -404,49 +364,35 @@ def _at(address: str, *rows: FaultFactory) -> Iterable[FaultFactory]:
 
 
 _CATALOGUE: Final = (
-    # Connections
-    _cut(Cut.REFUSED, BEFORE, "nothing listens"),
-    _cut(Cut.DNS, BEFORE, "the name does not resolve"),
-    _cut(Cut.CONNECT_STALL, BEFORE, "the connection is never established"),
-    _cut(Cut.TLS_STALL, BEFORE, "the TLS hello is never answered"),
-    _cut(Cut.BAD_CERTIFICATE, BEFORE, "the certificate is not trusted"),
-    _cut(Cut.POOL_EXHAUSTED, BEFORE, "no connection is free"),
-    _cut(Cut.RESET_BEFORE_HEADERS, BEFORE, "reset before the request's head was read"),
-    _cut(Cut.RESET_MID_BODY, BEFORE, "reset in the middle of the request's body"),
-    _cut(Cut.RESET_AFTER_SEND, BEFORE, "the request received whole, not processed, then a reset"),
-    _cut(Cut.RESET_AFTER_PROCESSING, AFTER, "processed, then a reset instead of the reply"),
-    _cut(Cut.RESET_MID_REPLY, EITHER, "a reset in the middle of the reply's body"),
-    _cut(Cut.FIN_NO_BYTES, EITHER, "closed cleanly without a byte"),
-    _cut(Cut.STALL, EITHER, "no reply, ever"),
-    _cut(Cut.STALL_MID_REPLY, EITHER, "silence in the middle of the reply's body"),
-    _cut(Cut.DRIP, AFTER, "the reply byte by byte", seconds=0.05),
-    _cut(Cut.TRUNCATED_LENGTH, EITHER, "less than Content-Length"),
-    _cut(Cut.TRUNCATED_CHUNKS, EITHER, "no last chunk"),
-    _cut(Cut.GARBAGE_STATUS, EITHER, "a status line that is not HTTP"),
-    _cut(Cut.HEADER_FLOOD, EITHER, "headers without end"),
-    _cut(Cut.BYTES_AFTER_REPLY, AFTER, "a good reply, and its bytes again on the open connection"),
-    _cut(Cut.IDLE_FIN, AFTER, "a good reply, then the idle connection is closed"),
+    *map(_cut, Cut),
     # Bodies
     _row("gzip_bomb", EITHER, "49 kB that decompress to 50 MB", _gzip_bomb(1)),
     _row("gzip_bomb_twice", EITHER, "a few hundred bytes that decompress to 50 MB in two layers", _gzip_bomb(2)),
     _row("gzip", AFTER, "one valid layer of gzip", _body(_gzip, "gzip")),
     _row("double_gzip", AFTER, "two layers of gzip", _body(lambda body: _gzip(_gzip(body)), "gzip, gzip")),
-    _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _body(_same, "gzip")),
+    _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _body(bytes, "gzip")),
     _row("short_gzip", AFTER, "a gzip stream that ends early", _body(lambda body: _half(_gzip(body)), "gzip")),
-    _row("deep_json", EITHER, "lists nested 100,000 deep", _nested(b"[", b"]")),
-    _row("deep_object", EITHER, "objects nested 100,000 deep", _nested(b'{"a":', b"}")),
+    _row("deep_json", EITHER, "lists nested 100,000 deep", raw_reply(200, b"[" * _DEPTH + b"1" + b"]" * _DEPTH)),
+    _row(
+        "deep_object", EITHER, "objects nested 100,000 deep", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)
+    ),
     _row("long_integer", AFTER, "an integer of 5,000 digits", _number("7" * 5000)),
     _row("nan", AFTER, "NaN for a number", _number("NaN")),
     _row("infinity", AFTER, "-Infinity for a number", _number("-Infinity")),
     _row("huge_exponent", AFTER, "1e999 for a number", _number("1e999")),
-    _row("duplicate_keys", AFTER, "the first key occurs twice", _body(_repeat_key)),
+    _row(
+        "duplicate_keys",
+        AFTER,
+        "the first key occurs twice",
+        _body(lambda body: re.sub(rb"^{(.*?):", rb"{\1:{},\1:", body)),
+    ),
     _row("lone_surrogate", AFTER, "half a surrogate pair in a text", _text(rb"\ud800")),
     _row("invalid_utf8", AFTER, "bytes that are not UTF-8 in a text", _text(b"\xe9\xff")),
     _row("bom", AFTER, "a byte-order mark", _body(lambda body: b"\xef\xbb\xbf" + body)),
-    _row("wrong_charset", AFTER, "charset=utf-16 on a UTF-8 body", _body(_same, charset="utf-16")),
-    _row("unknown_charset", AFTER, "an unknown charset", _body(_same, charset="x-klingon")),
+    _row("wrong_charset", AFTER, "charset=utf-16 on a UTF-8 body", _body(bytes, charset="utf-16")),
+    _row("unknown_charset", AFTER, "an unknown charset", _body(bytes, charset="x-klingon")),
     _row("half_json", AFTER, "half of the JSON with the right length", _body(_half)),
-    _row("html_200", EITHER, "a page of HTML with 200", html_reply(200)),
+    _row("html_200", EITHER, "a page of HTML with 200", _page(200)),
     _row("empty_200", EITHER, "200 without a body", raw_reply(200, b"")),
     _row("array_200", EITHER, "[1,2,3] with 200", raw_reply(200, b"[1,2,3]")),
     _row("scalar_200", EITHER, "a bare number with 200", raw_reply(200, b"42")),
@@ -465,23 +411,36 @@ _CATALOGUE: Final = (
     _row("unavailable_retry_after", EITHER_BEFORE, "503 with Retry-After", seconds=1.0, timed=_retry_later(503)),
     _row("server_error", BEFORE, "500 before the call was carried out", failure(500)),
     _row("server_error_after_commit", AFTER, "500 after the call was carried out", failure(500)),
-    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", html_reply(502)),
+    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", _page(502)),
     _row("request_timeout", EITHER_BEFORE, "408", failure(408)),
-    _row("not_found_page", BEFORE, "404 as a page of HTML", html_reply(404)),
-    attrs.evolve(
-        _row("bad_request_after_commit", AFTER, "500 after the commit, and 400 for the next try", failure(500)),
-        next_mutation=json_reply(400, {"message": "You have already submitted this."}),
+    _row("not_found_page", BEFORE, "404 as a page of HTML", _page(404)),
+    _row(
+        "bad_request_after_commit",
+        AFTER,
+        "500 after the commit, and 400 for the next try",
+        failure(500),
+        then=json_reply(400, {"message": "You have already submitted this."}),
     ),
     _row("redirect", BEFORE, "307 to another origin", _ELSEWHERE),
     _row("unauthorized_once", BEFORE, "401 once", json_reply(401, _DENIED)),
     _row("unauthorized_forever", BEFORE, "401 from now on", json_reply(401, _DENIED), times=None),
     _row("unauthorized_200", BEFORE, "Unauthorized with status 200", json_reply(200, _DENIED)),
-    _row("success_with_unauthorized", AFTER, "a good reply with `Unauthorized: null`", _json(_refuse)),
+    _row(
+        "success_with_unauthorized",
+        AFTER,
+        "a good reply with `Unauthorized: null`",
+        _json(lambda it, now, random: it.update(Unauthorized=None)),
+    ),
     _row("tokens_revoked", AFTER, "every token is revoked at once", change=lambda it, now: it.expire_tokens()),
     # Replies about another write than the one that was carried out
     *_at(
         "POST quote/submitoffer",
-        _row("reply_of_another_request", AFTER, "a reply about another request", _another("index", 1, **_OTHER)),
+        _row(
+            "reply_of_another_request",
+            AFTER,
+            "a reply about another request",
+            _another("index", 1, **_CEMENT, voyageId="999X"),
+        ),
         _row("reply_with_another_amount", AFTER, "a reply with another amount", _another("offerAmount", 1000)),
         # From the dollar to another listed currency.
         _row("reply_with_another_currency", AFTER, "a reply with another currency", _another(*_CURRENCY)),
@@ -496,7 +455,7 @@ _CATALOGUE: Final = (
             _row(f"login_message_{status}", BEFORE, f"a failed login with {status}", json_reply(status, _FAILED))
             for status in (200, 400, 401, 403, 422, 500)
         ),
-        _row("login_html", BEFORE, "a page of HTML for a login", html_reply(200)),
+        _row("login_html", BEFORE, "a page of HTML for a login", _page(200)),
         _row("login_redirect", BEFORE, "307 to another origin for a login", _ELSEWHERE),
         _row("login_without_token", AFTER, "a user without a token", _user("access_token", None)),
         _row("login_expires_zero", AFTER, "expires_on 0", _user("expires_on", lambda now: 0)),
@@ -508,9 +467,19 @@ _CATALOGUE: Final = (
     # Listings that move
     *_at(
         "POST quote/getrequests",
-        _row("rows_inserted", AFTER, "a request is published just before the call", change=_publish),
-        _row("rows_removed", AFTER, "the newest open request is withdrawn just before the call", change=_withdraw),
-        _row("rows_touched", AFTER, "the oldest open request is updated just before the call", change=_touch),
+        _row(
+            "rows_inserted",
+            AFTER,
+            "a request is published just before the call",
+            change=lambda it, now: it.publish(it.shipper, now),
+        ),
+        _row(
+            "rows_removed",
+            AFTER,
+            "the newest open request is withdrawn just before the call",
+            change=_on(-1, "withdraw"),
+        ),
+        _row("rows_touched", AFTER, "the oldest open request is updated just before the call", change=_on(0, "touch")),
         _row("rows_reordered", AFTER, "another order of the listings from now on", change=lambda it, now: it.reorder()),
     ),
 )

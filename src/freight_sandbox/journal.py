@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +24,11 @@ from freight_sandbox.records import Account, Cargo
 from freight_sandbox.service import Exchange
 
 # Another version may answer the same calls in another way.
-_VERSION = version("freight-exchange")
+try:
+    _VERSION = version("freight-exchange")
+except PackageNotFoundError:
+    # A frozen program has no metadata.
+    _VERSION = "unknown"
 _METHODS = frozenset({"act", "publish", "touch", "update", "withdraw", "reorder"})
 _MARK = "\ue000"  # no field of a call
 

@@ -310,7 +310,9 @@ def _number(value: Number, form: str) -> Number | str | Raw:
 @_rewrites(("request", *_OFFERS), "hazardous_form", "offer_id_type")
 def _write_other_types(quirk: Profile, record: Json, source: object) -> None:
     if "hazardous" in record:
-        record["hazardous"] = {"int": int, "string": str, "bool": bool}[quirk.hazardous_form](record["hazardous"])
+        number = int(record["hazardous"])  # perhaps a text already
+        if quirk.hazardous_form != "int":
+            record["hazardous"] = bool(number) if quirk.hazardous_form == "bool" else str(number)
     elif quirk.offer_id_type == "int":
         record.update({key: int(record[key]) for key in ("offerId", "offerIndex", "index") if key in record})
 
@@ -507,14 +509,16 @@ def page(
     if start < len(rows) or quirk.past_end == "empty":
         return rows[start : start + size]
     if quirk.past_end != "last_page":
-        raise Refusal(int(quirk.past_end), "No records found.", "offset")
+        sentence = "No records found." if quirk.past_end == "404" else "The offset is out of range."
+        raise Refusal(int(quirk.past_end), sentence, "offset")
     return rows[max(len(rows) - 1, 0) // size * size :]
 
 
 def found(quirk: Profile, rows: Sequence[_T]) -> Sequence[_T]:
     """Return what a lookup by index found, or refuse if that is nothing."""
     if not rows and quirk.lookup_missing != "empty":
-        raise Refusal(int(quirk.lookup_missing), "No records found.", "index")
+        sentence = "No records found." if quirk.lookup_missing == "404" else "There is no such record."
+        raise Refusal(int(quirk.lookup_missing), sentence, "index")
     return rows
 
 

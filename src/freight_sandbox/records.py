@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import attrs
 
@@ -109,18 +109,10 @@ class Offer:
     status: str
     created: float
 
-    @property
-    def updated(self) -> float:
-        """Time by which listings sort offers: their changes of status do not count."""
-        return self.created
-
 
 @attrs.frozen
 class Route:
-    """One version of a route. Listings do not sort routes by time."""
-
-    created: ClassVar[float] = 0.0
-    updated: ClassVar[float] = 0.0
+    """One version of a route."""
 
     index: int
     origin: str

@@ -5,7 +5,6 @@ Server libraries close connections cleanly and cannot send an RST, so this serve
 
 from __future__ import annotations
 
-import logging
 import math
 import socket
 import ssl
@@ -19,17 +18,7 @@ import anyio.lowlevel
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
-from freight_sandbox.journal import JournalError
 from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
-
-LOGGER = "freight_sandbox"
-_logger = logging.getLogger(LOGGER)
-_ACCEPT_RETRY_DELAY = 0.5
-_FAILED = Reply(
-    500,
-    (("content-type", "application/json"),),
-    b'{"message": "The sandbox failed on this call, because of a bug of its own. Its log has the traceback."}',
-)
 
 Site = Callable[[Call], Awaitable[Reply]]
 """Handler of requests outside of the API. The paths of its calls are relative to the server's root."""
@@ -49,8 +38,7 @@ async def serve(
 
     Port 0, the default, takes a free port. `site` answers paths outside of the API, which are otherwise a 404.
 
-    A bug in `exchange` or `site` is a 500 and a traceback in the log `freight_sandbox`; a `JournalError` ends the
-    server, since a change that cannot be saved must not be answered.
+    What `exchange` or `site` raises ends the server: a change that cannot be saved must not be answered.
 
     Faults before there is a connection are a 500 with their names. For these use `refused_port`, `stalled_listener`, a
     name that does not resolve, or a `tls` context with an untrusted certificate.
@@ -120,10 +108,6 @@ class Server:
                 accepted, _ = listener.accept()
             except (BlockingIOError, ConnectionError):
                 continue
-            except OSError as error:  # too many open files: some will be closed
-                _logger.warning("cannot accept a connection: %s; retrying in %g s", error, _ACCEPT_RETRY_DELAY)
-                await anyio.sleep(_ACCEPT_RETRY_DELAY)
-                continue
             self.connections += 1
             tasks.start_soon(self._serve, accepted)
 
@@ -173,16 +157,10 @@ class Server:
 
     async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
         heads = conversation.heads
-        try:
-            due = conversation.feed(data)
-            self.requests += conversation.heads - heads
-            if isinstance(due, Call):
-                return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
-        except JournalError:
-            raise
-        except Exception:
-            _logger.exception("sandbox failed on %s; the reply is a 500", conversation.address)
-            return conversation.say(_FAILED)
+        due = conversation.feed(data)
+        self.requests += conversation.heads - heads
+        if isinstance(due, Call):
+            return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
         return due
 
 

@@ -10,7 +10,6 @@ import datetime as dt
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import attrgetter
 from random import Random
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -46,26 +45,27 @@ class Context(NamedTuple):
     now: float
     seen: float
 
-    def require_role(self, role: Role) -> None:
-        """Refuse accounts of another role, if the profile enforces roles."""
-        if self.quirk.roles == "enforced" and self.account.role not in (role, "both"):
-            raise Refusal(403, "This operation is not permitted for your account.")
+
+class Operation(NamedTuple):
+    """Operation of the service: its function, the side of the market that may call it, and whether it writes."""
+
+    name: str
+    serve: Callable[[Context], Any]
+    role: Role
+    writes: bool
 
 
-Operation = Callable[[Context], Any]
 OPERATIONS: dict[tuple[str, str], Operation] = {}
-_WRITES: set[Operation] = set()
+"""Operations by method and path."""
 
 
-def operation(*addresses: str, writes: bool = False) -> Callable[[Operation], Operation]:
-    """Register an operation at its addresses, such as `GET quote/bid`."""
+def operation(name: str, *addresses: str, role: Role = "both", writes: bool = False) -> Callable[..., Any]:
+    """Register a function at its addresses, such as `GET quote/bid`."""
 
-    def register(function: Operation) -> Operation:
+    def register(function: Callable[[Context], Any]) -> Callable[[Context], Any]:
         for address in addresses:
             method, path = address.split()
-            OPERATIONS[method, path] = function
-        if writes:
-            _WRITES.add(function)
+            OPERATIONS[method, path] = Operation(name, function, role, writes)
         return function
 
     return register
@@ -214,12 +214,17 @@ class Exchange:
 
     def _operate(self, method: str, path: str, fields: Fields, account: Account, now: float) -> tuple[Any, bool]:
         """Run an operation, and return its payload and whether it writes."""
-        serve = OPERATIONS.get((method, path))
-        if serve is None:
+        # A sample in the document posts offers to quote/request too (4.9).
+        is_offer = (method, path) == ("POST", "quote/request") and "requestIndex" in fields
+        operation = OPERATIONS.get((method, "quote/bid" if is_offer else path))
+        if operation is None:
             raise Refusal(405, "Method Not Allowed")
-        late = self._profile.late_visibility
-        context = Context(self, self._profile, method, path, fields, account, now, now - late if late else _NOW)
-        return serve(context), serve in _WRITES
+        quirk = self._profile
+        is_permitted = operation.role == "both" or account.role in (operation.role, "both")
+        if quirk.roles == "enforced" and not is_permitted:
+            raise Refusal(403, "This operation is not permitted for your account.")
+        seen = now - quirk.late_visibility if quirk.late_visibility else _NOW
+        return operation.serve(Context(self, quirk, method, path, fields, account, now, seen)), operation.writes
 
     def _login(self, method: str, fields: Fields, now: float) -> Json:
         if method != "POST":
@@ -269,24 +274,23 @@ class Exchange:
         """Publish a rate request and return its index."""
         index = _FIRST_REQUEST + len(self.requests)
         request = Request(index, account.index, f"FX{index:06d}", cargo, created=now, updated=now)
-        self.audit_log.publications.append(audit.Publication(index, account.email, now, self._call))
         self._put(request, now, "published")
         self._note("publish", account, now, cargo)
         return index
 
     def touch(self, request: int, now: float) -> None:
         """Renew a request's time of update and nothing else."""
-        self._put(attrs.evolve(self.requests[request], updated=now), now, "touched")
+        self._change(request, now, "touched")
         self._note("touch", request, now)
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replace the cargo of a request."""
-        self._put(attrs.evolve(self.requests[request], cargo=cargo, updated=now), now, "updated")
+        self._change(request, now, "updated", cargo=cargo)
         self._note("update", request, now, cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Withdraw a request: it leaves every listing."""
-        self._put(attrs.evolve(self.requests[request], state="withdrawn", updated=now), now, "withdrawn")
+        self._change(request, now, "withdrawn", state="withdrawn")
         self._note("withdraw", request, now)
 
     def offer(
@@ -310,9 +314,7 @@ class Exchange:
 
     def select(self, offer: int, now: float) -> None:
         """Approve an offer. The request leaves the open list; its other offers keep their status."""
-        chosen = self.offers[offer]
-        selected = attrs.evolve(self.requests[chosen.request], state="selected", selected=offer, updated=now)
-        self._put(selected, now, "selected")
+        self._change(self.offers[offer].request, now, "selected", state="selected", selected=offer)
         self.set_offer_status(offer, "selected", now)
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
@@ -355,6 +357,9 @@ class Exchange:
             if account is None or token.account == account.index:
                 del self.tokens[token.value]
 
+    def _change(self, index: int, now: float, what: str, **changes: Any) -> None:
+        self._put(attrs.evolve(self.requests[index], updated=now, **changes), now, what)
+
     def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
         self.audit_log.changes.append(audit.RequestChange(request.index, now, what, request, self._call))
@@ -382,24 +387,20 @@ class Exchange:
         return quirks.clamp(self._profile, self._pages - 1, now)
 
 
+# Offers are listed by the time at which they were made, routes by their index.
 _ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "newest": attrgetter("created", "index"),
-    "oldest": attrgetter("created", "index"),
-    "updated": attrgetter("updated", "index"),
-    "index": attrgetter("index"),
+    "newest": lambda row: (getattr(row, "created", 0), row.index),
+    "oldest": lambda row: (getattr(row, "created", 0), row.index),
+    "updated": lambda row: (getattr(row, "updated", getattr(row, "created", 0)), row.index),
+    "index": lambda row: row.index,
 }
+
+
 # Rate requests (4.2 to 4.4)
 
 
-@operation("POST quote/request", writes=True)
-def _publish_or_submit(context: Context) -> Any:
-    """Publish a request, or submit an offer: a sample in the document posts offers to quote/request too (4.9)."""
-    return _submit(context) if "requestIndex" in context.fields else _publish(context)
-
-
-@operation("POST quote/submitrequest", "POST request", writes=True)
+@operation("publish", "POST quote/submitrequest", "POST quote/request", "POST request", role="shipper", writes=True)
 def _publish(context: Context) -> Any:
-    context.require_role("shipper")
     exchange, cargo = context.exchange, read_cargo(context.fields)
     index = exchange.publish(context.account, context.now, cargo)
     return quirks.collection(context.quirk, "raterequests", [_request(exchange, exchange.requests[index])])
@@ -421,10 +422,9 @@ def read_cargo(fields: Fields) -> Cargo:
     )
 
 
-@operation("GET quote/request", "POST quote/getrequests")
+@operation("search", "GET quote/request", "POST quote/getrequests", role="forwarder")
 def _requests(context: Context) -> Any:
     """List the requests of other parties: the open ones, or those of a type, selected ones included."""
-    context.require_role("forwarder")
     exchange, quirk, fields, own = context.exchange, context.quirk, context.fields, context.account.index
     kind, default_rows = "open", 10
     if context.path == "quote/getrequests":
@@ -463,9 +463,8 @@ def _window(context: Context) -> int:
 # Offers as their forwarder sees them (4.9 and 4.10)
 
 
-@operation("POST quote/submitoffer", "POST quote/bid", writes=True)
+@operation("submit", "POST quote/submitoffer", "POST quote/bid", role="forwarder", writes=True)
 def _submit(context: Context) -> Any:
-    context.require_role("forwarder")
     exchange, quirk, fields, account = context.exchange, context.quirk, context.fields, context.account
     index, amount = fields.identifier("requestIndex"), fields.number("offer")
     # The document names the field currencyIndex, its sample currencyId (4.10).
@@ -498,9 +497,8 @@ def _named(fields: Fields, wanted: str, documented: str, other: str, known: Mapp
     return index
 
 
-@operation("GET quote/bid")
+@operation("bids", "GET quote/bid", role="forwarder")
 def _bids(context: Context) -> Any:
-    context.require_role("forwarder")
     exchange, own = context.exchange, context.account.index
     kind = context.fields.word("type", {"active", "nsel", "sel", "offers"}, context.quirk.bid_default)
     requests: dict[int, Request] = {}
@@ -524,10 +522,9 @@ def _bids(context: Context) -> Any:
 # Offers as their shipper sees them (4.6 to 4.8)
 
 
-@operation("GET quote/offer", "POST quote/getoffers")
+@operation("offers", "GET quote/offer", "POST quote/getoffers", role="shipper")
 def _offers(context: Context) -> Any:
     """List the shipper's requests with their offers: all of them, or those of a type."""
-    context.require_role("shipper")
     kind = "all"
     if context.path == "quote/getoffers":
         kind = context.fields.word("type", {"all", "offers", "sel", "nsel"}, kind)
@@ -544,10 +541,9 @@ def _offers(context: Context) -> Any:
     return quirks.collection(context.quirk, "offers", [_listing(context, request) for request in rows])
 
 
-@operation("POST quote/approveoffer", "POST quote/offer", writes=True)
+@operation("approve", "POST quote/approveoffer", "POST quote/offer", role="shipper", writes=True)
 def _respond(context: Context) -> Any:
     """Approve or decline an offer."""
-    context.require_role("shipper")
     exchange, quirk = context.exchange, context.quirk
     index = context.fields.identifier("offerIndex")
     approved = context.fields.integer("approved", least=0, most=1)
@@ -590,7 +586,7 @@ _REPLIED: Final = {"departure": "estDeparture", "arrival": "estArrival", "vessel
 """Fields that have another name in replies."""
 
 
-@operation("GET route")
+@operation("routes", "GET route")
 def _routes(context: Context) -> Any:
     wanted = _route_filter(context.fields, contains=context.quirk.route_text_match == "contains")
     rows = _rows(context, context.exchange.routes, wanted, lambda route: True)
@@ -618,10 +614,9 @@ def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
     )
 
 
-@operation("POST route", "PUT route", writes=True)
+@operation("routes", "POST route", "PUT route", role="forwarder", writes=True)
 def _write_route(context: Context) -> Any:
     """Create a route, or replace one. PUT needs all fields; it does not keep the values of omitted ones."""
-    context.require_role("forwarder")
     fields, exchange, quirk = context.fields, context.exchange, context.quirk
     index = _FIRST_ROUTE + len(exchange.routes)
     if context.method == "PUT":
@@ -645,7 +640,7 @@ def _route(exchange: Exchange, route: Route) -> Json:
 # Reference lists (4.11 and 4.12)
 
 
-@operation("GET carrier", "GET currency")
+@operation("lists", "GET carrier", "GET currency")
 def _references(context: Context) -> Any:
     """List carriers or currencies. The document gives them no pages, but the profile may."""
     quirk, fields = context.quirk, context.fields

@@ -9,7 +9,7 @@ import enum
 import http
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import parse_qsl, unquote
 
 import attrs
@@ -17,30 +17,37 @@ import h11
 
 
 class Cut(enum.Enum):
-    """Failure of a connection. The first group strikes before the server has the whole request."""
+    """Failure of a connection, with its meaning. The first group strikes before the server has the whole request."""
 
-    REFUSED = "refused"  # nothing listens
-    DNS = "dns"  # the name does not resolve
-    CONNECT_STALL = "connect_stall"  # the handshake of TCP never ends
-    TLS_STALL = "tls_stall"  # connected, the TLS hello is never answered
-    BAD_CERTIFICATE = "bad_certificate"  # the certificate is not trusted
-    POOL_EXHAUSTED = "pool_exhausted"  # the client's own pool has no free connection
-    RESET_BEFORE_HEADERS = "reset_before_headers"  # RST before the head of the request was read
-    RESET_MID_BODY = "reset_mid_body"  # RST when the head, but not the whole body of the request was read
+    meaning: str
 
-    RESET_AFTER_SEND = "reset_after_send"  # request received whole, not processed, then RST
-    RESET_AFTER_PROCESSING = "reset_after_processing"  # processed, then RST instead of the reply
-    RESET_MID_REPLY = "reset_mid_reply"  # head and half of the reply's body, then RST
-    FIN_NO_BYTES = "fin_no_bytes"  # the connection closed in order, without one byte of a reply
-    STALL = "stall"  # no reply, ever; the connection stays open
-    STALL_MID_REPLY = "stall_mid_reply"  # head and half of the body, then silence
-    DRIP = "drip"  # the whole reply, byte by byte, `seconds` between two bytes
-    TRUNCATED_LENGTH = "truncated_length"  # Content-Length is more than what comes before FIN
-    TRUNCATED_CHUNKS = "truncated_chunks"  # chunked, FIN before the last chunk
-    GARBAGE_STATUS = "garbage_status"  # a status line that is not HTTP
-    HEADER_FLOOD = "header_flood"  # headers without end
-    BYTES_AFTER_REPLY = "bytes_after_reply"  # a good reply, then its bytes again, which no request asked for
-    IDLE_FIN = "idle_fin"  # a good reply that promises to keep the connection, then FIN `seconds` later
+    def __new__(cls, value: str, meaning: str) -> Self:
+        cut = object.__new__(cls)
+        cut._value_, cut.meaning = value, meaning
+        return cut
+
+    REFUSED = "refused", "nothing listens"
+    DNS = "dns", "the name does not resolve"
+    CONNECT_STALL = "connect_stall", "the connection is never established"
+    TLS_STALL = "tls_stall", "the TLS hello is never answered"
+    BAD_CERTIFICATE = "bad_certificate", "the certificate is not trusted"
+    POOL_EXHAUSTED = "pool_exhausted", "no connection is free"
+    RESET_BEFORE_HEADERS = "reset_before_headers", "reset before the request's head was read"
+    RESET_MID_BODY = "reset_mid_body", "reset in the middle of the request's body"
+
+    RESET_AFTER_SEND = "reset_after_send", "the request received whole, not processed, then a reset"
+    RESET_AFTER_PROCESSING = "reset_after_processing", "processed, then a reset instead of the reply"
+    RESET_MID_REPLY = "reset_mid_reply", "a reset in the middle of the reply's body"
+    FIN_NO_BYTES = "fin_no_bytes", "closed cleanly without a byte"
+    STALL = "stall", "no reply, ever"
+    STALL_MID_REPLY = "stall_mid_reply", "silence in the middle of the reply's body"
+    DRIP = "drip", "the reply byte by byte"
+    TRUNCATED_LENGTH = "truncated_length", "less than Content-Length"
+    TRUNCATED_CHUNKS = "truncated_chunks", "no last chunk"
+    GARBAGE_STATUS = "garbage_status", "a status line that is not HTTP"
+    HEADER_FLOOD = "header_flood", "headers without end"
+    BYTES_AFTER_REPLY = "bytes_after_reply", "a good reply, and its bytes again on the open connection"
+    IDLE_FIN = "idle_fin", "a good reply, then the idle connection is closed"
 
     @property
     def early(self) -> bool:
@@ -93,8 +100,6 @@ class Reply:
 
 
 API = "/api/"
-MAX_BODY = 8 * 1024 * 1024
-"""Maximum size of a request's body in bytes, far above any real one."""
 
 
 class End(enum.Enum):
@@ -115,7 +120,6 @@ _FLOOD = b"HTTP/1.1 200 OK\r\n" + (b"x-flood: " + b"a" * 1_000 + b"\r\n") * 1_00
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 _BAD_REQUEST = Reply(400, (("connection", "close"),))
 _JSON = (("content-type", "application/json"),)
-_TOO_LONG = Reply(413, _JSON, b'{"message": "The body is too long."}')
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
 
 
@@ -217,9 +221,7 @@ class Conversation:
                 if (call := self._reset_within_request()) is not None:
                     return self.say(self._exchange.handle(call, self._clock()))
             elif isinstance(event, h11.Data):
-                # The rest is read too, since a client that still sends would not read the reply.
-                if len(self._body) <= MAX_BODY:
-                    self._body += event.data
+                self._body += event.data
             elif isinstance(event, h11.EndOfMessage):
                 return self._respond()
             else:
@@ -229,8 +231,6 @@ class Conversation:
     def _respond(self) -> Script | Call:
         if self._ends_at_next:
             return [End.FIN]
-        if len(self._body) > MAX_BODY:
-            return self.say(_TOO_LONG)
         if (call := self._call()) is not None:
             return self.say(self._exchange.handle(call, self._clock()))
         return self._call("/") or self.say(NOT_FOUND)
@@ -246,13 +246,6 @@ class Conversation:
         if left:
             self._parser.receive_data(left)
         return parts
-
-    @property
-    def address(self) -> str:
-        """Method and path of the last request, without the query, which may hold secrets."""
-        if self._head is None:
-            return "a request"
-        return f"{self._head.method.decode('ascii')} {self._head.target.partition(b'?')[0][:200].decode('latin-1')}"
 
     def _reset_within_request(self) -> Call | None:
         """Return the call if its fault resets the connection before the body is read."""

@@ -24,6 +24,7 @@ from tests.calls.support import (
     QUICK,
     CallResult,
     Kind,
+    Next,
     arm,
     call_result,
     over_sockets,
@@ -33,11 +34,14 @@ from tests.calls.support import (
     stocked,
     unkept,
 )
+from tests.crash.proxy import TcpProxy
 
 from freight_exchange import (
     DeadlineExceededError,
     FreightExchange,
     OutcomeUnknownError,
+    Request,
+    Response,
     TransportError,
 )
 
@@ -282,6 +286,39 @@ async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool)
             await perform(exchange, kind)
     assert caught.value.attempts == 3
     assert not caught.value.may_have_taken_effect
+
+
+async def test_write_that_a_middleware_gives_up_while_it_connects_is_never_sent() -> None:
+    """The middleware has reported a failure by then, so another try would be a second offer."""
+    sandbox, (theirs, ours), ended = stocked(), trust(), anyio.Event()
+    async with served(sandbox, tls=theirs) as face, anyio.create_task_group() as tasks:
+        proxy = TcpProxy(int(face.url.rpartition(":")[2].partition("/")[0]))
+
+        async def abandoned(request: Request, call_next: Next) -> None:
+            with pytest.raises(TransportError):
+                await call_next(request)
+            ended.set()
+
+        async def give_up(request: Request, call_next: Next) -> Response:
+            if request.path != Kind.WRITE.value:
+                return await call_next(request)
+            before = face.connections
+            proxy.stall()
+            tasks.start_soon(abandoned, request, call_next)
+            while face.connections == before:  # noqa: ASYNC110 - the server has no event to wait for
+                await anyio.sleep(0.001)
+            raise LookupError("given up")
+
+        url = f"https://127.0.0.1:{proxy.port}/api"
+        with contextlib.closing(proxy):
+            async with patient(sandbox, url=url, verify=ours, middleware=[give_up]) as exchange:
+                await exchange.login()
+                with pytest.raises(LookupError):
+                    await perform(exchange, Kind.WRITE)
+                proxy.resume()
+                with anyio.fail_after(30):
+                    await ended.wait()
+    assert sandbox.audit_log.calls_to("POST", Kind.WRITE.value) == []
 
 
 # TLS

@@ -9,11 +9,13 @@ import traceback
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 from tests.calls.support import (
     BRISK,
     FOUND,
     ONCE,
+    PASSWORD,
     REQUEST,
     Kind,
     attempts,
@@ -289,3 +291,15 @@ async def test_doubt_has_the_write_and_the_facts_of_its_attempt() -> None:
     assert "down" in str(error)
     twin = pickle.loads(pickle.dumps(error))
     assert twin.write == error.write
+
+
+@pytest.mark.parametrize("before", [8_190, 65_530], ids=["where the text is cut", "where reading ends"])
+async def test_secret_at_the_end_of_a_long_body_is_not_shown_in_part(before: int) -> None:
+    body = "x" * before + PASSWORD + "y" * 70_000
+    with scripted(httpx.Response(500, text=body)):
+        async with stranger(retries=ONCE) as exchange:
+            with pytest.raises(ServerError) as caught:
+                await exchange.requests.get(REQUEST)
+    shown = f"{caught.value}{caught.value!r}{caught.value.body}"
+    assert "xxx" in shown
+    assert PASSWORD[:2] not in shown.partition("xxx")[2]

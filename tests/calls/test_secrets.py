@@ -87,7 +87,7 @@ LOGINS: dict[str, Bytes] = {
 }
 
 # A secret just where an excerpt of some length is cut.
-_CUTS = (180, 290, 490, 1990, 3990, 8180, 65_520)
+_CUTS = (180, 290, 490, 1990, 3990, 8175, 65_520)
 
 REPLIES: dict[str, Bytes] = {
     "good": reply(200, {"raterequests": {"0": {"index": 2}}, "bid": {"index": 2, "offer": {"index": 1}}}),

@@ -20,6 +20,7 @@ FIVE_DAYS = 432_000.0
 """Seconds for which the service lists an update (service document, 8)."""
 
 _KINDS = frozenset({"new", "updated", "answered", "withdrawn", "gap", "unreadable"})
+_NOISE = 1e-3
 _ROUNDING = 1.0
 """Seconds by which a time may be off: windows are whole seconds."""
 _HOUR = 3600.0
@@ -314,7 +315,7 @@ class _Checker:
             for index, spans in self._history.spans.items():
                 if index in self._history.hidden | self._history.garbled | self._history.exempt:
                     continue
-                shown = [place for place, span in enumerate(spans) if span.since < claim.until]
+                shown = [place for place, span in enumerate(spans) if span.since < claim.until - _NOISE]
                 if not shown or self._is_told(index, shown[-1], claim):
                     continue
                 yield (

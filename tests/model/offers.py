@@ -246,7 +246,11 @@ class _World(World):
     # The truth
 
     def spans(self) -> dict[int, list[Span]]:
-        return self._spans
+        # A lag that ends shows at once what has happened during it.
+        return {
+            number: [attrs.evolve(span, since=self.shown(span.updates[0])) for span in spans]
+            for number, spans in self._spans.items()
+        }
 
     def exempt(self, spans: dict[int, list[Span]], entered: float) -> set[int]:
         """Return the rivals of approved offers, which need not be listed, and what was answered before the feed."""

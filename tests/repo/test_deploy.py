@@ -17,7 +17,7 @@ import yaml
 
 from freight_exchange import Bot, config, options
 from freight_exchange.bot.runtime.process.process import STATUSES
-from freight_exchange.cli.commands.sandbox import sandbox
+from freight_exchange.cli.sandbox import sandbox
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

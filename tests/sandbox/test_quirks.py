@@ -107,6 +107,23 @@ def test_pages(profile: Profile, pages: list[list[int]]) -> None:
     assert [rig.listed("POST quote/getrequests", {"offset": at, "rowsperpage": 3}) for at in range(4)] == pages
 
 
+@pytest.mark.parametrize(("form", "shown"), [("int", "0"), ("string", "0"), ("bool", False)])
+def test_quirks_of_one_field_agree(form: Any, shown: object) -> None:
+    """A number that another quirk has made a text is no true."""
+    rig = ExchangeRig(Profile(number_form="string", hazardous_form=form))
+    publish(rig, 1)
+    assert rig.at(SEARCH).json["raterequests"]["0"]["hazardous"] == shown
+
+
+def test_only_a_404_says_that_nothing_was_found() -> None:
+    """A client must not read the end of a listing in the words of another refusal."""
+    for status in ("400", "404"):
+        rig = ExchangeRig(Profile(past_end=status, lookup_missing=status))
+        rig.publish()
+        replies = [rig.at(SEARCH, body).json["message"] for body in ({"offset": 9, "rowsperpage": 9}, {"index": 99})]
+        assert ["No records" in message for message in replies] == [status == "404"] * 2
+
+
 def test_late_visibility_shows_writes_later() -> None:
     rig = ExchangeRig(Profile(late_visibility=5.0))
     rig.publish()

@@ -14,7 +14,7 @@ import attrs
 
 from freight_exchange.errors import ValidationError
 from freight_exchange.models import RateRequestDraft
-from freight_exchange.platform.csv import CsvTable, Parser, yes_or_no
+from freight_exchange.platform.csv import CsvTable, Parser, point, yes_or_no
 
 __all__ = ["Row", "read_requests"]
 
@@ -78,7 +78,10 @@ def _whole_number(cell: str, column: str) -> int:
         raise ValidationError(f"{column} must be a whole number, not {cell!r}", field=column) from None
 
 
-_PARSERS: Final[Mapping[str, Parser]] = {"arrival": _time, "quantity": _whole_number, "hazardous": yes_or_no}
+_PARSERS: Final[Mapping[str, Parser]] = {
+    "arrival": _time, "quantity": _whole_number, "hazardous": yes_or_no,
+    **dict.fromkeys(("length", "width", "height", "weight"), point),
+}  # fmt: skip
 _PARAMETERS: Final = inspect.signature(RateRequestDraft).parameters
 _COLUMNS: Final = {name: _PARSERS.get(name, _text) for name in _PARAMETERS}
 _REQUIRED: Final = [name for name, parameter in _PARAMETERS.items() if parameter.default is inspect.Parameter.empty]

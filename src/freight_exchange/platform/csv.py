@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +16,7 @@ import attrs
 from freight_exchange.base import ValidationError
 from freight_exchange.platform.text import fold
 
-__all__ = ["CsvRow", "CsvTable", "Parser", "yes_or_no"]
+__all__ = ["CsvRow", "CsvTable", "Parser", "point", "yes_or_no"]
 
 Parser = Callable[[str, str], Any]
 """Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
@@ -21,6 +24,13 @@ Parser = Callable[[str, str], Any]
 _COMMENT: Final = "comment"
 _FLAGS: Final = {"yes": True, "true": True, "no": False, "false": False}
 _MAX_PROBLEMS: Final = 20
+_SEPARATOR: Final = re.compile(r"sep=(.)", re.IGNORECASE)
+"""First line by which Excel states the separator."""
+_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+_SIGNS: Final = frozenset("–—‘’“”„€°²")  # noqa: RUF001 - signs of texts in the Western code page
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?(\d*,(\d{1,2}|\d{4,})|0*,\d+|\d{1,3}(\.\d{3})+,\d+)", re.ASCII)
+_THOUSANDS_COMMAS: Final = re.compile(r"[+-]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})", re.ASCII)
+_EITHER: Final = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)
 
 
 @attrs.frozen
@@ -39,10 +49,11 @@ class CsvRow:
 
 
 class CsvTable:
-    """CSV file in UTF-8 whose first row names the columns, in any order and case.
+    """CSV file whose first row names the columns, in any order and case.
 
-    Cells are separated by commas, or by semicolons as some spreadsheets write them. Empty rows and a column `comment`
-    are ignored. A short row leaves its last cells empty.
+    It is in UTF-8, or in the Western code page of Excel. Cells are separated by commas, by semicolons as some
+    spreadsheets write them, or as a first line such as `sep=;` states. Empty rows and a column `comment` are ignored. A
+    short row leaves its last cells empty.
 
     Args:
         path: The file.
@@ -59,23 +70,19 @@ class CsvTable:
         self._columns = columns
         self._required = required
         self._problems: list[str] = []
-        try:
-            # Spreadsheets begin UTF-8 with a byte order mark.
-            self._text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValidationError(
-                f"{path.name} is not UTF-8 at byte {error.start + 1}: save it as CSV in UTF-8", field="path"
-            ) from None
+        self._text = _decoded(path)
 
     def rows(self) -> Iterator[CsvRow]:
         """Yield the rows without a problem; `check` raises the problems of the others."""
         header = self._text.lstrip().partition("\n")[0]
         delimiter = ";" if header.count(";") > header.count(",") else ","
+        if (stated := _SEPARATOR.match(header)) is not None:
+            delimiter = stated[1]
         table = csv.reader(io.StringIO(self._text, newline=""), delimiter=delimiter, strict=True)
         names: list[str] = []
         try:
             for texts in table:
-                if not any(text.strip() for text in texts):
+                if not any(text.strip() for text in texts) or (not names and _SEPARATOR.match("".join(texts) + ";")):
                     continue
                 if not names:
                     names = [fold(text) for text in texts]
@@ -134,6 +141,42 @@ class CsvTable:
         except ValidationError as error:
             self.add_problem(line, column, error)
             return None
+
+
+def _decoded(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        # Spreadsheets begin UTF-8 with a byte order mark.
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = content.decode("cp1252")
+            # In western words, few letters with accents are neighbours. In text of another encoding, nearly all are.
+            runs = _NOT_ASCII.findall(text)
+            is_western = all(
+                run in _SIGNS or (run.isalpha() and (len(run) == 1 or (len(run) == 2 and run.islower())))
+                for run in runs
+            )
+            if is_western and not content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+                return text
+        raise ValidationError(
+            f"{path.name} is not UTF-8 at byte {error.start + 1}: save it as CSV in UTF-8", field="path"
+        ) from None
+
+
+def point(cell: str, column: str) -> str:
+    """Return a number with a decimal point, from a cell with a decimal comma or with commas at the thousands.
+
+    Raises:
+        ValidationError: The comma of the cell may be either.
+    """
+    if _EITHER.fullmatch(cell) and not cell.lstrip("+-").startswith("0"):
+        plain = cell.replace(",", "")
+        message = f"{column} must be {cell.replace(',', '.')} or {plain}, as {cell!r} may mean either"
+        raise ValidationError(message, field=column)
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return cell.replace(".", "").replace(",", ".")
+    return cell.replace(",", "") if _THOUSANDS_COMMAS.fullmatch(cell) else cell
 
 
 def yes_or_no(cell: str, column: str) -> bool:

@@ -88,11 +88,10 @@ def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carri
             and the zone of the route is unknown; or the arrival has a zone.
     """
     zone = _zone(draft)
-    # An empty text of the service is sent back as received.
-    texts = {
-        name: validation.text(_present(getattr(draft, name), name), name, allow_empty=True) for name in _ROUTE_TEXTS
-    }
-    values = texts | {name: _time(draft, name, zone) for name in _ROUTE_TIMES}
+    values = {name: _time(draft, name, zone) for name in _ROUTE_TIMES}
+    for name in _ROUTE_TEXTS:
+        # An empty text of the service is sent back as received.
+        values[name] = validation.text(_present(getattr(draft, name), name), name, allow_empty=True)
     index = {"index": validation.identifier(draft.index, "index")} if isinstance(draft, Route) else {}
     names = ("carrier", "carrierId") if carrier_field == "both" else (carrier_field,)
     return {

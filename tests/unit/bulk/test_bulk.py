@@ -178,7 +178,7 @@ def test_journal_without_an_owner_is_not_taken_over(tmp_path: Path) -> None:
         (f"{HEADER}\n{TILES.replace(',20,', ',many,')}", "line 2, column quantity: must be a whole number, not 'many'"),
         (f"{HEADER}\n{TILES.replace(',20,', ',-20,')}", "line 2, column quantity: must be a positive integer, not -20"),
         (f"{HEADER}\n{TILES.replace(',no,', ',maybe,')}", "line 2, column hazardous: must be yes or no, not 'maybe'"),
-        (f"{HEADER}\n{TILES.replace('2027-03-01', 'soon')}", "line 2, column arrival: must be a date such as"),
+        (f"{HEADER}\n{TILES.replace('2036-03-01', 'soon')}", "line 2, column arrival: must be a date such as"),
         (f"{HEADER}\n{TILES.replace('Shipping', 'Rail')}", "line 2, column type: must be one of"),
         (f"{HEADER}\n{TILES.replace(',640,', ',,')}", "line 2, column weight: is empty"),
         (f'{HEADER}\n\n{TILES}"two\nlines"\nTiles', "line 5, column type: is empty"),

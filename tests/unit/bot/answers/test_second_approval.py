@@ -75,4 +75,4 @@ async def test_approval_by_a_person_stands_where_all_offers_stay_listed() -> Non
         await trial.idle()
     assert sandbox.audit_log.calls_to("POST", APPROVE) == []
     assert {type(error) for error in errors} == {AlreadyApprovedError}
-    assert sandbox.audit_log.spans(request)[-1].state.selected == 5002
+    assert sandbox.exchange.requests[request].selected == 5002

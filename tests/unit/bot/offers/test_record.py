@@ -134,32 +134,6 @@ class TestStorage:
         newer = json.dumps({**json.loads(effect.payload), "invented_later": 1}).encode()
         assert OfferRecord.from_effect(attrs.evolve(effect, payload=newer)) == RECORD
 
-    def test_reads_records_of_earlier_versions(self) -> None:
-        """The stores of running bots have this payload."""
-        payload = (
-            b'{"request":4,"revision":1,"handler":"quote","amount":"1840.50","currency":978,"rates":{"Fuel":"-1.50"},'
-            b'"terms":"14 days","baseline":["{\\"bid\\":{\\"index\\":4,\\"price\\":99.90}}"],'
-            b'"bid":null,"refusal":"no","status":422,"looks":3,"parked":true}'
-        )
-        record = OfferRecord.from_effect(Effect(key="offer:4:1", state="unknown", payload=payload, at=12.5))
-        assert record == OfferRecord(
-            request=4,
-            revision=1,
-            state="unknown",
-            handler="quote",
-            amount=Decimal("1840.50"),
-            currency=978,
-            rates={"Fuel": Decimal("-1.50")},
-            terms="14 days",
-            baseline=(Bid(index=4, amount=Decimal("99.90")),),
-            refusal="no",
-            status=422,
-            checks=3,
-            parked=True,
-            at=12.5,
-        )
-        assert str(record.baseline[0].amount) == "99.90"
-
 
 class TestKey:
     @given(indexes, st.integers(0, 99), indexes, st.integers(0, 99))

@@ -169,26 +169,6 @@ def test_feed_whose_requests_fail_every_other_time_sends_no_more_than_in_health(
 
 
 @pytest.mark.virtual_time
-async def test_feed_that_starts_before_its_service_pays_for_three_attempts_to_log_in() -> None:
-    times: list[float] = []
-
-    async def refuse(request: httpx.Request) -> httpx.Response:
-        times.append(anyio.current_time())
-        await request.extensions["trace"]("connection.connect_tcp.started", {})
-        await request.extensions["trace"]("connection.connect_tcp.failed", {})
-        raise httpx.ConnectError("refused", request=request)
-
-    client = httpx.AsyncClient(transport=httpx.MockTransport(refuse), trust_env=False)
-    exchange = FreightExchange("https://host/api", email="me@co.example", password="p", http_client=client)
-    with anyio.move_on_after(3600):
-        async with exchange, exchange.watch(interval=timedelta(seconds=30)):
-            pass
-    assert times[2] - times[0] < 1
-    assert 90 <= times[3] - times[2] <= 135
-    assert len(times) <= 120
-
-
-@pytest.mark.virtual_time
 async def test_refusals_during_failures_are_not_repeated_at_once_for_smaller_pages(store: Store) -> None:
     rig = Rig(service := Service(), store=store, interval=600.0)
     await rig.prime()

@@ -1,0 +1,139 @@
+"""Tests of exit statuses and of the report of each error."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.cli.harness import SUBMIT, Shell
+
+from freight_exchange import errors
+from freight_exchange.bot.runtime.process.process import STATUSES as BOT_STATUSES
+from freight_exchange.cli.app import run
+from freight_exchange.cli.run import Status, status_of
+from freight_exchange.store.protocol import ConflictError
+from freight_sandbox import FAULTS
+from freight_sandbox.server import refused_port
+
+ERRORS_OF_HANDLERS = {"AlreadyApprovedError", "AlreadyOfferedError", "OfferChangedError", "OfferInDoubtError"}
+WHERE = "The service is {url}, the account forwarder@demo.example."
+UP = "Nothing was changed. Is the URL right, and the service up? If so, try again later."
+API_ROOT = "Is the URL right? It is the API root, such as https://host/api."
+CHECK = "Check with `freight-exchange bids list` in a minute, before you send it again."
+
+
+def strike(name: str, **where: Any) -> Callable[[Shell], None]:
+    return lambda shell: shell.exchange.faults.add(*FAULTS[name](**where))
+
+
+def set_variable(name: str, value: str) -> Callable[[Shell], None]:
+    return lambda shell: shell.set(f"FREIGHT_EXCHANGE_{name}", value)
+
+
+def nothing(shell: Shell) -> None: ...
+
+
+CASES: list[tuple[str, Callable[[Shell], None], tuple[str, ...], int, list[str]]] = [
+    (
+        "wrong password", set_variable("PASSWORD", "wrong-and-secret"), ("requests", "list"), 77,
+        ["service rejected the email or password", WHERE, "Check both: too many wrong passwords may lock the account."],
+    ),
+    ("no exchange", nothing, ("--url", "{url}/v2/api", "requests", "list"), 76, ["there is no exchange at", API_ROOT]),
+    ("URL without a scheme", nothing, ("--url", "nowhere", "currencies"), 78, ["--url must be an http or https URL"]),
+    ("plain http", nothing, ("--url", "http://exchange.example/api", "currencies"), 78, ["--url must use https"]),
+    ("unknown proxy", nothing, ("--proxy", "nonsense", "currencies"), 78, ["--proxy must be an http or https URL"]),
+    ("refused port", nothing, ("--url", "http://127.0.0.1:{port}/api", "currencies"), 69, ["connection refused", UP]),
+    ("no TLS", nothing, ("--url", "https://127.0.0.1:{port}/api", "currencies"), 69, ["no connection to", UP]),
+    ("hung login", strike("login_hung"), ("--timeout", "0.2", "currencies"), 69, ["0.2 s has passed", UP]),
+    ("throttled", strike("throttled_huge", path="currency"), ("currencies",), 75, ["asks for fewer calls", WHERE]),
+    ("unavailable", strike("unavailable", path="currency", times=None), ("--timeout", "2", "currencies"), 69, [UP]),
+    ("not JSON", strike("html_200", path="currency", times=None), ("--timeout", "2", "currencies"), 76, [API_ROOT]),
+    ("no such request", nothing, ("requests", "get", "99"), 66, ["no record has the index 99", WHERE]),
+    ("refused write", nothing, (*SUBMIT, "--yes"), 65, ["There is no such rate request.", WHERE]),
+    ("no timeout", nothing, ("--timeout", "0", "currencies"), 2, ["'--timeout': 0.0 is not in the range x>0"]),
+    ("text as timeout", nothing, ("--timeout", "soon", "currencies"), 2, ["'--timeout': 'soon' is not a valid float"]),
+    ("misplaced", nothing, ("currencies", "--url", "x"), 2, ["--url belongs before the command: freight-exchange"]),
+    ("behind a group", nothing, ("bot", "dead", "--store", "x"), 2, ["belongs behind a command of"]),
+    ("unknown option", nothing, ("requests", "list", "--orign", "x"), 2, ["No such option '--orign'"]),
+    ("unknown command", nothing, ("requests", "lst"), 2, ["No such command 'lst'."]),
+    ("index of zero", nothing, ("requests", "get", "0"), 2, ["'INDEX': '0' is not a whole number from 1"]),
+    ("text as index", nothing, ("explain", "four", "--store", "b"), 2, ["'four' is not a whole number from 1"]),
+    ("huge index", nothing, ("requests", "get", "9" * 20), 2, ["is not a whole number from 1"]),
+    ("convention", nothing, ("--currency-field", "money", "currencies"), 2, ["'money' is not one of"]),
+    ("addresses", nothing, ("--addresses", "submit:quote/bid", "currencies"), 78, ["--addresses has no operation"]),
+    ("certificates", nothing, ("--ca-file", "none.pem", "currencies"), 78, ["--ca-file none.pem cannot be read"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words", "status", "sentences"), [one[1:] for one in CASES], ids=[c[0] for c in CASES]
+)
+def test_error_has_its_status_and_report(
+    shell: Shell, prepare: Callable[[Shell], None], words: tuple[str, ...], status: int, sentences: list[str]
+) -> None:
+    prepare(shell)
+    with refused_port() as port:
+        values = {"url": shell.url, "port": port}
+        result = shell(*(word.format(**values) for word in words))
+    assert (result.status, result.out) == (status, "")
+    for sentence in sentences:
+        assert sentence.format(**values) in result.err
+    assert "Traceback" not in result.err
+    assert "wrong-and-secret" not in result.err
+    assert shell.exchange.audit_log.offers == []
+
+
+def test_unknown_outcome_names_the_command_that_looks_it_up(shell: Shell) -> None:
+    shell.publish()
+    shell.exchange.faults.add(*FAULTS["reset_after_processing"](path="quote/submitoffer"))
+    result = shell(*SUBMIT, "--yes")
+    assert (result.status, result.out) == (Status.OUTCOME_UNKNOWN, "")
+    assert "whether it was carried out is not known" in result.err
+    assert result.err.endswith(f"  {CHECK}\n  Before this offer, you had 0 offers of 1840.50 USD on request 1.\n")
+    assert len(shell.exchange.audit_log.offers) == 1
+
+
+def test_every_error_has_a_status() -> None:
+    for name in set(errors.__all__) - ERRORS_OF_HANDLERS - {"FreightExchangeError"}:
+        assert status_of(getattr(errors, name)("why")) is not None, name
+    assert status_of(errors.FreightExchangeError("unheard of")) is None
+
+
+def test_statuses_keep_their_numbers() -> None:
+    assert {status.name: int(status) for status in Status} == {
+        "DONE": 0, "BUG": 1, "USAGE": 2, "REFUSED": 65, "NOT_FOUND": 66, "UNAVAILABLE": 69, "NOT_PRINTED": 71,
+        "STORE": 73, "OUTCOME_UNKNOWN": 74, "TRY_LATER": 75, "UNEXPECTED": 76, "LOGIN_REJECTED": 77,
+        "CONFIGURATION": 78, "INTERRUPTED": 128 + signal.SIGINT, "PIPE_CLOSED": 128 + signal.SIGPIPE,
+        "TERMINATED": 128 + signal.SIGTERM,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.HeldError("why"), errors.StoreAwayError("why"), ConflictError("why"), errors.StoreError("why"),
+        errors.LoginRejectedError("why"), errors.ConfigurationError("why"),
+        errors.NotFoundError("wrong URL", path="login"), errors.TransportError("bad certificate", permanent=True),
+    ],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_statuses_agree_with_those_of_a_bot(error: errors.FreightExchangeError) -> None:
+    assert status_of(error) == dict(BOT_STATUSES)[type(error)]
+
+
+def test_bug_raises_with_its_traceback(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freight_exchange.FreightExchange", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run(["currencies"])
+
+
+def test_url_without_api_is_warned_of(shell: Shell) -> None:
+    result = shell("--url", shell.url.removesuffix("/api"), "currencies")
+    assert result.err.startswith("Warning: base_url usually ends in /api")
+    assert "warnings.warn" not in result.err
+
+
+def test_verbose_logs_requests_on_one_line_each(shell: Shell) -> None:
+    assert "freight_exchange.auth: logged in" in shell("-vv", "currencies").err
