@@ -37,7 +37,9 @@ def table() -> str:
         groups.setdefault(first, []).append(" ".join(part for part in (rest, name, *arguments) if part))
     rows = ["| Group | Commands |", "|---|---|"]
     for group, names in groups.items():
-        rows.append(f"| {f'`{group}`' if group else ''} | {', '.join(f'`{name}`' for name in names)} |".replace("|  |", "| |"))
+        rows.append(
+            f"| {f'`{group}`' if group else ''} | {', '.join(f'`{name}`' for name in names)} |".replace("|  |", "| |")
+        )
     return "".join(f"{row}\n" for row in rows)
 
 
