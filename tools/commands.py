@@ -1,4 +1,4 @@
-"""Table of all commands in `docs/cli-reference.md`, made from their help: `python -m tools.commands` writes it."""
+"""Table of all commands in `docs/cli.md`, made from their help: `python -m tools.commands` writes it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from freight_exchange.cli.app import PROGRAM, program
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli-reference.md"
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 TABLE = re.compile(r"(?<=<!-- commands -->\n\n)(?:\|.*\n)*")
 
 
@@ -27,15 +27,19 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, click.Comman
 
 
 def table() -> str:
-    """Return the table: arguments, options, and the first sentence of the help."""
-    rows = ["| Command | Options | Effect |", "|---|---|---|"]
+    """Return the table: the commands of each group with their arguments."""
+    groups: dict[str, list[str]] = {"": []}
     for words, command in commands(program):
         context = click.Context(command)
         arguments = [one.make_metavar(context) for one in command.params if isinstance(one, click.Argument)]
-        options = [one.opts[-1] for one in command.params if isinstance(one, click.Option)]
-        effect = (command.help or "").partition("\n\n")[0].replace("\n", " ")
-        shown = " ".join(f"`{option}`" for option in options)
-        rows.append(f"| `{' '.join([words, *arguments])}` | {shown} | {effect} |".replace("|  |", "| |"))
+        group, _, name = words.removeprefix(f"{PROGRAM} ").rpartition(" ")
+        first, _, rest = group.partition(" ")
+        groups.setdefault(first, []).append(" ".join(part for part in (rest, name, *arguments) if part))
+    rows = ["| Group | Commands |", "|---|---|"]
+    for group, names in groups.items():
+        rows.append(
+            f"| {f'`{group}`' if group else ''} | {', '.join(f'`{name}`' for name in names)} |".replace("|  |", "| |")
+        )
     return "".join(f"{row}\n" for row in rows)
 
 

@@ -19,7 +19,7 @@ from freight_exchange.cli.app import program
 from freight_exchange.options import ADDRESSES
 from freight_exchange.testing import Sandbox
 
-PAGE = (ROOT / "docs" / "operations.md").read_text()
+PAGE = (ROOT / "docs" / "service.md").read_text()
 ROWS = re.findall(r"^\| (4\.\d+) \| `(\w+ [\w/]+)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
 WHEN = datetime(2036, 2, 1, 17)
 

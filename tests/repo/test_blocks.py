@@ -76,8 +76,8 @@ def test_the_tutorial_to_the_letter(tmp_path: Path) -> None:
     follow_tutorial(tmp_path, os.environ | environment, replaced)
 
 
-def test_trace_of_the_page_on_observability_is_as_printed(tmp_path: Path) -> None:
-    page = ROOT / "docs" / "observability.md"
+def test_trace_on_the_page_is_as_printed(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "operate.md"
     run_page(page, tmp_path)
     (shown,) = re.findall(r"```text\n(.*?)```", page.read_text(), re.DOTALL)
     assert (tmp_path / "show_trace" / "output.txt").read_text() == shown

@@ -40,7 +40,7 @@ RESOURCES = (
 
 DOCUMENTED = sorted(
     name
-    for page in (ROOT / "docs" / "reference").glob("*.md")
+    for page in (ROOT / "docs" / "api").glob("*.md")
     for name in re.findall(r"^::: ([\w.]+)", page.read_text(), re.MULTILINE)
 )
 

@@ -155,6 +155,6 @@ async def test_the_cells_of_the_notebook_run_one_by_one(
 
 
 def test_every_example_is_on_the_page_about_them() -> None:
-    page = (ROOT / "docs" / "examples.md").read_text()
+    page = (ROOT / "examples" / "README.md").read_text()
     assert all(f"examples/{file.name}" in page for file in EXAMPLES.iterdir() if file.suffix in (".py", ".csv"))
     assert all("pip install fastapi uvicorn" in str(text) for text in (page, service.__doc__))
