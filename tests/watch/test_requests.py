@@ -328,6 +328,17 @@ async def test_restart_tells_what_happened_meanwhile(down: float) -> None:
     assert sorted(market.told) == ["new 3", "new 4", "updated 3", "withdrawn 1"]
 
 
+async def test_restart_looks_five_days_back() -> None:
+    market, store = Market(), MemoryStore()
+    market.publish()
+    async with market.watched(store=store):
+        await anyio.sleep(HOUR)
+    since = anyio.current_time()
+    async with market.watched(store=store):
+        await anyio.sleep(MINUTE)
+    assert 432_000 in [body["secondsSinceUpdate"] for body in market.requests_of(since=since)]
+
+
 async def test_gap_after_six_days_down_is_told_once_with_its_bounds() -> None:
     market, store = Market(), MemoryStore()
     market.publish()
@@ -367,13 +378,14 @@ async def test_request_that_is_forgotten_is_not_new_again() -> None:
     market, store = Market(), MemoryStore()
     market.publish()
     async with market.watched(store=store, start="backfill", interval=timedelta(hours=1)):
-        await anyio.sleep(8 * DAY)
+        await anyio.sleep(12 * DAY)
         market.sandbox.exchange.touch(1, market.sandbox.now())
         await anyio.sleep(2 * HOUR)
         market.update(1, quantity=7)
         await anyio.sleep(2 * HOUR)
         explanation = await market.feed.explain(1)
     assert market.told == ["new 1", "updated 1"]
+    assert market.events[1].previous is not None
     assert explanation.verdict == "handed-out"
     assert explanation.events == ("updated",)
 
@@ -520,18 +532,19 @@ async def test_window_covers(name: str) -> None:
 
 
 async def test_scan_whose_window_slid_past_the_watermark_is_repeated_wider() -> None:
-    market = Market()
+    market, records = Market(), []
     market.publish_many(2)
-    async with market.watched():
+    async with market.watched(client=market.client(hooks=[records.append])):
         await anyio.sleep(5 * MINUTE + 20.0)
-        before = len(market.requests_of())
-        market.strike(Fault(name="slow", when=_is_page(1), delay=45.0))
+        records.clear()
+        market.strike(Fault(name="slow", when=_is_page(1), delay=25.0))
         market.publish()
         await anyio.sleep(2 * MINUTE)
-        windows = [body["secondsSinceUpdate"] for body in market.requests_of()[before:]]
-    narrow = [window for window in windows if window < 1800]
-    assert max(narrow) >= 135
-    assert market.feed.status is not None
+    scans = [record for record in records if isinstance(record, Scan) and record.tier == "narrow"]
+    slow = next(number for number, scan in enumerate(scans) if scan.elapsed > 20.0)
+    assert (scans[slow].complete, scans[slow].error) == (False, None)
+    assert scans[slow + 1].complete
+    assert scans[slow + 1].window >= scans[slow].window + 20
 
 
 OUTAGES = {
