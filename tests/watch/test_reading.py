@@ -310,6 +310,8 @@ async def test_scan_that_fails_half_way_moves_no_watermark_and_delivers_its_even
 
     async def read(feed: Any) -> None:
         await anext(feed)
+        with anyio.move_on_after(2 * MINUTE):
+            await anext(feed)
         age, began = feed.status().cover_age, anyio.current_time()
         market.publish_many(45)
         market.strike(*(one for one in FAULTS["unavailable"](path="quote/getrequests", times=40, skip=2)))
