@@ -90,7 +90,8 @@ class _Drawing(Drawing):
     weights = {
         **Drawing.failures,
 
-        "slow_page": 3.0, "publish": 8.0, "burst": 3.0, "update": 5.0, "flip": 3.0, "touch": 2.0, "withdraw": 3.0, "between": 6.0,
+        "slow_page": 3.0,
+        "publish": 8.0, "burst": 3.0, "update": 5.0, "flip": 3.0, "touch": 2.0, "withdraw": 3.0, "between": 6.0,
         "reorder": 1.0, "respell": 0.5, "no_longer_late": 0.5, "lie": 1.0,
     }  # fmt: skip
     market = ("publish", "publish", "update", "touch", "withdraw", "reorder", "burst")
