@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from freight_exchange import Bot, config, options
-from freight_exchange.bot.runtime.process.process import STATUSES
+from freight_exchange.bot.process import STATUSES
 from freight_exchange.cli.sandbox import sandbox
 
 ROOT = Path(__file__).parents[2]

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
         Router,
         Unreadable,
     )
-    from freight_exchange.bot.ops.collector import BotCollector
-    from freight_exchange.store import SQLiteStore
+    from freight_exchange.store import Store
 
 
 class Pool: ...
@@ -45,7 +44,7 @@ class Pool: ...
 
 def bots(
     exchange: FreightExchange,
-    store: SQLiteStore,
+    store: Store,
     five: timedelta,
     manager: AbstractAsyncContextManager[Mapping[str, Pool]],
 ) -> None:
@@ -77,7 +76,6 @@ def bots(
     assert_type(bot, Bot)
     assert_type(bot.include(Router()), None)
     assert_type([handler.id for handler in bot], list[str])
-    assert_type(bot.collector(bot), BotCollector)
     assert_type(bot.run(), None)
     assert_type(bot.run(backend="trio"), None)
 

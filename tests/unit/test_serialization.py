@@ -47,7 +47,7 @@ ROUNDABOUT = (
     "Applied", "Bid", "BidSelected", "BotStatus", "Carrier", "Company", "Conflict", "Contact", "Currency", "DeadLetter",
     "Doubt", "Explanation", "FeedStatus", "Gap", "Listing", "NotApplied", "Offer", "OfferEvent",
     "OfferFeedStatus", "Page", "RateRequest",
-    "RateRequestDraft", "RequestEvent", "Route", "RouteDraft", "SchemaChanged", "StillUnknown", "Unreadable", "User",
+    "RateRequestDraft", "RequestEvent", "Route", "RouteDraft", "StillUnknown", "Unreadable", "User",
 )  # fmt: skip
 """Every class of the package's top level whose objects `to_dict` converts."""
 

@@ -30,6 +30,6 @@ def _reset_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_reset_in_child)
-if os.getpid() == 1 and threading.current_thread() is threading.main_thread():
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _exit_at_once)
+_is_init = os.getpid() == 1 and threading.current_thread() is threading.main_thread()
+if _is_init and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+    signal.signal(signal.SIGTERM, _exit_at_once)

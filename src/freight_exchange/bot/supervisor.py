@@ -194,7 +194,7 @@ class Supervisor:
                     )
                 _in_use.add(store)
                 stack.callback(_in_use.discard, store)
-                return store
+                return store  # noqa: TRY300
             except HeldError as error:
                 if not self._options.standby:
                     raise
@@ -214,14 +214,14 @@ class Supervisor:
             began = anyio.current_time()
             try:
                 await session.run()
-                return
+                return  # noqa: TRY300
             except _LOST_SEAT as error:
                 if not self._joins_again(error):
                     raise
                 if anyio.current_time() - began > _LOG_INTERVAL:
                     away_pause = _AWAY_PAUSE
                 if anyio.current_time() >= next_log:
-                    _logger.error("the bot has lost its place in the store: %s; joining again", error)
+                    _logger.error("the bot has lost its place in the store: %s; joining again", error)  # noqa: TRY400
                     next_log = anyio.current_time() + _LOG_INTERVAL
                 self._state = "starting"
                 await self._wait(away_pause if not isinstance(error, FencedError) else 0.0)

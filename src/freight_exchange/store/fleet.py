@@ -57,8 +57,8 @@ LIVING: Final = "EXISTS (SELECT 1 FROM replica WHERE id = :me AND lease_until > 
 _DELAY: Final = (
     "(CASE WHEN attempts > 9 THEN 300 ELSE 1 << (attempts - 1) END) * (0.5 + (event * 7 + handler * 3) % 16 / 32.0)"
 )
-"""Delay of a delivery whose process has ended, as after a failure. It differs from event to event, so that one which ends
-its process does not end the attempts of the others each time."""
+"""Delay of a delivery whose process has ended, as after a failure. It differs from event to event, so that one which
+ends its process does not end the attempts of the others each time."""
 
 _FOREVER: Final = 1e11
 """Lease of the only replica of a file, whose lock excludes others, so that a machine may sleep for a week."""

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
 __all__ = [
-    "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
-    "acknowledge", "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
-    "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
-    "is_busy", "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps", "release_others", "replay",
-    "result_of", "route", "settle",
+    "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent", "acknowledge",
+    "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
+    "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce", "is_busy",
+    "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps", "release_others",
+    "replay", "result_of", "route", "settle",
 ]  # fmt: skip
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
@@ -338,7 +338,8 @@ def claim(db: Database, binding: int, me: int, handlers: Sequence[int], limit: i
 
 def _events(db: Database, condition: str, join: str, **values: Any) -> list[StoredEvent]:
     found = db.run(
-        f"SELECT event.id, event.subject, kind, payload, at FROM event {join} WHERE {condition} ORDER BY event.id LIMIT 500",
+        f"SELECT event.id, event.subject, kind, payload, at FROM event {join} WHERE {condition}"
+        " ORDER BY event.id LIMIT 500",
         **values,
     )
     return [StoredEvent(id, subject, kind, bytes(payload), at) for id, subject, kind, payload, at in found.fetchall()]
@@ -363,7 +364,7 @@ def has_open_effect(db: Database, binding: int, events: Sequence[int]) -> bool:
 
 
 def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
-    """Record the result of a delivery; nothing, if another replica has taken it over. Return whether it was recorded."""
+    """Record the result of a delivery, unless another replica has taken it over. Return whether it was recorded."""
     settled = db.run(
         "UPDATE delivery SET state = :state, not_before = :not_before, error = :error, owner = NULL,"
         " attempts = attempts - :refund WHERE event = :event AND handler = :handler AND state = 'claimed'"
