@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,12 @@ import pytest
 
 from freight_exchange import (
     Bot,
-    ConfigurationError,
-    HeldError,
-    RequestEvent,
-    RequestFilter,
     StoreError,
     ValidationError,
 )
 from freight_exchange.bot.admin import BotFile
 from freight_exchange.store import Store
-from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox, virtual_time_options
+from freight_exchange.testing import Cargo, Sandbox, virtual_time_options
 
 
 @pytest.fixture
@@ -73,8 +69,6 @@ def test_status_of_stopped_bot(path: Path) -> None:
     assert status.gaps == []
 
 
-
-
 def test_dead_letter_is_replayed_by_next_run(path: Path) -> None:
     sandbox = Sandbox()
     index = sandbox.publish()
@@ -106,8 +100,6 @@ def test_refusal_is_undone_by_hand(path: Path) -> None:
     assert [made.state for made in file.explain(index + 1).offers] == []
 
 
-
-
 async def allowing(request: Any, ctx: Any) -> None:
     await ctx.offer(amount="1840.50", currency="USD", allow_existing=True)
 
@@ -123,8 +115,6 @@ def test_gap_is_acknowledged(path: Path) -> None:
     assert [*file.status().gaps] == [gap]
     assert file.acknowledge_gaps() == 1
     assert (file.gaps(), file.acknowledge_gaps()) == ([], 0)
-
-
 
 
 def test_history_of_request(path: Path) -> None:
@@ -152,8 +142,6 @@ def test_history_says_that_no_handler_matched(path: Path) -> None:
     assert (reported.explanation.verdict, reported.deliveries) == ("handed-out", [])
 
 
-
-
 def test_killed_holder_holds_nothing(path: Path) -> None:
     sandbox = Sandbox()
     sandbox.publish()
@@ -173,7 +161,3 @@ def test_path_without_store_raises(path: Path) -> None:
     path.write_text("not a database, but long enough to be taken for one at a glance")
     with pytest.raises(StoreError, match="is not a database"):
         BotFile(path).status()
-
-
-
-

@@ -6,10 +6,10 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.bot.rig import bot_with_client, amounts_on, eventually, new_bot, strike
+from tests.bot.rig import amounts_on, bot_with_client, eventually, new_bot, strike
 
 from freight_exchange import FreightExchange
-from freight_exchange.errors import LoginRejectedError, StoreError
+from freight_exchange.errors import LoginRejectedError
 from freight_exchange.store import MemoryStore
 from freight_exchange.testing import Sandbox
 
@@ -47,7 +47,6 @@ class TestBlock:
             async with bot:
                 raise LookupError("mine")
         assert bot.status().state == "stopped"
-
 
     async def test_drains_when_cancelled(self, sandbox: Sandbox, exchange: FreightExchange, store: MemoryStore) -> None:
         bot, ended = new_bot(store), list[int]()

@@ -129,8 +129,6 @@ async def test_handler_whose_task_is_cancelled_fails(store: Store, way: Callable
     assert "cancelled" in (dead.error or "")
 
 
-
-
 async def test_log_keeps_own_fields_of_handler(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     sandbox, bot = Sandbox(), new_bot(store)
 

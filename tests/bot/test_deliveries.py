@@ -42,10 +42,6 @@ async def test_failure_does_not_repeat_other_handlers(store: Store) -> None:
     assert [(letter.handler.rpartition(".")[2], letter.request) for letter in dead] == [("broken", index)]
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("point", "attempts"),
     [
@@ -147,8 +143,6 @@ async def test_deliveries_of_removed_handler_are_kept(store: Store, caplog: pyte
         # An operator who restores the handler need not wait for it.
         await anyio.sleep(INTERVAL)
     assert sorted(index for name, index in received if name == "old") == [*waiting, late]
-
-
 
 
 async def test_narrower_filter_drops_waiting_delivery(store: Store) -> None:

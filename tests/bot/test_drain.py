@@ -106,7 +106,6 @@ class TestDrain:
             await anyio.sleep(1)
         assert len(called) == 2
 
-
     async def test_failure_during_drain_is_retried_after_restart(self, sandbox: Sandbox, store: MemoryStore) -> None:
         bot, attempts = new_bot(store), list[int]()
 

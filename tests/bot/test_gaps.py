@@ -84,8 +84,6 @@ async def test_gap_is_delivered_once(store: Store) -> None:
     assert isinstance(gaps[0], Gap)
 
 
-
-
 async def test_offer_on_gap_raises(store: Store) -> None:
     sandbox, errors = Sandbox(), list[str]()
 

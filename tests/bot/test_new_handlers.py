@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.bot.recorders import hearing
-from tests.bot.rig import HOUR, INTERVAL, new_bot, other, run_until_idle
+from tests.bot.rig import HOUR, new_bot, other, run_until_idle
 
 from freight_exchange import Bot
 from freight_exchange.store import MemoryStore, Store
@@ -53,10 +53,6 @@ async def test_first_run_delivers_nothing_twice(store: Store) -> None:
     assert sorted(fresh) == known
 
 
-
-
-
-
 async def test_handler_without_deliveries_gets_nothing(store: Store) -> None:
     sandbox, old, received = Sandbox(), list[int](), list[int]()
     known = sandbox.publish()
@@ -67,8 +63,6 @@ async def test_handler_without_deliveries_gets_nothing(store: Store) -> None:
     await run_until_idle(sandbox, make_bot(origin="Ningbo"))
     await run_until_idle(sandbox, make_bot(from_start=True))
     assert (old, received) == ([known], [])
-
-
 
 
 async def test_backfill_follows_the_filter_of_the_handler(store: Store) -> None:
@@ -102,7 +96,3 @@ async def test_filter_is_called_outside_of_transactions(store: MemoryStore) -> N
 
     await run_until_idle(sandbox, hearing(new_bot(store), [], id="fresh", from_start=True, where=where))
     assert inside[:3] == [False] * 3
-
-
-
-

@@ -100,7 +100,6 @@ class TestSignals:
         assert status == 128 + second
         assert "offers" not in text
 
-
     @BACKENDS
     def test_second_does_not_wait_for_thread(self, backend: str) -> None:
         with process(backend=backend, handler="in a thread", drain=3600) as child:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import anyio
 import pytest
-from tests.bot.rig import HOUR, INTERVAL, Calls, new_bot, other
+from tests.bot.rig import HOUR, Calls, new_bot, other
 
 from freight_exchange import Drop, RetryLater
 from freight_exchange.store import Store
-from freight_exchange.store.work import DeliveryState
 from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -142,8 +141,6 @@ async def test_retry_later_waits_a_second_at_least(store: Store, delay: Any) -> 
     assert sorted(others) == indexes
 
 
-
-
 async def test_drop_ends_delivery(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     sandbox, calls = Sandbox(), Calls()
     bot = new_bot(store)
@@ -242,5 +239,3 @@ async def test_postponed_deliveries_starve_no_newer_one(store: Store) -> None:
 class Mute(Exception):
     def __str__(self) -> str:
         raise LookupError("no reason")
-
-

@@ -60,7 +60,6 @@ class TestRegistration:
         assert on(Router(), kind)()(quote) is quote
         assert on(Router(), kind)(retries=1, timeout=3, id="it")(quote) is quote
 
-
     @pytest.mark.parametrize("kind", KINDS)
     def test_keeps_options(self, kind: str) -> None:
         router = Router()

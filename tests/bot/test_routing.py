@@ -126,5 +126,3 @@ async def test_unreadable_request_without_handler_is_logged(store: Store, caplog
         await run_until_idle(sandbox, hearing(new_bot(store), received))
     assert len(received) == 2
     assert len([record for record in caplog.records if "cannot be read" in record.getMessage()]) == 1
-
-

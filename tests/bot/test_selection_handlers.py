@@ -88,7 +88,6 @@ class TestNewHandler:
         assert (sorted(indexes(old)), sorted(indexes(fresh))) == (after, before + after)
         assert all(bid.contact is not None for bid in fresh)
 
-
     @pytest.mark.parametrize("point", ["before", "after"])
     @pytest.mark.parametrize(("step", "times"), [("route", 1), ("route", 2), ("claim", 1), ("claim", 2)])
     async def test_gets_each_once_through_crash(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from datetime import timedelta
 from functools import partial
 from random import Random
@@ -19,7 +18,6 @@ from tests.bot.rig import (
     approve,
     blind,
     eventually,
-    messages,
     new_bot,
     offering_bot,
     offers,
@@ -145,8 +143,6 @@ async def test_errors_of_listing_delay_report(sandbox: Sandbox, store: MemorySto
     assert indexes(won) == [index]
 
 
-
-
 @pytest.mark.parametrize("revision", [0, 1])
 async def test_own_offer_is_reported_if_first_reading_came_later(
     sandbox: Sandbox, store: MemoryStore, revision: int
@@ -185,7 +181,6 @@ class TestUnreadableSelection:
             await eventually(lambda: won)
             bot.stop()
         assert [(bid.index, bid.amount) for bid in won] == [(index, None)]
-
 
 
 async def test_rival_selection_is_not_reported(sandbox: Sandbox, store: MemoryStore) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.bot.rig import AMOUNT, bot_with_client, amounts_on, eventually, new_bot, offering_bot, run_until_idle
+from tests.bot.rig import AMOUNT, amounts_on, bot_with_client, eventually, new_bot, offering_bot, run_until_idle
 
 from freight_exchange import Bot, ConfigurationError, FreightExchange, Router, StoreError
 from freight_exchange.store import MemoryStore, Store

@@ -157,10 +157,6 @@ async def test_selection_ends_merging(store: Store) -> None:
     assert [kind for kind, _ in received].count("selected") == 1
 
 
-
-
-
-
 async def test_failed_merge_is_merged_again(store: Store) -> None:
     sandbox, received = Sandbox(), list[tuple[str, int]]()
     bot = new_bot(store)
@@ -256,10 +252,6 @@ async def test_crash_loses_and_repeats_nothing(store: Store, point: str) -> None
 
     again = [("updated", "Busan")] if point == "before settle" else []
     assert received == [("new", "Hong Kong"), ("updated", "Busan"), *again]
-
-
-
-
 
 
 async def test_change_that_was_undone_is_delivered(store: Store) -> None:

@@ -72,7 +72,14 @@ class Context:
     """
 
     def __init__(
-        self, event: BotEvent, delivery: Delivery, *, exchange: FreightExchange, ledger: Ledger, stopping: Stopping, log: Log
+        self,
+        event: BotEvent,
+        delivery: Delivery,
+        *,
+        exchange: FreightExchange,
+        ledger: Ledger,
+        stopping: Stopping,
+        log: Log,
     ) -> None:
         self.attempt = delivery.attempts
         self.stopping = stopping

@@ -30,7 +30,9 @@ DEFAULT_RETRIES: Final = 8
 DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
 
 # Bounds of type variables: a decorated function keeps its own type.
-RequestHandler = TypeVar("RequestHandler", bound=Callable[Concatenate[RateRequest, RequestContext, ...], Awaitable[object]])
+RequestHandler = TypeVar(
+    "RequestHandler", bound=Callable[Concatenate[RateRequest, RequestContext, ...], Awaitable[object]]
+)
 SelectedHandler = TypeVar("SelectedHandler", bound=Callable[Concatenate[Bid, SelectedContext, ...], Awaitable[object]])
 OfferHandler = TypeVar("OfferHandler", bound=Callable[Concatenate[Offer, OfferContext, ...], Awaitable[object]])
 GapHandler = TypeVar("GapHandler", bound=Callable[Concatenate[Gap, Context, ...], Awaitable[object]])

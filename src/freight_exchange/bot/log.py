@@ -65,7 +65,9 @@ class AttemptLog:
 
 def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Exception | None) -> tuple[int, str]:
     """Return the level and the text of the line about an attempt."""
-    subject = f"event {delivery.event_id} ({delivery.kind})" if delivery.subject is None else f"request {delivery.subject}"
+    subject = (
+        f"event {delivery.event_id} ({delivery.kind})" if delivery.subject is None else f"request {delivery.subject}"
+    )
     failed = f"handler {handler.id} failed on {subject} (attempt {delivery.attempts} of {handler.retries + 1})"
     why, again = verdict.error or verdict.ending, f"retrying in {verdict.delay:.0f} s"
     match verdict.ending:
@@ -81,7 +83,10 @@ def _line(delivery: Delivery, handler: Handler, verdict: Verdict, error: Excepti
         case "failed":
             return logging.WARNING, f"{failed}: {why}; {again}"
         case "doubt" if error is not None and not _is_expected_doubt(error):
-            return logging.WARNING, f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved"
+            return (
+                logging.WARNING,
+                f"{failed}: {describe(error)}; its offer is in doubt: retrying once that is resolved",
+            )
         case "doubt":
             return logging.INFO, f"handler {handler.id} waits with {subject}: {why}; retrying once that is resolved"
         case _:

@@ -222,7 +222,7 @@ def _collect(bot: MetricsSource) -> Iterator[Metric]:
     def gauge(name: str, help: str, value: float) -> Metric:
         return GaugeMetricFamily(_PREFIX + name, help, value=float(value))
 
-    def counter(name: str, help: str, labels: list[str], counts: Mapping[tuple[str, ...], int]) -> Metric:
+    def counter(name: str, help: str, labels: list[str], counts: Mapping[Any, int]) -> Metric:
         family = CounterMetricFamily(_PREFIX + name, help, labels=labels)
         for values, count in sorted(counts.items()):
             family.add_metric(values, count)

@@ -1,4 +1,4 @@
-"""Operator's port of a bot: `/livez`, `/readyz` and `/metrics` over HTTP, in a thread that a blocked loop cannot stop."""
+"""Operator's port of a bot: `/livez`, `/readyz` and `/metrics`, in threads that a blocked loop cannot stop."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _Server(ThreadingHTTPServer):
                 return
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        _logger.debug("the operator's port: a client failed", exc_info=True)
+        _logger.debug("the operator's port: the client %s failed", client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "freight-exchange"
     sys_version = ""
 
-    def do_GET(self) -> None:  # noqa: N802 - the name is that of `http.server`
+    def do_GET(self) -> None:
         try:
             code, kind, body = self._answer()
         except Exception:

@@ -210,9 +210,7 @@ class _Program:
         self._limit_end(HUNG_STATUS)
 
     def _limit_end(self, status: int) -> None:
-        self.watchdog.set_deadline(
-            self._drain + _GRACE, status, unless=lambda: not self._in_flight or self._has_ended
-        )
+        self.watchdog.set_deadline(self._drain + _GRACE, status, unless=lambda: not self._in_flight or self._has_ended)
         # If no handler runs, only the bot's own work remains. A slow disk may need the longer limit.
         self.watchdog.set_deadline(self._drain + CLOSE_TIMEOUT, status, unless=lambda: self._has_ended)
 

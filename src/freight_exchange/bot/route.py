@@ -44,9 +44,7 @@ class Routing:
         is_shared: Whether other replicas may add events to the store.
     """
 
-    def __init__(
-        self, store: Store, handlers: Sequence[Handler], metrics: Metrics, *, is_shared: bool
-    ) -> None:
+    def __init__(self, store: Store, handlers: Sequence[Handler], metrics: Metrics, *, is_shared: bool) -> None:
         self._store = store
         self._handlers = {handler.id: handler for handler in handlers}
         self._metrics = metrics
@@ -114,11 +112,7 @@ class Routing:
                 continue
             found_any = True
             # An event for one new handler alone has a delivery already.
-            events = [
-                (row, load_event(row.kind, row.payload))
-                for row in stored
-                if not row.kind.startswith("earlier:")
-            ]
+            events = [(row, load_event(row.kind, row.payload)) for row in stored if not row.kind.startswith("earlier:")]
             routed = [
                 work.NewDelivery(
                     cursor,

@@ -85,9 +85,7 @@ class Session:
         gaps: Gaps that are not acknowledged, then.
     """
 
-    def __init__(
-        self, parts: Parts, on_ready: Callable[[], None], on_failure: Callable[[BaseException], None]
-    ) -> None:
+    def __init__(self, parts: Parts, on_ready: Callable[[], None], on_failure: Callable[[BaseException], None]) -> None:
         self.parts = parts
         self._on_ready = on_ready
         self._on_failure = on_failure
@@ -239,7 +237,9 @@ class Session:
                 if not is_transient(error):
                     raise
                 wait = max(pause, retry_delay(error) or 0.0)
-                _logger.warning("cannot log in at %s: %s; retrying in %.0f s", self.parts.exchange._base_url, error, wait)
+                _logger.warning(
+                    "cannot log in at %s: %s; retrying in %.0f s", self.parts.exchange._base_url, error, wait
+                )
                 await anyio.sleep(wait)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
@@ -268,7 +268,13 @@ class Session:
     async def _beat(self) -> None:
         """Renew the lease, adopt what other replicas have left, obey a person, and count, until cancelled."""
         store = self._store
-        period = _INLINE_PERIOD if store.is_inline else _ALONE_PERIOD if not store.is_shared else self.parts.options.lease.total_seconds() / 3
+        period = (
+            _INLINE_PERIOD
+            if store.is_inline
+            else _ALONE_PERIOD
+            if not store.is_shared
+            else self.parts.options.lease.total_seconds() / 3
+        )
         while True:
             await anyio.sleep(period)
             if store.is_shared:

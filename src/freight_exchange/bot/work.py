@@ -310,8 +310,8 @@ def merge_updates(updates: Sequence[RequestEvent]) -> RequestEvent:
     # `differing` includes changes of updates that the handler's filter excluded. `changed` includes changes that were
     # reversed later, which an earlier attempt may have seen.
     before = first.previous
-    differing = () if before is None else (
-        name for name in FIELDS if getattr(before, name) != getattr(last.request, name)
+    differing = (
+        () if before is None else (name for name in FIELDS if getattr(before, name) != getattr(last.request, name))
     )
     changed = (name for update in updates for name in update.changed)
     return attrs.evolve(

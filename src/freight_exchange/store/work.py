@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
 __all__ = [
-    "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent",
-    "acknowledge", "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
+    "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent", "acknowledge",
+    "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
     "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
-    "is_busy", "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps", "release_others", "replay",
-    "result_of", "route", "settle",
+    "is_busy", "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps",
+    "release_others", "replay", "result_of", "route", "settle",
 ]  # fmt: skip
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
@@ -202,9 +202,7 @@ def live_items(db: Database, feed: int, after: str, limit: int) -> list[tuple[st
     return [(key, subject, bytes(record)) for key, subject, record in found.fetchall()]
 
 
-def add_earlier(
-    db: Database, cursor: Cursor, kind: str, items: Sequence[tuple[str, int | None, bytes]]
-) -> None:
+def add_earlier(db: Database, cursor: Cursor, kind: str, items: Sequence[tuple[str, int | None, bytes]]) -> None:
     """Deliver items from before a handler to it alone, unless an event has reported them since.
 
     Args:
@@ -312,9 +310,7 @@ _CLAIM: Final = f"""WITH due AS (
     RETURNING delivery.event, delivery.handler, delivery.subject, delivery.attempts, delivery.error"""
 
 
-def claim(
-    db: Database, binding: int, me: int, handlers: Sequence[int], limit: int, *, in_doubt: str
-) -> list[Claimed]:
+def claim(db: Database, binding: int, me: int, handlers: Sequence[int], limit: int, *, in_doubt: str) -> list[Claimed]:
     """Claim deliveries that are due, the longest due first: for each handler and request one at a time, in order.
 
     Args:
@@ -342,7 +338,8 @@ def claim(
 
 def _events(db: Database, condition: str, join: str, **values: Any) -> list[StoredEvent]:
     found = db.run(
-        f"SELECT event.id, event.subject, kind, payload, at FROM event {join} WHERE {condition} ORDER BY event.id LIMIT 500",
+        f"SELECT event.id, event.subject, kind, payload, at FROM event {join} WHERE {condition}"
+        " ORDER BY event.id LIMIT 500",
         **values,
     )
     return [StoredEvent(id, subject, kind, bytes(payload), at) for id, subject, kind, payload, at in found.fetchall()]
@@ -367,7 +364,7 @@ def has_open_effect(db: Database, binding: int, events: Sequence[int]) -> bool:
 
 
 def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
-    """Record the result of a delivery; nothing, if another replica has taken it over. Return whether it was recorded."""
+    """Record the result of a delivery, unless another replica has taken it over; return whether it was recorded."""
     settled = db.run(
         "UPDATE delivery SET state = :state, not_before = :not_before, error = :error, owner = NULL,"
         " attempts = attempts - :refund WHERE event = :event AND handler = :handler AND state = 'claimed'"
@@ -460,9 +457,7 @@ def drop(db: Database, binding: int, event: int, handler: str) -> bool:
     )
 
 
-def _change_letter(
-    db: Database, binding: int, event: int, handler: str, change: str, states: str = "'dead'"
-) -> bool:
+def _change_letter(db: Database, binding: int, event: int, handler: str, change: str, states: str = "'dead'") -> bool:
     changed = db.run(
         f"UPDATE delivery SET {change} WHERE event = :event AND state IN ({states}) AND handler IN"
         " (SELECT id FROM handler WHERE binding = :binding AND name = :handler)",
