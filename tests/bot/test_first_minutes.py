@@ -16,7 +16,7 @@ from freight_exchange import Bot, Context, RateRequest
 from freight_exchange.bot import OfferContext, RequestContext, SelectedContext
 from freight_exchange.models import Bid, Offer
 from freight_exchange.store import Store
-from freight_exchange.testing import Fault, Sandbox
+from freight_exchange.testing import FAULTS, Fault, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -92,7 +92,7 @@ async def test_bot_that_quotes_on_each_update_comes_to_rest_after_one_offer_for_
 
     def echo(exchange: Any, now: float) -> None:
         cargo = exchange.requests[index].cargo
-        exchange.update(index, now, attrs.evolve(cargo, commodity=f"Goods with {len(exchange.audit_log.offers) + 1} offers"))
+        exchange.update(index, now, attrs.evolve(cargo, commodityname=f"Goods with {len(exchange.audit_log.offers) + 1} offers"))
 
     bot = new_bot(None)
 
@@ -138,6 +138,21 @@ async def test_event_of_a_context_has_the_type_of_its_decorator(store: Store) ->
     async with sandbox.running(bot):
         await eventually(lambda: SelectedContext in seen)
     assert {*seen} == {RequestContext, SelectedContext}
+
+
+async def test_bot_whose_scans_fail_is_not_live() -> None:
+    sandbox = Sandbox()
+    bot = new_bot(None, interval=timedelta(seconds=10))
+    bot.on_new(offers())
+    async with sandbox.running(bot) as trial:
+        await trial.idle()
+        assert trial.status.live
+        sandbox.strike(*FAULTS["unavailable_forever"](times=None))
+        await anyio.sleep(60)
+        assert not trial.status.live
+        sandbox.exchange.faults.clear()
+        await trial.idle()
+        assert trial.status.live
 
 
 def typed(bot: Bot) -> None:
