@@ -379,7 +379,7 @@ _BOT: Final = (
     Mutant("approval-by-a-person-ignored", TWICE, {"AnswerWrite.is_shown": _without_statuses},
            (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
     Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker._settle": lambda settle:
-           lambda self, claimed, delivery, verdict: settle(self, claimed, delivery, attrs.evolve(verdict, refund=False))},
+           lambda self, one, delivery, verdict: settle(self, one, delivery, attrs.evolve(verdict, refund=False))},
            ("bot/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
@@ -422,7 +422,8 @@ _STORE: Final = (
            (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
     Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
            (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
-    Mutant("work-of-an-ended-replica-left", FLEET, {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
+    Mutant("work-of-an-ended-replica-left", FLEET,
+           {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
            ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
     Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
            (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),

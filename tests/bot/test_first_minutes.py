@@ -92,7 +92,8 @@ async def test_bot_that_quotes_on_each_update_comes_to_rest_after_one_offer_for_
 
     def echo(exchange: Any, now: float) -> None:
         cargo = exchange.requests[index].cargo
-        exchange.update(index, now, attrs.evolve(cargo, commodityname=f"Goods with {len(exchange.audit_log.offers) + 1} offers"))
+        name = f"Goods with {len(exchange.audit_log.offers) + 1} offers"
+        exchange.update(index, now, attrs.evolve(cargo, commodityname=name))
 
     bot = new_bot(None)
 

@@ -33,12 +33,12 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def database(server: PostgresServer) -> Iterator[str]:
+def database(server: PostgresServer) -> str:
     """Address of an empty database."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         connection.execute("DROP DATABASE IF EXISTS fleet WITH (FORCE)")
         connection.execute("CREATE DATABASE fleet")
-    yield server.url("fleet")
+    return server.url("fleet")
 
 
 class Fleet:

@@ -339,7 +339,7 @@ class Session:
                 # Routing acknowledges them.
                 acked_only=True,
                 # A page extends it, so it is longer than the pause between two pages.
-                min_lease=options.lease.total_seconds(),
+                lease=max(options.lease, 3 * interval).total_seconds(),
             )
             self.pollers[source.name] = Poller(source, self._store, self._store.feeds[source.name], poll, client)
             self._sources[source.name] = source

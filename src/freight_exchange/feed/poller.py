@@ -273,11 +273,6 @@ class Poller:
             return None
         return timedelta(seconds=min(self.state.age(self._clock.read()), 1e9))
 
-    @property
-    def is_scanning(self) -> bool:
-        """`True` while this replica has the feed's lease."""
-        return self._epoch != 0
-
     # Scans
 
     async def step(self) -> None:
