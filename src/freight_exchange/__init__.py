@@ -46,6 +46,7 @@ __all__ = [
     "NotFoundError",
     "Offer",
     "OfferChangedError",
+    "OfferContext",
     "OfferEvent",
     "OfferFeed",
     "OfferFeedStatus",
@@ -62,6 +63,7 @@ __all__ = [
     "RateRequest",
     "RateRequestDraft",
     "Request",
+    "RequestContext",
     "RequestEvent",
     "RequestFilter",
     "RequestStatus",
@@ -73,6 +75,7 @@ __all__ = [
     "RouteDraft",
     "Router",
     "SearchType",
+    "SelectedContext",
     "ServerError",
     "StillUnknown",
     "StoreAwayError",
@@ -94,7 +97,19 @@ __all__ = [
 logging.getLogger("freight_exchange").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
-    from freight_exchange.bot import Bot, BotStatus, Context, DeadLetter, Doubt, Drop, RetryLater, Router
+    from freight_exchange.bot import (
+        Bot,
+        BotStatus,
+        Context,
+        DeadLetter,
+        Doubt,
+        Drop,
+        OfferContext,
+        RequestContext,
+        RetryLater,
+        Router,
+        SelectedContext,
+    )
     from freight_exchange.client import FreightExchange
     from freight_exchange.errors import (
         AlreadyApprovedError,
@@ -205,6 +220,7 @@ else:
         "NotFoundError": "errors",
         "Offer": "models",
         "OfferChangedError": "errors",
+        "OfferContext": "bot",
         "OfferEvent": "feed.events",
         "OfferFeed": "feed.feed",
         "OfferFeedStatus": "feed.status",
@@ -221,6 +237,7 @@ else:
         "RateRequest": "models",
         "RateRequestDraft": "models",
         "Request": "transport.call",
+        "RequestContext": "bot",
         "RequestEvent": "feed.events",
         "RequestFilter": "models.request_filter",
         "RequestStatus": "models",
@@ -232,6 +249,7 @@ else:
         "RouteDraft": "models",
         "Router": "bot",
         "SearchType": "models",
+        "SelectedContext": "bot",
         "ServerError": "errors",
         "StillUnknown": "models",
         "StoreAwayError": "errors",

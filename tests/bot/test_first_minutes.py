@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -123,12 +122,13 @@ async def test_event_of_a_context_has_the_type_of_its_decorator(store: Store) ->
     sandbox, seen = Sandbox(), list[type]()
     bot = new_bot(store)
 
-    def notes(kind: Callable[..., Any], expected: type) -> None:
-        @kind(id=expected.__name__)
+    def notes(kind: Any, expected: type) -> None:
         async def note(subject: Any, ctx: Any) -> None:
             seen.append(type(ctx))
             if expected is RequestContext:
                 await ctx.offer(amount=1, currency="usd")
+
+        kind(id=expected.__name__)(note)
 
     notes(bot.on_new, RequestContext)
     notes(bot.on_selected, SelectedContext)
