@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -235,14 +236,12 @@ _CONNECTIONS: Final = "calls/test_connections.py"
 _LOGIN: Final = "calls/test_login.py"
 _SECRETS: Final = "calls/test_secrets.py"
 _PAGING: Final = ("calls/test_paging.py", "model/test_paging.py")
-_LEDGER: Final = "bot/test_ledger.py"
-_DOUBTS: Final = "bot/test_doubts.py"
-_ANSWERS: Final = "bot/test_answers.py"
 _REQUESTS: Final = "watch/test_requests.py"
 _READING: Final = "watch/test_reading.py"
 _RULE: Final = f"{_REQUESTS}::test_rule"
-_DELIVERY: Final = "unit/bot/delivery"
-_PROCESS: Final = "unit/bot/runtime/process"
+_LEDGER: Final = "bot/test_ledger.py"
+_DOUBTS: Final = "bot/test_doubts.py"
+_ANSWERS: Final = "bot/test_answers.py"
 _POSTGRES: Final = "unit/store/postgres"
 _TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
 
@@ -388,35 +387,35 @@ _BOT: Final = (
            finish(db, effect, replaces=replaces, owner=effect.owner)}, (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
     Mutant("adopted-offer-looked-for-at-once", TWICE, {"Ledger.adopt": returns(None)},
            (f"{_DOUBTS}::test_offer_that_arrives_after_a_kill_is_found",)),
-    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"sqlite/_IS_CLAIMABLE": becomes("1 = 1")},
-           ("unit/store/test_work.py::TestClaim::test_takes_one_delivery_of_a_request_at_a_time",)),
+    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("earlier.event < one.event", "1 = 0")},
+           ("bot/test_deliveries.py::test_events_of_request_come_in_order",)),
     Mutant("selection-told-again", TWICE,
-           {"selected_bids/_key_of": lambda _: lambda request: f"selected:{request}:{time.monotonic_ns()}"},
-           ("unit/bot/events/test_selected_bids.py",)),
+           {"SelectedBids.sightings": lambda sightings: lambda self, record: [
+               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record)
+           ]}, ("bot/test_selections.py",)),
     Mutant("changed-offer-approved", TWICE, {"AnswerWrite.is_shown": lambda is_shown: lambda self, listing, known:
            is_shown(attrs.evolve(self, seen=None), listing, known)},
            (f"{_ANSWERS}::test_offer_that_differs_from_what_was_seen_is_not_approved",)),
     Mutant("approval-by-a-person-ignored", TWICE, {"AnswerWrite.is_shown": _without_statuses},
            (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
-    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker.release": lambda release: lambda self, one, delay:
-           self._settle(one, names(release)["Decision"](ending="failed", state="ready", delay=delay))},
-           ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker._settle": lambda settle:
+           lambda self, one, delivery, verdict: settle(self, one, delivery, attrs.evolve(verdict, refund=False))},
+           ("bot/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
            (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
     Mutant("outage-makes-dead-letters", MISSED, {"verdict/_is_transient": returns(False)},
            ("bot/test_ledger_verdict.py",)),
-    Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},
-           (f"{_DELIVERY}/test_suspects.py::test_killer_is_dead_after_its_retries",)),
-    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, (f"{_DELIVERY}/test_retries.py",)),
-    Mutant("second-signal-waits", HANG, {"_main.on_signal": returns(None)},
-           (f"{_PROCESS}/test_process.py::TestSignals",)),
+    Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
+           ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),
+    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, ("bot/test_retries.py",)),
+    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::TestSignals",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
-           (f"{_PROCESS}/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
-    Mutant("dead-bot-looks-alive", HANG, {"Health.is_young": returns(True)},
-           ("unit/bot/runtime/session/test_health.py",)),
-    Mutant("deliveries-without-a-limit", STORM, {"Dispatcher._claim": given(free=1000)},
-           (f"{_DELIVERY}/test_dispatcher.py",)),
+           ("bot/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
+    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._age": returns(timedelta(0))},
+           ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
+    Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
+           ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),
 )
 
 _STORE: Final = (
@@ -443,8 +442,9 @@ _STORE: Final = (
            (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
     Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
            (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
-    Mutant("work-of-an-ended-replica-left", FLEET, {"adopt_lapsed": returns(None)},
-           ("unit/bot/runtime/fleet/test_adoption.py",)),
+    Mutant("work-of-an-ended-replica-left", FLEET,
+           {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
+           ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
     Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
            (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
     Mutant("restored-database-trusted", FLEET, {"History.check": yields(lambda found: (False, *found[1:]))},
@@ -467,7 +467,7 @@ _TOOLS: Final = (
 PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
     "calls": (("calls/test_matrix.py", "calls/test_deadlines.py"), _CALLS),
     "watch": (("watch",), _WATCH),
-    "bot": (("unit/bot",), _BOT),
+    "bot": (("bot",), _BOT),
     "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
     "tools": (("cli", "sandbox", "unit/testing"), _TOOLS),
 }

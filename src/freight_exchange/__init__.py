@@ -30,7 +30,9 @@ _NAMES = {
     "feed.events": "BidSelected Gap OfferEvent RequestEvent Unreadable",
     "feed.feed": "Feed OfferFeed",
     "feed.status": "Explanation FeedStatus OfferFeedStatus",
-    "bot": "Bot BotStatus Context DeadLetter Doubt Drop RetryLater Router",
+    "bot": (
+        "Bot BotStatus Context DeadLetter Doubt Drop OfferContext RequestContext RetryLater Router SelectedContext"
+    ),
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

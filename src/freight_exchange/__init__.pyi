@@ -4,8 +4,11 @@ from freight_exchange.bot import Context as Context
 from freight_exchange.bot import DeadLetter as DeadLetter
 from freight_exchange.bot import Doubt as Doubt
 from freight_exchange.bot import Drop as Drop
+from freight_exchange.bot import OfferContext as OfferContext
+from freight_exchange.bot import RequestContext as RequestContext
 from freight_exchange.bot import RetryLater as RetryLater
 from freight_exchange.bot import Router as Router
+from freight_exchange.bot import SelectedContext as SelectedContext
 from freight_exchange.client import FreightExchange as FreightExchange
 from freight_exchange.errors import AlreadyApprovedError as AlreadyApprovedError
 from freight_exchange.errors import AlreadyOfferedError as AlreadyOfferedError

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime, timedelta
     from decimal import Decimal
 
+    from prometheus_client.registry import Collector
+
     from freight_exchange import (
         Bid,
         BidSelected,
@@ -76,6 +78,7 @@ def bots(
     assert_type(bot, Bot)
     assert_type(bot.include(Router()), None)
     assert_type([handler.id for handler in bot], list[str])
+    assert_type(bot.collector(bot), Collector)
     assert_type(bot.run(), None)
     assert_type(bot.run(backend="trio"), None)
 

@@ -131,14 +131,14 @@ RULES: dict[str, Rule] = {
         lasts=55.0,
         options={"allowance": timedelta(seconds=120)},
     ),
-    "no withdrawal of a request that left the window": Rule(lambda market: [(5.0, market.publish)], ["new 3"], DAY),
+    "no withdrawal of a request that left the window": Rule(lambda market: [(5.0, market.publish)], ["new 3"], 7 * HOUR),
     "no withdrawal of a request that a look-up finds": Rule(
-        lambda market: [(5.0, market.publish), (40.0, lambda: market.hide(3))], ["new 3"], 6 * HOUR
+        lambda market: [(5.0, market.publish), (40.0, lambda: market.hide(3))], ["new 3"], 3 * HOUR
     ),
     "no withdrawal while look-ups do not find what is listed": Rule(
         lambda market: [(5.0, lambda: market.publish_many(2)), *_denied_look_ups(market)],
         ["new 3", "new 4", "new 5"],
-        lasts=10 * HOUR,
+        lasts=3 * HOUR,
     ),
     "no withdrawals for an hour where much is missing": Rule(
         lambda market: [
@@ -175,7 +175,7 @@ RULES: dict[str, Rule] = {
     "a row that cannot be read, once, and the others": Rule(
         lambda market: [(5.0, lambda: (market.publish_many(3), _broken(market, 4)()))],
         ["new 3", "unreadable None", "new 5"],
-        lasts=DAY / 2,
+        lasts=2 * HOUR,
     ),
     "a row that cannot be read, again with other content": Rule(
         lambda market: [(5.0, lambda: (market.publish(), _broken(market, 3)())), (60.0, _broken(market, 3, text="y"))],

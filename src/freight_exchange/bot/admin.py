@@ -1,7 +1,7 @@
 """Administration of a bot: replay, drop, resolve, acknowledge; in its program, and beside a running bot.
 
-A change of a store that no bot holds is made directly. A running bot is asked by a row of the table `command`, and
-carries the change out within seconds.
+A store that no bot holds is changed directly, and a database at any time. A bot that holds its file is asked by a row
+of the table `command`, and carries the change out within seconds.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
 from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.status import Explanation, explain_request
+from freight_exchange.platform.database_url import masked
 from freight_exchange.store import effects, feeds, fleet, work
 from freight_exchange.store.database import Store
-from freight_exchange.store.database_url import masked
 
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database

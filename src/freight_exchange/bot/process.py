@@ -23,7 +23,7 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
-from freight_exchange.bot.tasks import unwrap_errors
+from freight_exchange.bot.signals import SIGNALS
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -35,6 +35,7 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
+from freight_exchange.platform.tasks import unwrap_errors
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
 """Exit statuses, by the first of these types that an error has. The numbers are those of `sysexits.h`: another start
 may help after 75, and does not after 76, 77 and 78."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
 _REPEAT_WINDOW: Final = 0.1
 """Seconds in which a signal that comes again counts once: `timeout` signals the process, and then its group."""
 _GRACE: Final = 1.0
@@ -218,7 +219,7 @@ class _Program:
     @contextmanager
     def receiving_signals(self) -> Iterator[None]:
         """Receive signals during the block, in this process and not in its forks."""
-        previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
             yield
         finally:

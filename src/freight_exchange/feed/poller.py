@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,21 +21,20 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import (
-    READ_ERRORS,
     FeedProtocolError,
     FencedError,
     FreightExchangeError,
     LoginRejectedError,
-    is_from_login,
-    is_transient,
-    retry_delay,
+    StoreError,
 )
+from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, retry_delay
 from freight_exchange.feed.decide import View, decide, decide_gone, key_of_unreadable
 from freight_exchange.feed.events import dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import LARGEST, NARROW, SCAN_TIME, WIDEST, Passes, Snapshot, State, Tier, Walk
-from freight_exchange.hooks import NO_INSTRUMENTS, Instruments, ScanInfo, ScanProgress
 from freight_exchange.hooks import Scan as ScanRecord
+from freight_exchange.hooks import ScanProgress
+from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
 from freight_exchange.store.feeds import Item, NewEvent
@@ -222,11 +222,12 @@ class Poller:
             self.last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)
 
     async def leave(self) -> None:
-        """Give the lease back."""
+        """Give the lease back. If the store fails, it ends by itself."""
         if self._epoch:
             epoch, self._epoch = self._epoch, 0
             self.phase = "stopped"
-            await self._store.run(fleet.drop_feed, self._store.me, self._feed, epoch)
+            with contextlib.suppress(StoreError):
+                await self._store.run(fleet.drop_feed, self._store.me, self._feed, epoch)
 
     async def prime(self) -> None:
         """Read all that is listed, and tell what `start` asks for, unless an earlier run has.
@@ -261,16 +262,16 @@ class Poller:
         return datetime.fromtimestamp(now.wall - (self.state.at(now) - time), UTC)
 
     @property
-    def is_scanning(self) -> bool:
-        """`True` while this replica has the feed's lease."""
-        return self._epoch != 0 and hasattr(self, "state")
-
-    @property
     def cover_age(self) -> timedelta | None:
         """Age of the watermark; `None` before the first complete scan."""
         if self.state.stage == "new":
             return None
         return timedelta(seconds=min(self.state.age(self._clock.read()), 1e9))
+
+    @property
+    def is_scanning(self) -> bool:
+        """`True` while this replica has the feed's lease."""
+        return self._epoch != 0
 
     # Scans
 
@@ -283,7 +284,7 @@ class Poller:
         """
         await self._reports.send()
         scan = await self._next()
-        with self._client.instruments.scan(ScanInfo(feed=self._options.name, tier=scan.tier.name, window=scan.window)):
+        with self._client.instruments.scan(ScanInfo(**self._facts(scan))):
             await self._run(scan)
 
     async def _next(self) -> Scan:
@@ -297,17 +298,19 @@ class Poller:
                 self._deep = self._plan_deep(now)
             deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
             if narrow_due <= now:
-                if self._narrow is None or not is_open or not self._still_reaches(self._narrow):
+                open_scan = self._narrow if is_open else None
+                if open_scan is None or not self._reaches(open_scan, self._clock.read()):
                     self.pace.take_turn(now)
-                    self._narrow = self._plan(now)
-                return self._narrow
+                    open_scan = self._narrow = self._plan(now)
+                return open_scan
             if self._deep is not None and deep_due <= now:
                 return self._deep
             # Some timers fire a little early.
             await anyio.sleep(max(min(narrow_due, deep_due) - now, 0.001))
 
-    def _still_reaches(self, scan: Scan) -> bool:
-        return not self._source.windowed or self.state.reaches(scan.window, self._clock.read(), self._allowance)
+    def _reaches(self, scan: Scan, now: Reading) -> bool:
+        """Return whether a scan that ends now covers the watermark."""
+        return not self._source.windowed or self.state.reaches(scan.window, now, self._allowance)
 
     def _plan(self, now: float) -> Scan:
         """Plan the scan that covers all updates since the watermark."""
@@ -417,7 +420,10 @@ class Poller:
                 # It may be committed or not. The next scan reads it again.
                 self._narrow = self._deep = None
                 raise
-            self._take(scan, written)
+            self.state, scan.missing = written.state, written.missing
+            scan.events += written.events
+            self.open_events += written.events
+            scan.covers = written.moved if is_end else scan.covers
         if walk.is_cut:
             self._is_cut = True
             scan.walk = self._passes(scan.tier, covers=scan.covers)
@@ -439,12 +445,6 @@ class Poller:
         for key in sightings:
             self._missing_since.pop(key, None)
             self._excused.pop(key, None)
-
-    def _take(self, scan: Scan, written: _Written) -> None:
-        self.state, scan.missing = written.state, written.missing
-        scan.events += written.events
-        self.open_events += written.events
-        scan.covers = written.moved if scan.ended and scan.covers else scan.covers
 
     def _commit(
         self,
@@ -483,10 +483,9 @@ class Poller:
             if state.is_primed and self._source.tells_absence:
                 since = ended - scan.window + 1 if self._source.windowed else _LONG_AGO
                 missing = self._missing(db, scan, since, ended)
-            moved = scan.covers and (
-                not self._source.windowed or not state.is_primed or state.reaches(scan.window, received, allowance)
-            )
-            if moved and (gap := state.gap(received, allowance)) is not None and self._source.windowed:
+            moved = scan.covers and (not state.is_primed or self._reaches(scan, received))
+            gap = state.gap(received, allowance) if moved and self._source.windowed else None
+            if gap is not None:
                 events.append(NewEvent(f"gap:{state.time}", None, gap.kind, dump_event(gap)))
             state = self._after(scan, moved=moved)
             feeds.put_state(db, self._feed, state.dump())
@@ -561,41 +560,37 @@ class Poller:
         self._reports.record_error(error, pause)
         await self._reports.send()
 
+    def _facts(self, scan: Scan) -> dict[str, Any]:
+        """Return what all reports of a scan have. A listing without a window is always read completely."""
+        tier, window = (scan.tier.name, scan.window) if self._source.windowed else ("complete", 0)
+        return {"feed": self._options.name, "tier": tier, "window": window}
+
     async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
-        self._reports.add(
-            ScanRecord(
-                feed=self._options.name,
-                tier=scan.tier.name,
-                window=scan.window if self._source.windowed else 0,
-                pages=scan.pages,
-                rows=scan.rows,
-                events=scan.events,
-                complete=is_complete,
-                elapsed=anyio.current_time() - scan.started,
-                error=error,
-            )
-        )
+        elapsed = anyio.current_time() - scan.started
+        ends: dict[str, Any] = {
+            "pages": scan.pages,
+            "rows": scan.rows,
+            "events": scan.events,
+            "elapsed": elapsed,
+            "error": error,
+        }
+        self._reports.add(ScanRecord(**self._facts(scan), **ends, complete=is_complete))
         await self._reports.send()
 
     async def _report_progress(self, scan: Scan) -> None:
-        now = anyio.current_time()
+        now, facts = anyio.current_time(), self._facts(scan)
+        elapsed, count = now - scan.started, len(scan.seen)
         if now - max(self._logged, scan.started) >= _BETWEEN_LINES:
             self._logged = now
             _logger.info(
                 "the feed %r is reading what was updated in the last %d s: %d pages, %d records so far",
-                self._options.name, scan.window, scan.pages, len(scan.seen),
-            )  # fmt: skip
-        self._reports.add(
-            ScanProgress(
-                feed=self._options.name,
-                tier=scan.tier.name,
-                first=not self.state.is_primed,
-                window=scan.window if self._source.windowed else 0,
-                pages=scan.pages,
-                requests=len(scan.seen),
-                elapsed=now - scan.started,
+                self._options.name,
+                scan.window,
+                scan.pages,
+                count,
             )
-        )
+        is_first = not self.state.is_primed
+        self._reports.add(ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed))
         await self._reports.send()
 
     async def _prune(self) -> None:
