@@ -22,9 +22,9 @@ from freight_exchange.client import FreightExchange
 from freight_exchange.errors import ConfigurationError, HeldError, ValidationError
 from freight_exchange.feed.events import Gap, load_event
 from freight_exchange.feed.status import Explanation, explain_request
-from freight_exchange.platform.database_url import masked
 from freight_exchange.store import effects, feeds, fleet, work
 from freight_exchange.store.database import Store
+from freight_exchange.store.database_url import masked
 
 if TYPE_CHECKING:
     from freight_exchange.store.database import Database

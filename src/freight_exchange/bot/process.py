@@ -24,6 +24,7 @@ import attrs
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.signals import SIGNALS
+from freight_exchange.bot.tasks import unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -35,7 +36,6 @@ from freight_exchange.errors import (
     TransportError,
     ValidationError,
 )
-from freight_exchange.platform.tasks import unwrap_errors
 from freight_exchange.platform.text import CleanFormatter
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from freight_exchange.bot.port import OperatorPort, open_port
 from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.session import Parts, Session
 from freight_exchange.bot.status import BotStatus
+from freight_exchange.bot.tasks import find_failure, unwrap_errors
 from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
-from freight_exchange.platform.tasks import find_failure, unwrap_errors
 from freight_exchange.store.database import Store, as_store
 from freight_exchange.store.errors import HeldHereError, StoreRefusedError
 

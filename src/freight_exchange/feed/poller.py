@@ -21,20 +21,22 @@ import attrs
 
 from freight_exchange import wire
 from freight_exchange.errors import (
+    READ_ERRORS,
     FeedProtocolError,
     FencedError,
     FreightExchangeError,
     LoginRejectedError,
     StoreError,
+    is_from_login,
+    is_transient,
+    retry_delay,
 )
-from freight_exchange.errors.transient import READ_ERRORS, is_from_login, is_transient, retry_delay
 from freight_exchange.feed.decide import View, decide, decide_gone, key_of_unreadable
 from freight_exchange.feed.events import dump_event
 from freight_exchange.feed.pace import Pace, Reports
 from freight_exchange.feed.state import LARGEST, NARROW, SCAN_TIME, WIDEST, Passes, Snapshot, State, Tier, Walk
+from freight_exchange.hooks import NO_INSTRUMENTS, Instruments, ScanInfo, ScanProgress
 from freight_exchange.hooks import Scan as ScanRecord
-from freight_exchange.hooks import ScanProgress
-from freight_exchange.instrumentation import NO_INSTRUMENTS, Instruments, ScanInfo
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
 from freight_exchange.store.feeds import Item, NewEvent
