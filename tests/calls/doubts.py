@@ -91,8 +91,7 @@ WRITES: dict[str, Write] = {
     "approve": Write("POST", "quote/approveoffer", lambda fx, market: fx.offers.approve(market.offer), True),
     "decline": Write("POST", "quote/approveoffer", lambda fx, market: fx.offers.decline(market.offer), True),
     "create": Write(
-        *("POST", "route", lambda fx, _: fx.routes.create(ROUTE)),
-        baseline=lambda fx: fx.routes.list().collect(),
+        *("POST", "route", lambda fx, _: fx.routes.create(ROUTE)), baseline=lambda fx: fx.routes.list().collect()
     ),
     "update": Write("PUT", "route", _update, baseline=lambda fx: fx.routes.list().collect()),
 }

@@ -16,27 +16,9 @@ from anyio.abc import ByteStream
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.calls.servers import Answer, Server, meet, respond
-from tests.calls.support import (
-    BID,
-    FOUND,
-    LOGGED_IN,
-    ONCE,
-    REQUEST,
-    Kind,
-    Script,
-    perform,
-    reply,
-    scripted,
-    stranger,
-)
+from tests.calls.support import BID, FOUND, LOGGED_IN, ONCE, REQUEST, Kind, Script, perform, reply, scripted, stranger
 
-from freight_exchange import (
-    DecodeError,
-    FreightExchange,
-    FreightExchangeError,
-    OutcomeUnknownError,
-    TransportError,
-)
+from freight_exchange import DecodeError, FreightExchange, FreightExchangeError, OutcomeUnknownError, TransportError
 
 GOOD = json.dumps(FOUND).encode()
 ZIPPED = {"Content-Encoding": "gzip"}

@@ -422,10 +422,7 @@ async def test_handshake_that_is_given_up_leaves_no_connection_open(
     end: Callable[[FreightExchange, Kind, Staller], Awaitable[None]], proxies: bool, kind: Kind
 ) -> None:
     staller = Staller(proxies=proxies)
-    async with (
-        await anyio.create_tcp_listener(local_host="127.0.0.1") as listener,
-        anyio.create_task_group() as tasks,
-    ):
+    async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, staller.meet)
         port = listener.extra(SocketAttribute.local_port)
         options: dict[str, Any] = {"verify": staller.verify, "max_connections": 1, "max_writes": 1}

@@ -129,14 +129,7 @@ async def waited(after: str | None, status: int = 429, **options: object) -> tup
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(
-    ("after", "least", "most"),
-    [
-        ("0", 0, 1),
-        ("7", 7, 8),
-        (" 20 ", 20, 22),
-        ("007", 7, 8),
-        ("1.5", 1.5, 2.5),
-    ],
+    ("after", "least", "most"), [("0", 0, 1), ("7", 7, 8), (" 20 ", 20, 22), ("007", 7, 8), ("1.5", 1.5, 2.5)]
 )
 async def test_reply_is_waited_for_as_long_as_asked_and_little_longer(
     after: str, least: float, most: float, status: int

@@ -28,14 +28,7 @@ from tests.calls.support import (
     unkept,
 )
 
-from freight_exchange import (
-    Applied,
-    BadRequestError,
-    Bot,
-    NotFoundError,
-    OutcomeUnknownError,
-    TransportError,
-)
+from freight_exchange import Applied, BadRequestError, Bot, NotFoundError, OutcomeUnknownError, TransportError
 from freight_exchange.testing import FAULTS, Fault, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
