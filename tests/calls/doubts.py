@@ -96,14 +96,10 @@ WRITES: dict[str, Write] = {
     "update": Write("PUT", "route", _update, baseline=lambda fx: fx.routes.list().collect()),
 }
 _ROUTE_BODY = {
-    "origin": "Ningbo",
-    "destination": "Felixstowe",
-    "carrier": 2,
-    "vessel": "V",
-    "voyageId": "1",
+    "origin": "Ningbo", "destination": "Felixstowe", "carrier": 2, "vessel": "V", "voyageId": "1",
     **dict.fromkeys(("cycutoff", "cfscutoff", "departure", "arrival"), "2030-04-02 17:00:00"),
     "timezone": "Asia/Shanghai",
-}
+}  # fmt: skip
 RAW = Write("POST", "route", lambda fx, _: fx.request("POST", "route", body=_ROUTE_BODY))
 KINDS = pytest.mark.parametrize("kind", list(WRITES))
 

@@ -23,8 +23,6 @@ from anyio.streams.tls import TLSStream
 
 from freight_exchange import FreightExchange
 
-__all__ = ["Proxy", "Server", "body_of", "meet", "proxying", "reset", "respond", "serving", "serving_h2", "trust"]
-
 Answer = Callable[["Server", ByteStream, bytes], Awaitable[bool]]
 """Answers one request, and returns whether the connection stays open."""
 

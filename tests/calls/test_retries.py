@@ -49,31 +49,17 @@ RESENT = {"Unauthorized": "access denied"}
     ("failure", "reads", "writes"),
     [
         # Sent in all if every reply is the same: three attempts for what may pass, one for what will not.
-        (BROKEN, 3, 1),
-        (httpx.ReadTimeout("silence"), 3, 1),
-        (httpx.RemoteProtocolError("no HTTP"), 3, 1),
-        (reply(200, b"<html>"), 2, 1),
-        (reply(200, {"message": "maintenance"}), 2, 1),
-        (reply(307, headers={"Location": "https://elsewhere.example/"}), 1, 1),
-        (reply(400, {"message": "no"}), 1, 1),
-        (reply(401, RESENT), 2, 2),
-        (reply(403, {"message": "no"}), 1, 1),
-        (reply(403, RESENT), 2, 2),
-        (reply(404, {"message": "no"}), 1, 1),
-        (reply(405), 1, 1),
-        (reply(408), 3, 1),
-        (reply(409), 1, 1),
-        (reply(413), 1, 1),
-        (reply(422), 1, 1),
-        (reply(429), 3, 1),
-        (reply(429, headers={"Retry-After": "1"}), 3, 2),
-        (reply(500), 3, 1),
-        (reply(502, b"<html>"), 3, 1),
-        (reply(503), 3, 1),
+        (BROKEN, 3, 1), (httpx.ReadTimeout("silence"), 3, 1), (httpx.RemoteProtocolError("no HTTP"), 3, 1),
+        (reply(200, b"<html>"), 2, 1), (reply(200, {"message": "maintenance"}), 2, 1),
+        (reply(307, headers={"Location": "https://elsewhere.example/"}), 1, 1), (reply(400, {"message": "no"}), 1, 1),
+        (reply(401, RESENT), 2, 2), (reply(403, {"message": "no"}), 1, 1), (reply(403, RESENT), 2, 2),
+        (reply(404, {"message": "no"}), 1, 1), (reply(405), 1, 1), (reply(408), 3, 1), (reply(409), 1, 1),
+        (reply(413), 1, 1), (reply(422), 1, 1), (reply(429), 3, 1), (reply(429, headers={"Retry-After": "1"}), 3, 2),
+        (reply(500), 3, 1), (reply(502, b"<html>"), 3, 1), (reply(503), 3, 1),
         (reply(503, headers={"Retry-After": "1"}), 3, 1),
     ],
     ids=str,
-)
+)  # fmt: skip
 async def test_number_of_requests_that_a_failure_costs(
     failure: httpx.Response | Exception, reads: int, writes: int
 ) -> None:
@@ -186,7 +172,7 @@ async def test_wait_of_more_than_two_minutes_is_the_callers(after: str, kind: Ki
         async with stranger(deadline=10_000) as exchange:
             await exchange.login()
             began = anyio.current_time()
-            with pytest.raises(RateLimitedError) as caught:
+            with pytest.raises(RateLimitedError, match="to wait") as caught:
                 await perform(exchange, kind)
             assert anyio.current_time() == began
     assert len(service.requests) == 1

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import anyio
 import attrs
 import httpx
 import pytest
 import respx
 from tests.calls.doubts import KINDS, OLD_ROUTE, RAW, ROUTE, WRITES, Market, doubt
 from tests.calls.support import (
-    BID,
     BRISK,
     LOGGED_IN,
     REQUEST,
@@ -19,7 +15,6 @@ from tests.calls.support import (
     Kind,
     arm,
     client,
-    outcome,
     perform,
     reply,
     scripted,
@@ -28,8 +23,8 @@ from tests.calls.support import (
     unkept,
 )
 
-from freight_exchange import Applied, BadRequestError, Bot, NotFoundError, OutcomeUnknownError, TransportError
-from freight_exchange.testing import FAULTS, Fault, Profile, Sandbox
+from freight_exchange import Applied, BadRequestError, NotFoundError, OutcomeUnknownError, TransportError
+from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 pytestmark = pytest.mark.virtual_time
 
@@ -39,19 +34,11 @@ pytestmark = pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("fault", "processed"),
     [
-        ("reset_mid_body", False),
-        ("reset_after_send", False),
-        ("reset_after_processing", True),
-        ("stall", True),
-        ("stall", False),
-        ("server_error_after_commit", True),
-        ("unavailable_retry_after", False),
-        ("request_timeout", True),
-        ("redirect", False),
-        ("html_200", True),
-        ("half_json", True),
+        ("reset_mid_body", False), ("reset_after_send", False), ("reset_after_processing", True), ("stall", True),
+        ("stall", False), ("server_error_after_commit", True), ("unavailable_retry_after", False),
+        ("request_timeout", True), ("redirect", False), ("html_200", True), ("half_json", True),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("kind", [*WRITES, "raw"])
 async def test_write_without_a_reply_that_shows_its_effect_is_in_doubt(kind: str, fault: str, processed: bool) -> None:
     write, market = WRITES.get(kind, RAW), Market()
@@ -144,17 +131,6 @@ async def test_route_may_be_written_without_a_reply_in_its_body(kind: str, statu
 
 
 @pytest.mark.parametrize(
-    "body", [{**BID, "Unauthorized": None}, {**BID, "Unauthorized": "odd"}, {**BID, "message": "ok"}]
-)
-async def test_result_beside_the_key_of_a_refusal_is_no_refusal(body: dict[str, object]) -> None:
-    """If it were one, the write would be sent again with a new token."""
-    with scripted(reply(200, body)) as service:
-        async with stranger() as exchange:
-            assert await outcome(exchange, Kind.WRITE) in ("ok", "OutcomeUnknownError")
-    assert len(service.requests) == 1
-
-
-@pytest.mark.parametrize(
     "failure",
     ["ConnectError", "ConnectTimeout", "PoolTimeout", "ReadError", "ReadTimeout", "RemoteProtocolError", "WriteError"],
 )
@@ -166,28 +142,3 @@ async def test_class_of_an_exception_proves_nothing(failure: str) -> None:
             with pytest.raises(OutcomeUnknownError):
                 await perform(exchange, Kind.WRITE)
     assert submit.call_count == 1
-
-
-def _long_refusal(size: int) -> Any:
-    def mutate(good: Any, *_: object) -> Any:
-        body = b'{"message": "The offer is too low.", "trace": "%s"}' % (b"x" * size)
-        return attrs.evolve(good, status=400, headers=(("content-type", "application/json"),), body=body)
-
-    return mutate
-
-
-@pytest.mark.parametrize("size", [1_000, 9_000])
-async def test_bot_believes_a_refusal_of_its_offer_with_a_body_of_any_length(size: int) -> None:
-    sandbox = Sandbox()
-    bot = Bot(store=None, start="backfill")
-    mutate = _long_refusal(size)
-    sandbox.strike(Fault(name="long", path=Kind.WRITE.value, processed=False, times=None, mutate=mutate))
-
-    @bot.on_new(id="quote")
-    async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=5, currency="USD")
-
-    async with sandbox.running(bot):
-        sandbox.publish()
-        await anyio.sleep(3600)
-    assert len(sandbox.audit_log.calls_to("POST", Kind.WRITE.value)) == 1

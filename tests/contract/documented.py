@@ -28,23 +28,6 @@ from freight_exchange import (
     User,
 )
 
-__all__ = [
-    "BARE_DRAFT",
-    "BIDS",
-    "CARRIERS",
-    "CURRENCIES",
-    "DRAFT",
-    "FILTERS",
-    "LISTINGS",
-    "REPLIES",
-    "REQUEST",
-    "ROUTE",
-    "ROUTE_DRAFT",
-    "SELECTED",
-    "SUBMITTED",
-    "USER",
-]
-
 Json = dict[str, Any]
 
 # fmt: off

@@ -12,10 +12,8 @@ import attrs
 import httpx
 
 from freight_exchange import FreightExchange
-from freight_exchange.testing import FAULTS, Cargo, Profile, Sandbox
+from freight_exchange.testing import Cargo, Profile, Sandbox
 from freight_sandbox.server import serve
-
-__all__ = ["AMOUNT", "FAULTS", "SCENES", "WIRES", "Market", "Profile", "Side", "Wire", "opened", "quirks"]
 
 Wire = Literal["memory", "sockets"]
 Side = Literal["shipper", "forwarder", "rival"]
