@@ -64,15 +64,13 @@ def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
 
 
 @contextmanager
-def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Iterator[int]:
+def stalled_listener(host: str = "127.0.0.1", port: int = 0, *, connects: bool = True) -> Iterator[int]:
     """Yield a port that never answers.
 
     With `connects`, the system completes the TCP handshake, but sent data, such as a TLS hello, is not answered.
     Without it, the accept queue is full: connecting hangs on Linux, and may be refused on other systems.
     """
-    with socket.socket() as listener:
-        listener.bind((host, 0))
-        listener.listen(128 if connects else 0)
+    with socket.create_server((host, port), backlog=128 if connects else 0) as listener:
         fillers = [] if connects else [socket.socket() for _ in range(4)]
         try:
             for waiting in fillers:

@@ -14,32 +14,15 @@ from freight_exchange import FreightExchange, OutcomeUnknownError, RateRequestDr
 from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 DRAFT = RateRequestDraft(
-    commodity="Green tea",
-    type="Air Freight",
-    origin="Shenzhen",
-    destination="Hamburg",
-    arrival=datetime(2030, 3, 15, 9, 30),
-    packaging="pallet",
-    quantity=4,
-    length="1.2",
-    width=1,
-    height="0.75",
-    weight="210.5",
-    incoterm="FOB",
-    hazardous=True,
-)
+    commodity="Green tea", type="Air Freight", origin="Shenzhen", destination="Hamburg",
+    arrival=datetime(2030, 3, 15, 9, 30), packaging="pallet", quantity=4, length="1.2", width=1, height="0.75",
+    weight="210.5", incoterm="FOB", hazardous=True,
+)  # fmt: skip
 ROUTE = RouteDraft(
-    origin="Ningbo",
-    destination="Felixstowe",
-    cy_cutoff=datetime(2030, 4, 2, 17),
-    cfs_cutoff=datetime(2030, 4, 1, 12),
-    departure=datetime(2030, 4, 4, 6),
-    arrival=datetime(2030, 5, 6, 14),
-    carrier=2,
-    vessel="Anchor Prudence",
-    voyage_id="202W",
-    timezone="Asia/Shanghai",
-)
+    origin="Ningbo", destination="Felixstowe", cy_cutoff=datetime(2030, 4, 2, 17), cfs_cutoff=datetime(2030, 4, 1, 12),
+    departure=datetime(2030, 4, 4, 6), arrival=datetime(2030, 5, 6, 14), carrier=2, vessel="Anchor Prudence",
+    voyage_id="202W", timezone="Asia/Shanghai",
+)  # fmt: skip
 OLD_ROUTE = 301
 
 

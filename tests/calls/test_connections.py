@@ -7,7 +7,7 @@ import os
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from freight_exchange import (
     Response,
     TransportError,
 )
+from freight_sandbox.server import refused_port, stalled_listener
 
 
 def numbered(request: bytes) -> dict[str, object]:
@@ -238,10 +239,8 @@ def _send_timeout(port: int) -> int:
 
 @pytest.mark.parametrize("kind", [Kind.LOGIN, Kind.READ])
 async def test_refused_connection_is_retried_and_counts_as_unsent(kind: Kind) -> None:
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{bound.getsockname()[1]}/api"
-        async with patient(stocked(), url=url, retries=BRISK) as exchange:
+    with refused_port() as port:
+        async with patient(stocked(), url=f"http://127.0.0.1:{port}/api", retries=BRISK) as exchange:
             with pytest.raises(TransportError, match=r"127\.0\.0\.1") as caught:
                 await perform(exchange, kind)
     assert (caught.value.attempts, caught.value.unsent, caught.value.path) == (3, True, "login")
@@ -252,21 +251,6 @@ async def test_name_that_does_not_resolve() -> None:
         with pytest.raises(TransportError, match=r"no-such-host\.invalid") as caught:
             await exchange.with_options(retries=ONCE).login()
     assert caught.value.unsent
-
-
-@contextlib.contextmanager
-def squatting(port: int, *, connects: bool) -> Iterator[None]:
-    """Listen on a port that a server has left, without answering; the backlog is full unless the port `connects`."""
-    with socket.create_server(("127.0.0.1", port), backlog=128 if connects else 0) as listener:
-        crowd = [] if connects else [socket.socket() for _ in range(4)]
-        try:
-            for waiting in crowd:
-                waiting.setblocking(False)
-                waiting.connect_ex(listener.getsockname())
-            yield
-        finally:
-            for waiting in crowd:
-                waiting.close()
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -281,7 +265,7 @@ async def test_server_that_stops_answering_times_out(kind: Kind, connects: bool)
             if kind is not Kind.LOGIN:
                 await exchange.login()
         port = int(face.url.rsplit(":", 1)[1].removesuffix("/api"))
-        stack.enter_context(squatting(port, connects=connects))
+        stack.enter_context(stalled_listener(port=port, connects=connects))
         with pytest.raises(TransportError) as caught:
             await perform(exchange, kind)
     assert caught.value.attempts == 3

@@ -313,19 +313,16 @@ FEEDS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in VIEWS.items() for value in values])
-def test_invalid_option_of_view_is_rejected(name: str, value: Any) -> None:
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [(each, name, value) for each in (VIEWS, FEEDS) for name, values in each.items() for value in values],
+    ids=lambda value: "" if isinstance(value, dict) else repr(value),
+)
+def test_invalid_option_of_a_view_or_feed_is_rejected(options: dict[str, Any], name: str, value: Any) -> None:
+    """The call raises, before a feed is entered."""
     exchange = FreightExchange(HTTPS, **ACCOUNT)
     with pytest.raises(ConfigurationError, match=name):
-        exchange.with_options(**{name: value})
-
-
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in FEEDS.items() for value in values])
-def test_invalid_option_of_feed_is_rejected(name: str, value: Any) -> None:
-    """The call raises, before the feed is entered."""
-    exchange = FreightExchange(HTTPS, **ACCOUNT)
-    with pytest.raises(ConfigurationError, match=name):
-        exchange.watch(**{name: value})
+        (exchange.with_options if options is VIEWS else exchange.watch)(**{name: value})
 
 
 def test_url_without_api_is_warned_of() -> None:
