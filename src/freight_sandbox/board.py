@@ -35,13 +35,13 @@ _POLL_TIMEOUT, _MAX_BODY, _SAMPLES = 20.0, 100_000, 8
 _MAX_RECORDS, _MAX_REQUESTS, _MAX_LINES, _MAX_STRIKES, _MAX_REACTIONS, _MAX_TEXT = 2000, 200, 40, 8, 4, 100
 _DECLINED: Final = frozenset({"declined", "rejected", "removed"})
 _KINDS: Final = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+# No foreign or inline scripts: text that gets past the escaping still cannot run.
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
 _HEADERS: Final = (
-    # No foreign or inline scripts: text that gets past the escaping still cannot run.
-    (
-        "content-security-policy",
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
-    ),
+    ("content-security-policy", _POLICY),
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "same-origin"),
@@ -57,15 +57,11 @@ _KNOBS: Final = {knob.name: knob for knob in Profile.knobs()}
 
 @functools.cache
 def _catalogue() -> Mapping[str, Any]:
-    """Return the faults and quirks that the page can switch on."""
-    faults, knobs = _FAULTS.values(), _KNOBS.values()
-    at = {fault.name: _OPERATIONS.get(f"{fault.method or 'POST'} {fault.path}", "") for fault in faults}
+    at = {name: _OPERATIONS.get(f"{fault.method or 'POST'} {fault.path}", "") for name, fault in _FAULTS.items()}
+    choices = {name: None if knob.is_number else [knob.default, *knob.values] for name, knob in _KNOBS.items()}
     return {
-        "faults": [_pick(it, "name", "meaning", "times") | {"operation": at[it.name]} for it in faults],
-        "quirks": [
-            _pick(it, "name", "meaning", "default") | {"choices": None if it.is_number else [it.default, *it.values]}
-            for it in knobs
-        ],
+        "faults": [_pick(it, "name", "meaning", "times") | {"operation": at[it.name]} for it in _FAULTS.values()],
+        "quirks": [_pick(it, "name", "meaning", "default") | {"choices": choices[it.name]} for it in _KNOBS.values()],
     }
 
 
@@ -116,9 +112,7 @@ class Board:
         revision: Number that grows with every change, from a random start.
     """
 
-    def __init__(
-        self, exchange: Exchange, *, clock: Callable[[], float] = time.time, names: Collection[str] = ()
-    ) -> None:
+    def __init__(self, exchange: Exchange, clock: Callable[[], float] = time.time, names: Collection[str] = ()) -> None:
         self.exchange = exchange
         self.url = ""
         # Each run starts at another revision, so that a page from before a restart notices a change.
@@ -142,7 +136,7 @@ class Board:
             "respond": self._respond,
             "offer_as_rival": self._offer_as_rival,
             "arm": self._arm,
-            "disarm": self._disarm,
+            "disarm": lambda fields: self._disarm(fields.integer("id") if "id" in fields else None),
             "set_quirk": self._set_quirk,
             "reset_quirks": lambda fields: setattr(exchange, "profile", Profile()),
         }
@@ -175,16 +169,18 @@ class Board:
             operation = "submit"  # one address takes both
         if operation == "login":
             caller = str(parameters.get("email") or "")[:_MAX_TEXT] or caller
-        line: dict[str, Any] = {
+        line: dict[str, Any] = _pick(record, "status", "processed") | {
             "caller": record.account or caller,
             "operation": operation,
             "request": int(request) if request.isdecimal() and len(request) < 16 else None,
-            "status": record.status,
-            "processed": record.processed,
             "fault": record.fault and record.fault.removesuffix(".then"),
         }
         if record.fault is None:
-            self._note_reaction(line)
+            # What callers do after a strike.
+            for strike in self._strikes.values():
+                about, then = {strike["request"], line["request"]} - {None}, strike["then"]
+                if line["caller"] == strike["caller"] and len(about) < 2 and operation not in then:
+                    then += [operation] if len(then) < _MAX_REACTIONS else []
         else:
             # A fault that strikes every call has one entry for each caller, and does not bury the others.
             self._struck += 1
@@ -199,14 +195,6 @@ class Board:
                 other.update(count=other["count"] + 1, time=record.time)
                 return
         self._calls.append(line | {"number": record.number, "time": record.time, "count": 1})
-
-    def _note_reaction(self, line: Mapping[str, Any]) -> None:
-        """Add the call to what callers did after a strike."""
-        for strike in self._strikes.values():
-            about = {strike["request"], line["request"]} - {None}
-            then: list[str] = strike["then"]
-            if line["caller"] == strike["caller"] and len(about) < 2 and line["operation"] not in then:
-                then += [line["operation"]] if len(then) < _MAX_REACTIONS else []
 
     def _finish_change(self) -> None:
         # The logs grow with every call, and a server may run for weeks.
@@ -284,12 +272,11 @@ class Board:
         self.exchange.update(record.index, self._clock(), cargo)
 
     def _respond(self, fields: Fields) -> None:
-        index, approved = fields.integer("offer"), fields.integer("approved", least=0, most=1)
-        offer = self.exchange.offers.get(index)
+        offer = self.exchange.offers.get(fields.integer("offer"))
         if offer is None:
             raise Refusal(404, "There is no such offer.")
         owner = self.exchange.accounts[self.exchange.requests[offer.request].owner]
-        values = {"offerIndex": index, "approved": approved}
+        values = {"offerIndex": offer.index, "approved": fields.get("approved")}
         self.exchange.act(owner, "POST", "quote/approveoffer", values, self._clock())
 
     def _offer_as_rival(self, fields: Fields) -> None:
@@ -325,9 +312,7 @@ class Board:
         number = next(self._numbers)
         self._armed[number] = {"id": number, "fault": name, "operation": operation, "times": times}, rules
 
-    def _disarm(self, fields: Fields) -> None:
-        """Switch one fault off, or all of them."""
-        number = fields.integer("id") if "id" in fields else None
+    def _disarm(self, number: int | None) -> None:
         for key, (_, rules) in self._armed.items():
             if number in (None, key):
                 self.faults.disarm(*rules)
@@ -336,9 +321,8 @@ class Board:
         name, value = fields.text("name"), fields.get("value")
         knob, number = _KNOBS.get(name), read_number(value)
         if knob is None or not knob.is_number:
-            # True == 1, so the types are compared too.
             choices = () if knob is None else (knob.default, *knob.values)
-            fits = any(type(value) is type(choice) and value == choice for choice in choices)
+            fits = repr(value) in map(repr, choices)  # as True == 1
         elif isinstance(knob.default, float):
             fits, value = number is not None and 0 <= number <= 60, float(number or 0)
         else:
@@ -363,7 +347,7 @@ class Board:
                 **{state: states[state] for state in ("open", "selected", "withdrawn")},
                 "offers": len(offers),
                 "waiting": sum(
-                    offer.status == "pending" and exchange.requests[offer.request].state == "open" for offer in offers
+                    it.status == "pending" and exchange.requests[it.request].state == "open" for it in offers
                 ),
                 "struck": self._struck,
                 "duplicates": copies.total() - len(copies),
@@ -388,10 +372,8 @@ class Board:
             **_pick(request, "index", "refid", "state", "created"),
             "cargo": attrs.asdict(request.cargo),
             "contacts": [
-                _pick(account, "name", "email")
-                | _pick(account.company, "phone", "city")
-                | {"company": account.company.name}
-                for account in map(exchange.accounts.__getitem__, selected)
+                _pick(it, "name", "email") | _pick(it.company, "phone", "city") | {"company": it.company.name}
+                for it in map(exchange.accounts.__getitem__, selected)
             ],
             "offers": [
                 _pick(offer, "index", "amount", "status", "rates", "terms")
@@ -408,12 +390,9 @@ class Board:
         """Count the equal offers of a struck caller that stand; more than one means that it was sent again."""
         if strike["request"] is None or strike["operation"] != "submit":
             return None
-        made = Counter(
-            (offer.amount, offer.currency)
-            for offer in self.exchange.offers_on(strike["request"])
-            if self.exchange.accounts[offer.account].email == strike["caller"] and offer.status not in _DECLINED
-        )
-        return max(made.values(), default=0)
+        standing = [it for it in self.exchange.offers_on(strike["request"]) if it.status not in _DECLINED]
+        own = [it for it in standing if self.exchange.accounts[it.account].email == strike["caller"]]
+        return max(Counter((it.amount, it.currency) for it in own).values(), default=0)
 
 
 def _sent(body: bytes) -> dict[str, Any]:

@@ -241,12 +241,10 @@ def _instead_of(pattern: bytes, text: bytes, otherwise: bytes) -> Mutation:
 
 
 def _number(text: str) -> Mutation:
-    """Write another text for the first number."""
     return _instead_of(rb'(?<!\\)":(-?[0-9]+(?:\.[0-9]+)?)', b'":' + text.encode(), encode({"index": Raw(text)}))
 
 
 def _text(begin: bytes) -> Mutation:
-    """Begin the first text with these bytes."""
     return _instead_of(rb'(?<!\\)":"', b'":"' + begin, b'{"message":"' + begin + b'"}')
 
 
@@ -311,7 +309,6 @@ def _publish(exchange: Any, now: float) -> None:
 
 
 def _on(place: int, action: str) -> Change:
-    """Act on the open request at a place, if there is one."""
     return lambda it, now: [getattr(it, action)(index, now) for index in it.open_requests()[place:][:1]]
 
 

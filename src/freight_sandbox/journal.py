@@ -165,7 +165,6 @@ class JournaledExchange(Exchange):
 
 
 def _packed(value: object) -> object:
-    """Mark a value that JSON does not have."""
     match value:
         case Account():
             content: object = value.email

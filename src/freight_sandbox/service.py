@@ -18,7 +18,7 @@ import attrs
 from freight_sandbox import audit, quirks
 from freight_sandbox.codec import decode
 from freight_sandbox.faults import Fault, FaultScript, Fired
-from freight_sandbox.fields import Fields, Refusal
+from freight_sandbox.fields import INCOTERM, Fields, Refusal
 from freight_sandbox.quirks import Json, Kind, Profile
 from freight_sandbox.records import Account, Cargo, Company, Number, Offer, Request, Role, Route, Table, Token
 from freight_sandbox.samples import CARRIERS, CURRENCIES, ROUTES
@@ -80,13 +80,6 @@ class _Answer(NamedTuple):
     processed: bool = False
 
 
-_ACCOUNTS: Final[Sequence[tuple[str, Role, str, str]]] = (
-    ("shipper", "shipper", "Sylvia", "Ship"),
-    ("forwarder", "forwarder", "Fergus", "Forward"),
-    ("rival", "forwarder", "Rita", "Rival"),
-)
-
-
 class Exchange:
     """Freight exchange in memory.
 
@@ -120,9 +113,13 @@ class Exchange:
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
             self.routes.put(route.index, float("-inf"), route)
+        names: Sequence[tuple[str, Role, str, str]] = (
+            *(("shipper", "shipper", "Sylvia", "Ship"), ("forwarder", "forwarder", "Fergus", "Forward")),
+            ("rival", "forwarder", "Rita", "Rival"),
+        )
         self.shipper, self.forwarder, self.rival = (
             self.add_account(f"{name}@demo.example", name, role=role, firstname=first, lastname=last)
-            for name, role, first, last in _ACCOUNTS
+            for name, role, first, last in names
         )
 
     @property
@@ -148,20 +145,17 @@ class Exchange:
         self.audit_log.count = number = self.audit_log.count + 1
         fault = self.faults.take(call)
         answer = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
-        name = None if fault is None else fault.name
         who = None if answer.account is None else answer.account.email
+        name = None if fault is None else fault.name
         seen = (call.method, call.path, call.query, answer.parameters, call.body)
-        self.audit_log.calls.append(
-            audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
-        )
+        record = audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
+        self.audit_log.calls.append(record)
         return answer.reply
 
     def _strike(self, fault: Fault, call: Call, now: float, number: int) -> _Answer:
         if fault.change is not None:
             fault.change(self, now)
-        answer = _Answer(Reply(0))
-        if fault.processed and not fault.early:
-            answer = self._answer(call, now, number)
+        answer = self._answer(call, now, number) if fault.processed and not fault.early else _Answer(Reply(0))
         reply = answer.reply if fault.mutate is None else fault.mutate(answer.reply, now, self.random)
         self.faults.fired.append(Fired(fault.name, number, answer.processed))
         return answer._replace(
@@ -237,9 +231,13 @@ class Exchange:
             quirk = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(quirk.failed_login_status, sentence, key=quirk.failed_login_key)
-        user = _user(self, account, self.tokens[self.token(account, now)], now)
+        token = self.tokens[self.token(account, now)]
+        user: Json = {"access_token": token.value, "expires_on": int(token.expires - now)}
+        user |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
+        user |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
+        user["company"] = _company(self, account.company, "phone")
         account.lastlogin = f"{dt.datetime.fromtimestamp(now, dt.UTC):%Y-%m-%d %H:%M:%S}"
-        return {"user": user}
+        return {"user": self.shown("user", user, token)}
 
     # Actions without HTTP, for tests and demonstrations
 
@@ -280,17 +278,17 @@ class Exchange:
 
     def touch(self, request: int, now: float) -> None:
         """Renew a request's time of update and nothing else."""
-        self._change(request, now, "touched")
+        self._put(attrs.evolve(self.requests[request], updated=now), now, "touched")
         self._note("touch", request, now)
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replace the cargo of a request."""
-        self._change(request, now, "updated", cargo=cargo)
+        self._put(attrs.evolve(self.requests[request], updated=now, cargo=cargo), now, "updated")
         self._note("update", request, now, cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Withdraw a request: it leaves every listing."""
-        self._change(request, now, "withdrawn", state="withdrawn")
+        self._put(attrs.evolve(self.requests[request], updated=now, state="withdrawn"), now, "withdrawn")
         self._note("withdraw", request, now)
 
     def offer(
@@ -314,7 +312,11 @@ class Exchange:
 
     def select(self, offer: int, now: float) -> None:
         """Approve an offer. The request leaves the open list; its other offers keep their status."""
-        self._change(self.offers[offer].request, now, "selected", state="selected", selected=offer)
+        self._put(
+            attrs.evolve(self.requests[self.offers[offer].request], updated=now, state="selected", selected=offer),
+            now,
+            "selected",
+        )
         self.set_offer_status(offer, "selected", now)
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
@@ -356,9 +358,6 @@ class Exchange:
         for token in list(self.tokens.values()):
             if account is None or token.account == account.index:
                 del self.tokens[token.value]
-
-    def _change(self, index: int, now: float, what: str, **changes: Any) -> None:
-        self._put(attrs.evolve(self.requests[index], updated=now, **changes), now, what)
 
     def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
@@ -416,7 +415,7 @@ def read_cargo(fields: Fields) -> Cargo:
         arrival=fields.date("arrival"),
         packaging=fields.word("packaging", {"pallet", "carton", "piece"}),
         quantity=fields.integer("quantity", least=1),
-        incoterm=fields.incoterm("incoterm"),
+        incoterm=fields.text("incoterm", INCOTERM, "a 3-letter Incoterm"),
         hazardous=fields.integer("hazardous", least=0, most=1),
         notes=fields.optional_text("notes") or "",
     )
@@ -429,7 +428,12 @@ def _requests(context: Context) -> Any:
     kind, default_rows = "open", 10
     if context.path == "quote/getrequests":
         kind, default_rows = fields.word("type", {"all", "accept", "pending"}, "all"), 20
-    since = context.now - _window(context)
+    window = 3600
+    if "secondsSinceUpdate" in fields and quirk.since_out_of_range == "clamped":
+        window = min(max(fields.integer("secondsSinceUpdate"), 1), 432000)
+    elif "secondsSinceUpdate" in fields:
+        window = fields.integer("secondsSinceUpdate", least=1, most=432000)
+    since = context.now - window
     if "index" in fields and not (
         quirk.since_lookup == "applied" or (quirk.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields)
     ):
@@ -449,15 +453,6 @@ def _requests(context: Context) -> Any:
 
     rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows=default_rows, since=since)
     return quirks.collection(quirk, "raterequests", [_request(exchange, request) for request in rows])
-
-
-def _window(context: Context) -> int:
-    fields = context.fields
-    if "secondsSinceUpdate" not in fields:
-        return 3600
-    if context.quirk.since_out_of_range == "clamped":
-        return min(max(fields.integer("secondsSinceUpdate"), 1), 432000)
-    return fields.integer("secondsSinceUpdate", least=1, most=432000)
 
 
 # Offers as their forwarder sees them (4.9 and 4.10)
@@ -543,7 +538,6 @@ def _offers(context: Context) -> Any:
 
 @operation("approve", "POST quote/approveoffer", "POST quote/offer", role="shipper", writes=True)
 def _respond(context: Context) -> Any:
-    """Approve or decline an offer."""
     exchange, quirk = context.exchange, context.quirk
     index = context.fields.identifier("offerIndex")
     approved = context.fields.integer("approved", least=0, most=1)
@@ -553,28 +547,20 @@ def _respond(context: Context) -> Any:
         raise Refusal(quirk.unknown_id_status, "There is no such offer.", "offerIndex")
     if request.state == "withdrawn":
         raise Refusal(400, "The rate request is withdrawn.", "offerIndex")
-    if approved:
-        _approve(context, request, offer)
-    elif offer.status != "pending":
+    is_repeated = approved and request.selected == index and quirk.second_approval == "repeated"
+    is_switched = approved and request.selected not in (None, index) and quirk.second_approval == "switched"
+    if approved and request.selected is not None and not is_repeated and not is_switched:
+        raise Refusal(400, "An offer has already been selected.", "offerIndex")
+    if offer.status != "pending" and not is_repeated and not is_switched:
         raise Refusal(400, "The offer is no longer pending.", "offerIndex")
-    elif quirk.decline_outcome != "unchanged":
+    if is_switched and request.selected is not None:
+        exchange.set_offer_status(request.selected, "pending", context.now)
+    if approved and not is_repeated:
+        exchange.select(index, context.now)
+    elif not approved and quirk.decline_outcome != "unchanged":
         exchange.set_offer_status(index, quirk.decline_outcome, context.now)
     payload = quirks.collection(quirk, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
     return payload if approved else quirks.replaced(quirk.decline_reply, payload)
-
-
-def _approve(context: Context, request: Request, offer: Offer) -> None:
-    exchange, quirk = context.exchange, context.quirk
-    if request.selected is None:
-        if offer.status != "pending":
-            raise Refusal(400, "The offer is no longer pending.", "offerIndex")
-    elif request.selected == offer.index and quirk.second_approval == "repeated":
-        return
-    elif request.selected == offer.index or quirk.second_approval != "switched":
-        raise Refusal(400, "An offer has already been selected.", "offerIndex")
-    else:
-        exchange.set_offer_status(request.selected, "pending", context.now)
-    exchange.select(offer.index, context.now)
 
 
 # Routes (4.5)
@@ -686,13 +672,6 @@ def _rows(
 
 
 # Records as the document shows them (2)
-
-
-def _user(exchange: Exchange, account: Account, token: Token, now: float) -> Json:
-    record = {"access_token": token.value, "expires_on": int(token.expires - now)}
-    record |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
-    record |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
-    return exchange.shown("user", record | {"company": _company(exchange, account.company, "phone")}, token)
 
 
 _COMPANY: Final = ("name", "address1", "city", "state", "postal", "country", "otilicense")
