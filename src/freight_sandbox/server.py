@@ -18,7 +18,7 @@ import anyio.lowlevel
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
-from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
+from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply
 
 Site = Callable[[Call], Awaitable[Reply]]
 """Handler of requests outside of the API. The paths of its calls are relative to the server's root."""
@@ -46,7 +46,7 @@ async def serve(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
         listener.setblocking(False)
-        name = f"[{host}]" if family == socket.AF_INET6 else host
+        name = f"[{host}]" if ":" in host else host
         url = f"http{'s' if tls else ''}://{name}:{listener.getsockname()[1]}/api"
         server = Server(url, exchange, clock, tls, site)
         async with anyio.create_task_group() as tasks:
@@ -132,10 +132,13 @@ class Server:
         conversation = Conversation(self._exchange, self._clock)
         data = b""
         while True:
-            answer = await self._answer(conversation, data)
-            data = b""
+            heads = conversation.heads
+            answer = conversation.feed(data)
+            self.requests += conversation.heads - heads
+            if isinstance(answer, Call):
+                answer = conversation.say(NOT_FOUND if self._site is None else await self._site(answer))
+            data = b"" if answer is not None else await stream.receive()
             if answer is None:
-                data = await stream.receive()
                 continue
             for at, part in enumerate(answer, 1):
                 if isinstance(part, End):
@@ -152,14 +155,6 @@ class Server:
                         break
                 else:
                     await anyio.sleep(part)
-
-    async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
-        heads = conversation.heads
-        due = conversation.feed(data)
-        self.requests += conversation.heads - heads
-        if isinstance(due, Call):
-            return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
-        return due
 
 
 class _SocketStream(ByteStream):

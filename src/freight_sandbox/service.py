@@ -99,14 +99,12 @@ class Exchange:
 
     def __init__(self, profile: Profile = Profile(), *, seed: int = 0) -> None:  # noqa: B008  # it is frozen
         self.profile = profile
-        self.faults = FaultScript()
-        self.audit_log = audit.AuditLog()
+        self.faults, self.audit_log, self.random = FaultScript(), audit.AuditLog(), Random(seed)
         self.accounts: dict[int, Account] = {}
         self.tokens: dict[str, Token] = {}
         self.requests: Table[Request] = Table()
         self.offers: Table[Offer] = Table()
         self.routes: Table[Route] = Table()
-        self.random = Random(seed)
         self._seed, self._is_reordered = seed, False
         self._call: int | None = None
         self._by_email: dict[str, Account] = {}
@@ -253,10 +251,9 @@ class Exchange:
     ) -> Account:
         """Register a user. `role` matters only if the profile enforces roles."""
         index = len(self.accounts) + 11
-        image = f"https://images.example/avatars/{index}.png"
+        names = (firstname, "", lastname, "Manager", f"https://images.example/avatars/{index}.png")
         home = company or Company(index=index + 60, name=f"{lastname} & Co. Ltd")
-        names = (firstname, "", lastname, "Manager")
-        account = Account(index, email, password, role, *names, image, home, lastlogin="2029-12-31 08:00:00")
+        account = Account(index, email, password, role, *names, home, lastlogin="2029-12-31 08:00:00")
         self.accounts[index] = self._by_email[email.casefold()] = account
         return account
 
@@ -340,10 +337,9 @@ class Exchange:
     def token(self, account: Account, now: float) -> str:
         """Issue a token as a login does, by the rules of the profile."""
         quirk = self._profile
-        if quirk.tokens == "same":
-            for token in self.tokens.values():
-                if token.account == account.index and token.expires > now:
-                    return token.value
+        held = [it.value for it in self.tokens.values() if it.account == account.index and it.expires > now]
+        if quirk.tokens == "same" and held:
+            return held[0]
         if quirk.tokens == "latest":
             self.expire_tokens(account)
         secret = f"{self.random.getrandbits(256):064x}"
@@ -355,9 +351,8 @@ class Exchange:
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Revoke the tokens of one account, or of all."""
-        for token in list(self.tokens.values()):
-            if account is None or token.account == account.index:
-                del self.tokens[token.value]
+        for token in [it for it in self.tokens.values() if account is None or it.account == account.index]:
+            del self.tokens[token.value]
 
     def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
