@@ -125,9 +125,10 @@ class Board:
         self._calls: deque[dict[str, Any]] = deque(maxlen=_MAX_LINES)
         self._strikes: dict[tuple[Any, ...], dict[str, Any]] = {}
         self._struck = 0
+        page = files("freight_sandbox") / "page"
         self._files = {
             PATH if path.name == "board.html" else f"{PATH}/{path.name}": (path.read_bytes(), path.name)
-            for path in files("freight_sandbox").joinpath("page").iterdir()
+            for path in (page.iterdir() if page.is_dir() else ())  # a freezer may leave it out
         }
         self._actions: Mapping[str, Callable[[Fields], None]] = {
             "requests": self._publish,
