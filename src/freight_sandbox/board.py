@@ -10,6 +10,7 @@ import secrets
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from importlib.resources import files
 from typing import Any, Final
@@ -20,7 +21,7 @@ import attrs
 
 from freight_sandbox.audit import CallRecord
 from freight_sandbox.codec import decode
-from freight_sandbox.faults import FAULTS, Fault, FaultScript
+from freight_sandbox.faults import FAULTS, Fault
 from freight_sandbox.fields import Fields, Refusal, read_number
 from freight_sandbox.quirks import Profile
 from freight_sandbox.records import Request
@@ -50,6 +51,7 @@ _HEADERS: Final = (
 )
 _OPERATIONS: Final = {f"{method} {path}": operation.name for (method, path), operation in OPERATIONS.items()}
 _OPERATIONS["POST login"] = "login"
+_PUBLISH: Final = ("POST", "quote/submitrequest")
 # A running server cannot perform the faults that prevent a connection.
 _FAULTS: Final = {name: fault for name, fault in FAULTS.items() if fault.cut not in CONNECTING}
 _KNOBS: Final = {knob.name: knob for knob in Profile.knobs()}
@@ -113,8 +115,7 @@ class Board:
     """
 
     def __init__(self, exchange: Exchange, clock: Callable[[], float] = time.time, names: Collection[str] = ()) -> None:
-        self.exchange = exchange
-        self.url = ""
+        self.exchange, self.faults, self.url = exchange, exchange.faults, ""
         # Each run starts at another revision, so that a page from before a restart notices a change.
         self.revision = 1 + secrets.randbelow(2**48)
         self._clock = clock
@@ -123,15 +124,14 @@ class Board:
         self._numbers = itertools.count(1)
         self._armed: dict[int, tuple[dict[str, Any], tuple[Fault, ...]]] = {}
         self._calls: deque[dict[str, Any]] = deque(maxlen=_MAX_LINES)
-        self._strikes: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self._struck = 0
+        self._struck, self._strikes = 0, dict[tuple[Any, ...], dict[str, Any]]()
         page = files("freight_sandbox") / "page"
         self._files = {
             PATH if path.name == "board.html" else f"{PATH}/{path.name}": (path.read_bytes(), path.name)
             for path in (page.iterdir() if page.is_dir() else ())  # a freezer may leave it out
         }
         self._actions: Mapping[str, Callable[[Fields], None]] = {
-            "requests": self._publish,
+            "requests": lambda it: exchange.act(exchange.shipper, *_PUBLISH, it.merged(), clock()),
             "change": self._change,
             "withdraw": lambda fields: exchange.withdraw(self._open(fields).index, clock()),
             "respond": self._respond,
@@ -143,11 +143,6 @@ class Board:
         }
 
     # Calls of programs
-
-    @property
-    def faults(self) -> FaultScript:
-        """The faults that strike calls."""
-        return self.exchange.faults
 
     def handle(self, call: Call, now: float) -> Reply:
         """Answer a call of a program, and note it for the page."""
@@ -257,9 +252,6 @@ class Board:
         act(Fields(_sent(call.body), {}))
         self._finish_change()
         return _json({"revision": self.revision})
-
-    def _publish(self, fields: Fields) -> None:
-        self.exchange.act(self.exchange.shipper, "POST", "quote/submitrequest", fields.merged(), self._clock())
 
     def _open(self, fields: Fields) -> Request:
         record = self.exchange.requests.get(fields.integer("request"))
@@ -397,11 +389,10 @@ class Board:
 
 
 def _sent(body: bytes) -> dict[str, Any]:
-    try:
-        values = decode(body) if body else {}
-    except ValueError:
-        return {}
-    return values if isinstance(values, dict) else {}
+    with suppress(ValueError):
+        if isinstance(values := decode(body), dict):
+            return values
+    return {}
 
 
 def _json(value: Mapping[str, Any], status: int = 200) -> Reply:

@@ -277,10 +277,10 @@ def _user(key: str, value: Callable[[float], object] | None) -> Mutation:
 
     def change(payload: Json, now: float, random: Random) -> None:
         user = payload.get("user", {})
-        if value is None:
-            user.pop(key, None)
-        elif user:
+        if user and value is not None:
             user[key] = value(now)
+        else:
+            user.pop(key, None)
 
     return _json(change)
 

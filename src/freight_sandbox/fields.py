@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -75,12 +76,10 @@ class Fields:
 
     def date(self, name: str) -> str:
         what = "a date-time, YYYY-MM-DD HH:mm:ss"
-        value = self.text(name, _DATE, what)
-        try:
-            dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise Refusal(400, f"The field {name} must be {what}.", name) from None
-        return value
+        with suppress(ValueError):
+            dt.datetime.fromisoformat(value := self.text(name, _DATE, what))
+            return value
+        raise Refusal(400, f"The field {name} must be {what}.", name)
 
     def integer(self, name: str, *, least: int | None = None, most: int | None = None) -> int:
         value = self.required(name)

@@ -24,10 +24,11 @@ import httpx
 
 from freight_sandbox.wire import CONNECTING, NOT_FOUND, Answering, Call, Conversation, Cut, End, parse_call
 
+_DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
 _ERRORS = {
     Cut.REFUSED: ConnectionRefusedError("All connection attempts failed"),
     Cut.DNS: socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
-    Cut.BAD_CERTIFICATE: ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] self-signed certificate"),
+    Cut.BAD_CERTIFICATE: ssl.SSLCertVerificationError(1, f"{_DISTRUSTED}: self-signed certificate"),
 }
 """Causes of the cuts that fail at once."""
 _call: ContextVar[Call | None] = ContextVar("_call", default=None)
@@ -71,11 +72,6 @@ class Network(httpcore.AsyncNetworkBackend):
         self.exchange.handle(call, self.clock())
         cut: Cut = fault.cut
         return cut
-
-    @property
-    def is_closing_idle(self) -> bool:
-        """`True` if a fault that strikes new connections waits: its server closes the others when they are idle."""
-        return any(fault.cut in CONNECTING for fault in self.exchange.faults.waiting)
 
 
 class Stream(httpcore.AsyncNetworkStream):
@@ -136,7 +132,9 @@ class Stream(httpcore.AsyncNetworkStream):
     def get_extra_info(self, info: str) -> Any:
         if info != "is_readable":
             return None
-        return self._is_closed or self._is_due() or self._network.is_closing_idle
+        # If a fault that strikes new connections waits, its server closes the others when they are idle.
+        is_idle_closed = any(fault.cut in CONNECTING for fault in self._network.exchange.faults.waiting)
+        return self._is_closed or self._is_due() or is_idle_closed
 
     def _is_due(self) -> bool:
         return bool(self._arriving) and self._arriving[0][0] <= anyio.current_time()

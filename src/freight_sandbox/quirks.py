@@ -269,9 +269,9 @@ def _change_rates(quirk: Profile, record: Json, source: object) -> None:
         record["rates"] = _EMPTY[quirk.empty_map]
 
 
-_NUMBERS: Final = frozenset(
-    ("qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price")
-)
+_NUMBERS: Final = frozenset((
+    "qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price",
+))  # fmt: skip
 _IDS: Final = frozenset(("index", "currencyId", "currencyIndex", "carrier", "hazardous"))
 
 
@@ -408,13 +408,11 @@ def _rename_times(quirk: Profile, record: Json, source: object) -> None:
 
 # Fields that are missing, and fields that are unknown
 
-_OPTIONAL: Final = frozenset(
-    (
-        *("refId", "notes", "measureUnit", "massUnit", "incoterm", "hazardous", "terms", "rates"),
-        *("middlename", "title", "imageUrl", "lastlogin", "address1", "state", "phone", "fax", "otilicense"),
-        *("cycutoff", "cfscutoff", "vesselName", "vessel", "voyageId"),
-    )
-)
+_OPTIONAL: Final = frozenset((
+    "refId", "notes", "measureUnit", "massUnit", "incoterm", "hazardous", "terms", "rates", "middlename", "title",
+    "imageUrl", "lastlogin", "address1", "state", "phone", "fax", "otilicense", "cycutoff", "cfscutoff", "vesselName",
+    "vessel", "voyageId",
+))  # fmt: skip
 
 
 @_rewrites(_ALL, "optional_fields")

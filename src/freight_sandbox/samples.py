@@ -12,15 +12,9 @@ from freight_sandbox.records import Route
 
 _CARRIERS = {1: "Pacific Star Line", 2: "Blue Anchor Shipping", 3: "Meridian Container Lines"}
 _CARRIERS |= {7: "Northern Air Cargo", 12: "Silk Road Trucking"}
-_CURRENCIES = {
-    840: ("US Dollar", "USD"),
-    978: ("Euro", "EUR"),
-    344: ("Hong Kong Dollar", "HKD"),
-    156: ("Chinese Yuan", "CNY"),
-    826: ("Pound Sterling", "GBP"),
-    392: ("Japanese Yen", "JPY"),
-    702: ("Singapore Dollar", "SGD"),
-}
+_CURRENCIES = {840: ("US Dollar", "USD"), 978: ("Euro", "EUR"), 344: ("Hong Kong Dollar", "HKD")}
+_CURRENCIES |= {156: ("Chinese Yuan", "CNY"), 826: ("Pound Sterling", "GBP")}
+_CURRENCIES |= {392: ("Japanese Yen", "JPY"), 702: ("Singapore Dollar", "SGD")}
 References = Mapping[int, dict[str, Any]]
 """Records of a reference list, by index."""
 CARRIERS: References = {index: {"index": index, "name": name} for index, name in _CARRIERS.items()}

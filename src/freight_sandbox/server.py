@@ -167,14 +167,13 @@ class _SocketStream(ByteStream):
         while True:
             await anyio.wait_readable(self._raw)
             try:
-                data = self._raw.recv(max_bytes)
+                if data := self._raw.recv(max_bytes):
+                    return data
+                raise anyio.EndOfStream
             except BlockingIOError:
                 continue
             except OSError as error:
                 raise anyio.BrokenResourceError from error
-            if not data:
-                raise anyio.EndOfStream
-            return data
 
     async def send(self, item: bytes) -> None:
         await anyio.lowlevel.checkpoint()

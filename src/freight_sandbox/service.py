@@ -370,24 +370,20 @@ class Exchange:
         return record
 
     def sorted(self, rows: Iterable[_Sorted]) -> list[_Sorted]:
-        order = "random" if self._is_reordered else self._profile.order
-        if order == "random":
-            return sorted(rows, key=lambda row: zlib.crc32(b"%d %d" % (self._seed, row.index)))
-        return sorted(rows, key=_ORDERS[order], reverse=order in ("newest", "updated"))
+        order, seed = "random" if self._is_reordered else self._profile.order, self._seed
+        # Offers are listed by the time at which they were made, routes by their index.
+        keys: Mapping[str, Callable[[Any], Any]] = {
+            "random": lambda row: zlib.crc32(b"%d %d" % (seed, row.index)),
+            "updated": lambda row: (getattr(row, "updated", getattr(row, "created", 0)), row.index),
+            "index": lambda row: row.index,
+        }
+        newest: Any = lambda row: (getattr(row, "created", 0), row.index)  # noqa: E731
+        return sorted(rows, key=keys.get(order, newest), reverse=order in ("newest", "updated"))
 
     def clamp(self, now: float) -> int | None:
         """Count a page, and return the most rows that it may have."""
         self._pages += 1
         return quirks.clamp(self._profile, self._pages - 1, now)
-
-
-# Offers are listed by the time at which they were made, routes by their index.
-_ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "newest": lambda row: (getattr(row, "created", 0), row.index),
-    "oldest": lambda row: (getattr(row, "created", 0), row.index),
-    "updated": lambda row: (getattr(row, "updated", getattr(row, "created", 0)), row.index),
-    "index": lambda row: row.index,
-}
 
 
 # Rate requests (4.2 to 4.4)
@@ -470,8 +466,13 @@ def _submit(context: Context) -> Any:
             if quirk.second_offer == "400":
                 raise Refusal(400, "You have already submitted an offer.", "requestIndex")
             exchange.set_offer_status(earlier.index, "removed", context.now)
-    sent: dict[str, Any] = {"amount": quirks.rounded(quirk, amount), "currency": currency, "rates": rates}
-    offer = exchange.offer(account, index, context.now, **sent, terms=terms)
+    sent: dict[str, Any] = {
+        "amount": quirks.rounded(quirk, amount),
+        "currency": currency,
+        "rates": rates,
+        "terms": terms,
+    }
+    offer = exchange.offer(account, index, context.now, **sent)
     record = _shipment(request) | {"refId": request.refid}
     record["offer"] = _offer(exchange, exchange.offers[offer], "submitted offer")
     return {"bid": exchange.shown("submission", record, request)}
@@ -533,8 +534,7 @@ def _offers(context: Context) -> Any:
 
 @operation("approve", "POST quote/approveoffer", "POST quote/offer", role="shipper", writes=True)
 def _respond(context: Context) -> Any:
-    exchange, quirk = context.exchange, context.quirk
-    index = context.fields.identifier("offerIndex")
+    exchange, quirk, index = context.exchange, context.quirk, context.fields.identifier("offerIndex")
     approved = context.fields.integer("approved", least=0, most=1)
     offer = exchange.offers.get(index)
     request = exchange.requests.get(offer.request) if offer is not None else None
@@ -697,25 +697,15 @@ _CARGO_KEYS: Final = ("cargoname", "packingtype", "cargowidth", "cargoheight", "
 def _shipment(request: Request, keys: Sequence[str] = _CARGO_KEYS, more: Mapping[str, Any] = {}) -> Json:
     """Make the fields that all records of a request share; by default with the keys of listings and bids."""
     cargo, (name, packaging, width, height, length) = request.cargo, keys
+    goods = f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
     return {
-        "index": request.index,
-        name: cargo.commodityname,
-        **more,
+        "index": request.index, name: cargo.commodityname, **more,
         "status": "Available" if request.state == "open" else "Selected",
-        "origin": cargo.origin,
-        "destination": cargo.destination,
-        "needdate": f"{cargo.arrival[:10]} 00:00:00",
-        "notes": f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
-        f" from {cargo.origin} to {cargo.destination}.",
-        "qty": cargo.quantity,
-        "measureUnit": "m",
-        "massUnit": "kg",
-        "weight": cargo.weight,
-        packaging: cargo.packaging.capitalize(),
-        width: cargo.width,
-        height: cargo.height,
-        length: cargo.length,
-    }
+        "origin": cargo.origin, "destination": cargo.destination, "needdate": f"{cargo.arrival[:10]} 00:00:00",
+        "notes": f"{goods} from {cargo.origin} to {cargo.destination}.", "qty": cargo.quantity,
+        "measureUnit": "m", "massUnit": "kg", "weight": cargo.weight, packaging: cargo.packaging.capitalize(),
+        width: cargo.width, height: cargo.height, length: cargo.length,
+    }  # fmt: skip
 
 
 _OFFER_KEYS: Final[Mapping[Kind, tuple[str, str]]] = {
@@ -762,12 +752,8 @@ def _approval(exchange: Exchange, offer: Offer, *, approved: bool) -> Json:
 def _bid(exchange: Exchange, request: Request, offer: Offer) -> Json:
     """Make a record of `bids`: a request with the forwarder's offer, and with the shipper once it is selected."""
     is_selected = request.selected == offer.index
-    record = _shipment(request) | {
-        "status": "Selected" if is_selected else "Available",
-        "refId": request.refid,
-        "price": offer.amount,
-        "currencyIndex": offer.currency,
-    }
+    record = _shipment(request) | {"status": "Selected" if is_selected else "Available", "refId": request.refid}
+    record |= {"price": offer.amount, "currencyIndex": offer.currency}
     if is_selected:
         record |= _contacts(exchange, exchange.accounts[request.owner])
     return exchange.shown("bid", record, request)
