@@ -74,7 +74,6 @@ class AuditLog:
 
     @property
     def publications(self) -> list[RequestChange]:
-        """Publications of requests, in order."""
         return [change for change in self.changes if change.what == "published"]
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:

@@ -298,9 +298,8 @@ class Board:
             raise Refusal(400, "This fault cannot strike at that moment.")
         rules = factory(times=times, processed=processed)
         if operation:
-            there: Any = {"method": None, "path": None}
-            there["when"] = lambda call: _OPERATIONS.get(f"{call.method} {call.path}") == operation
-            rules = tuple(attrs.evolve(rule, **there) for rule in rules)
+            when: Any = lambda call: _OPERATIONS.get(f"{call.method} {call.path}") == operation  # noqa: E731
+            rules = tuple(attrs.evolve(rule, method=None, path=None, when=when) for rule in rules)
         self.faults.add(*rules)
         number = next(self._numbers)
         self._armed[number] = {"id": number, "fault": name, "operation": operation, "times": times}, rules

@@ -265,7 +265,6 @@ def _json(change: Callable[[Json, float, Random], object]) -> Mutation:
 
 
 def _break_record(payload: Json, now: float, random: Random) -> None:
-    """Replace a random record of the collection with a text."""
     for records in payload.values():
         if isinstance(records, dict | list) and records:
             keys = sorted(records) if isinstance(records, dict) else range(len(records))
@@ -324,10 +323,7 @@ _CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
 _OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 
 Phases = tuple[bool, ...]
-BEFORE: Final[Phases] = (False,)
-AFTER: Final[Phases] = (True,)
-EITHER: Final[Phases] = (True, False)
-EITHER_BEFORE: Final[Phases] = (False, True)
+BEFORE, AFTER, EITHER, EITHER_BEFORE = (False,), (True,), (True, False), (False, True)
 
 _CUT_REPLIES: Final = {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS}
 _GOOD_REPLIES: Final = {Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN}

@@ -456,13 +456,8 @@ def clamp(quirk: Profile, served: int, now: float) -> int | None:
     """Return the largest page that the server gives now, after so many pages."""
     if quirk.clamp_change == "steady":
         return quirk.rows_clamp
-    is_wide = {
-        "lowered": served < 3,
-        "raised": served >= 3,
-        "hourly": now // 3600 % 2 == 0,
-        "alternating": served % 2 == 0,
-    }[quirk.clamp_change]
-    return (quirk.rows_clamp or 2) * (10 if is_wide else 1)
+    is_wide = {"lowered": served < 3, "raised": served >= 3, "hourly": now // 3600 % 2 == 0}
+    return (quirk.rows_clamp or 2) * (10 if is_wide.get(quirk.clamp_change, served % 2 == 0) else 1)
 
 
 def page(

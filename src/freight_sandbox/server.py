@@ -11,7 +11,7 @@ import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import anyio
 import anyio.lowlevel
@@ -72,14 +72,11 @@ def stalled_listener(host: str = "127.0.0.1", port: int = 0, *, connects: bool =
     """
     with socket.create_server((host, port), backlog=128 if connects else 0) as listener:
         fillers = [] if connects else [socket.socket() for _ in range(4)]
-        try:
-            for waiting in fillers:
+        with ExitStack() as stack:
+            for waiting in map(stack.enter_context, fillers):
                 waiting.setblocking(False)
                 waiting.connect_ex(listener.getsockname())
             yield listener.getsockname()[1]
-        finally:
-            for waiting in fillers:
-                waiting.close()
 
 
 class Server:

@@ -111,14 +111,12 @@ class Exchange:
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
             self.routes.put(route.index, float("-inf"), route)
-        names: Sequence[tuple[str, Role, str, str]] = (
-            *(("shipper", "shipper", "Sylvia", "Ship"), ("forwarder", "forwarder", "Fergus", "Forward")),
-            ("rival", "forwarder", "Rita", "Rival"),
+        add = self.add_account
+        self.shipper = add("shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship")
+        self.forwarder = add(
+            "forwarder@demo.example", "forwarder", role="forwarder", firstname="Fergus", lastname="Forward"
         )
-        self.shipper, self.forwarder, self.rival = (
-            self.add_account(f"{name}@demo.example", name, role=role, firstname=first, lastname=last)
-            for name, role, first, last in names
-        )
+        self.rival = add("rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival")
 
     @property
     def profile(self) -> Profile:
@@ -585,13 +583,11 @@ def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
         bounds.append((name, fields.date(start) if start in fields else "", fields.date(end) if end in fields else "~"))
     carrier = fields.identifier("carrierId") if "carrierId" in fields else None
 
-    def is_text(wanted: str, text: str) -> bool:
-        return wanted.casefold() in text.casefold() if contains else wanted == text
-
+    is_text: Any = (lambda text, part: part.casefold() in text.casefold()) if contains else str.__eq__
     return lambda route: (
         (carrier is None or route.carrier == carrier)
         and all(low <= getattr(route, name) <= high for name, low, high in bounds)
-        and all(is_text(wanted, getattr(route, name)) for name, wanted in texts.items())
+        and all(is_text(getattr(route, name), wanted) for name, wanted in texts.items())
     )
 
 

@@ -214,7 +214,11 @@ class Conversation:
             if isinstance(event, h11.Request):
                 self._head, self._body = event, bytearray()
                 self.heads += 1
-                if (call := self._reset_within_request()) is not None:
+                # A fault may reset the connection before the body is read.
+                faults = self._exchange.faults
+                call = self._call() if faults.waiting and not self._ends_at_next else None
+                fault = None if call is None else faults.peek(call)
+                if call is not None and fault is not None and fault.cut in _WITHIN_REQUEST:
                     return self.say(self._exchange.handle(call, self._clock()))
             elif isinstance(event, h11.Data):
                 self._body += event.data
@@ -237,14 +241,6 @@ class Conversation:
         if left:
             self._parser.receive_data(left)
         return parts
-
-    def _reset_within_request(self) -> Call | None:
-        """Return the call if its fault resets the connection before the body is read."""
-        faults = self._exchange.faults
-        if self._ends_at_next or not faults.waiting or (call := self._call()) is None:
-            return None
-        fault = faults.peek(call)
-        return call if fault is not None and fault.cut in _WITHIN_REQUEST else None
 
     def _call(self, root: str = API) -> Call | None:
         head = self._head
