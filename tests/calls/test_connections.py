@@ -18,32 +18,10 @@ import trustme
 from anyio.abc import ByteStream, SocketAttribute, SocketStream
 from anyio.streams.tls import TLSStream
 from tests.calls.servers import Answer, Server, body_of, meet, reset, respond, trust
-from tests.calls.support import (
-    BRISK,
-    ONCE,
-    QUICK,
-    CallResult,
-    Kind,
-    Next,
-    arm,
-    call_result,
-    over_sockets,
-    patient,
-    perform,
-    served,
-    stocked,
-    unkept,
-)
+from tests.calls.support import BRISK, ONCE, QUICK, Kind, Next, patient, perform, served, stocked, unkept
 from tests.crash.proxy import TcpProxy
 
-from freight_exchange import (
-    DeadlineExceededError,
-    FreightExchange,
-    OutcomeUnknownError,
-    Request,
-    Response,
-    TransportError,
-)
+from freight_exchange import DeadlineExceededError, FreightExchange, Request, Response, TransportError
 from freight_sandbox.server import refused_port, stalled_listener
 
 
@@ -123,18 +101,6 @@ async def test_reads_share_a_connection_and_each_write_has_its_own(tls: bool) ->
     assert not set(reads) & set(writes)
 
 
-async def test_write_never_meets_a_kept_connection() -> None:
-    sandbox = stocked()
-    async with over_sockets(sandbox) as (face, exchange):
-        await exchange.login()
-        for _ in range(5):
-            arm(sandbox, "idle_fin", Kind.WRITE)
-            connections = face.connections
-            assert await call_result(sandbox, exchange, Kind.WRITE) == CallResult("ok", 1, 1)
-            assert face.connections == connections + 1
-    assert len(sandbox.exchange.faults.fired) == 5
-
-
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 async def test_connection_that_the_server_closes_is_not_used_again(version: str) -> None:
     async def answer(_: Server, stream: ByteStream, request: bytes) -> bool:
@@ -149,7 +115,7 @@ async def test_connection_that_the_server_closes_is_not_used_again(version: str)
     assert connections_of(server) == [1, 2, 3]
 
 
-def cut(*, abort: bool, after: int = 1, begun: bytes = b"") -> Answer:
+def cut(*, abort: bool, after: int = 1) -> Answer:
     """Answer `after` requests on each connection, and cut it after the next request has arrived completely."""
 
     async def answer(server: Server, stream: ByteStream, request: bytes) -> bool:
@@ -157,8 +123,6 @@ def cut(*, abort: bool, after: int = 1, begun: bytes = b"") -> Answer:
         if len(here) <= after:
             await stream.send(respond(numbered(request)))
             return True
-        if begun:
-            await stream.send(begun)
         if abort:
             reset(stream)
         return False
@@ -182,16 +146,6 @@ async def test_broken_connection_is_never_lent_again() -> None:
             assert not caught.value.unsent
     used = connections_of(server)
     assert len(used) == len(set(used))
-
-
-@pytest.mark.parametrize(
-    "begun", [b"", b"H", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"], ids=["", "head", "body"]
-)
-async def test_write_that_is_cut_is_sent_once(begun: bytes) -> None:
-    async with meet(cut(abort=False, after=0, begun=begun)) as (server, exchange):
-        with pytest.raises(OutcomeUnknownError):
-            await exchange.request("POST", "quote/other", body={"n": 1})
-    assert len(server.requests) == 1
 
 
 async def test_connection_is_kept_for_as_long_as_keepalive() -> None:

@@ -192,16 +192,6 @@ async def test_wait_beyond_the_deadline_is_not_begun(kind: Kind) -> None:
     assert (caught.value.retry_after, len(service.requests)) == (30, 1)
 
 
-async def test_throttled_write_is_sent_once_more_after_the_wait() -> None:
-    with scripted(reply(429, {}, {"Retry-After": "5"}), GOOD[Kind.WRITE]) as service:
-        async with stranger() as exchange:
-            await exchange.login()
-            began = anyio.current_time()
-            assert await outcome(exchange, Kind.WRITE) == "ok"
-            assert 5 <= anyio.current_time() - began <= 6
-    assert len(service.requests) == 2
-
-
 @pytest.mark.parametrize("status", [429, 503])
 async def test_one_reply_holds_back_all_reads_of_the_client(status: int) -> None:
     """The reads that come meanwhile wait too, or raise at once where the wait is longer than their deadline."""

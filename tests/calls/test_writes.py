@@ -6,25 +6,11 @@ import attrs
 import httpx
 import pytest
 import respx
-from tests.calls.doubts import KINDS, OLD_ROUTE, RAW, ROUTE, WRITES, Market, doubt
-from tests.calls.support import (
-    BRISK,
-    LOGGED_IN,
-    REQUEST,
-    URL,
-    Kind,
-    arm,
-    client,
-    perform,
-    reply,
-    scripted,
-    stocked,
-    stranger,
-    unkept,
-)
+from tests.calls.doubts import KINDS, RAW, WRITES, Market, doubt
+from tests.calls.support import BRISK, LOGGED_IN, URL, Kind, perform, reply, scripted, stranger, unkept
 
 from freight_exchange import Applied, BadRequestError, NotFoundError, OutcomeUnknownError, TransportError
-from freight_exchange.testing import FAULTS, Profile, Sandbox
+from freight_exchange.testing import FAULTS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -48,15 +34,6 @@ async def test_write_without_a_reply_that_shows_its_effect_is_in_doubt(kind: str
     assert error.may_have_taken_effect
     assert (error.method, error.path, error.attempts) == (write.method, write.path, 1)
     assert error.write is not None
-
-
-@pytest.mark.parametrize("kind", ["submit", "publish", "approve"])
-async def test_reply_without_the_record_is_a_doubt(kind: str) -> None:
-    """The document shows no reply to a decline, and none to a route."""
-    write, market = WRITES[kind], Market()
-    async with market.client(write) as exchange:
-        await doubt(market, write, exchange, "maintenance_200")
-    assert market.sent(write) == [True]
 
 
 @KINDS
@@ -86,20 +63,6 @@ async def test_refused_write_did_not_happen(kind: str, status: int, error: type[
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize("profile", [Profile(), Profile(number_form="string"), Profile(number_form="exponent")])
-@pytest.mark.parametrize(
-    "name", ["reply_of_another_request", "reply_with_another_amount", "reply_with_another_currency"]
-)
-async def test_reply_about_another_offer_is_a_doubt(name: str, profile: Profile) -> None:
-    sandbox = stocked(Sandbox(profile))
-    async with client(sandbox) as exchange:
-        arm(sandbox, name, Kind.WRITE)
-        with pytest.raises(OutcomeUnknownError) as caught:
-            await perform(exchange, Kind.WRITE)
-        assert isinstance(await caught.value.reconcile(), Applied)
-    assert len(sandbox.audit_log.offers_on(REQUEST)) == 1
-
-
 @pytest.mark.parametrize("name", ["reply_of_another_request", "approval_of_another_offer"])
 async def test_reply_about_another_approval_is_a_doubt(name: str) -> None:
     write, market = WRITES["approve"], Market()
@@ -109,25 +72,6 @@ async def test_reply_about_another_approval_is_a_doubt(name: str) -> None:
         error = await doubt(market, write, exchange, name)
         assert isinstance(await error.reconcile(), Applied)
     assert market.sent(write) == [True]
-
-
-@pytest.mark.parametrize("kind", ["create", "update"])
-@pytest.mark.parametrize("status", [200, 201, 204])
-async def test_route_may_be_written_without_a_reply_in_its_body(kind: str, status: int) -> None:
-    """The service's document shows no body for these (4.5)."""
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if request.method == "GET":
-            return reply(200, {"routes": [{"index": OLD_ROUTE, "origin": "A", "timezone": "UTC"}]})
-        return httpx.Response(status)
-
-    with scripted(answer) as service:
-        async with stranger() as exchange:
-            if kind == "create":
-                await exchange.routes.create(ROUTE)
-            else:
-                await exchange.request("PUT", "route", body={"index": OLD_ROUTE})
-    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(

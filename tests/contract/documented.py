@@ -107,7 +107,6 @@ _ROUTE: Final[Json] = {
 
 REPLIES: Final[dict[str, Json]] = {
     "login": {"user": _USER},
-    "login with the company's index": {"user": {**_USER, "company": {"index": 72, **_OWN_COMPANY}}},
     "rejected login": {"message": "The user name or password is invalid."},
     "unauthorized": {"Unauthorized": "Access denied."}, "requests": {"raterequests": {"0": _REQUEST}},
     "no requests": {"raterequests": {}},
