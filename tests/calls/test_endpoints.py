@@ -521,7 +521,7 @@ def warnings(caplog: pytest.LogCaptureFixture, path: str) -> int:
 
 
 async def test_unreadable_parts_are_reported_to_hooks_and_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with answering(reply({"offers": ROWS}, **{"X-Request-Id": "r-17"})) as service:
+    async with answering(reply({"offers": ROWS}, 200, **{"X-Request-Id": "r-17"})) as service:
         assert [listing.index for listing in await service.exchange.offers.list()] == [1, 2]
     assert service.reports == PATHS
     assert [warnings(caplog, path) for path in PATHS] == [1, 1, 1]
