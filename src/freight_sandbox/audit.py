@@ -74,7 +74,6 @@ class AuditLog:
 
     @property
     def publications(self) -> list[RequestChange]:
-        """Publications of requests, in order."""
         return [change for change in self.changes if change.what == "published"]
 
     def calls_to(self, method: str, path: str) -> list[CallRecord]:
@@ -83,13 +82,12 @@ class AuditLog:
 
     def offers_on(self, request: int, account: str | None = None) -> list[OfferRecord]:
         """Return every offer ever made on a request, by one account or by all."""
-        on = [record for record in self.offers if record.offer.request == request]
-        return on if account is None else [record for record in on if record.account == account]
+        return [it for it in self.offers if it.offer.request == request and account in (None, it.account)]
 
     def duplicate_offers(self) -> list[list[OfferRecord]]:
         """Return groups of offers with equal request, account, amount and currency: one offer that was sent twice."""
-        groups: dict[tuple[object, ...], list[OfferRecord]] = {}
+        groups: dict[object, list[OfferRecord]] = {}
         for record in self.offers:
-            offer = record.offer
-            groups.setdefault((offer.request, record.account, offer.amount, offer.currency), []).append(record)
+            key = record.offer.request, record.account, record.offer.amount, record.offer.currency
+            groups.setdefault(key, []).append(record)
         return [group for group in groups.values() if len(group) > 1]

@@ -17,6 +17,7 @@ import attrs
 from freight_sandbox.codec import Raw, decode, encode
 from freight_sandbox.wire import Call, Cut, Reply, WireFault
 
+Json = dict[str, Any]
 Mutation = Callable[[Reply, float, Random], Reply]
 """Change of the reply, at a time, with a random source. A call that was not carried out has a reply of status 0."""
 Change = Callable[[Any, float], object]
@@ -53,7 +54,6 @@ class Fault:
 
     @property
     def cut(self) -> Cut | None:
-        """Cut of the connection."""
         return None if self.wire is None else self.wire.cut
 
     @property
@@ -166,7 +166,8 @@ class FaultFactory(Fault):
 # Mutations that replace the reply
 
 _JSON: Final = (("content-type", "application/json"),)
-_HTML: Final = b"<!DOCTYPE html><html><head><title>Exchange</title></head><body><h1>Be right back.</h1></body></html>"
+_PAGE: Final = b"<!DOCTYPE html><html><head><title>Exchange</title></head><body><h1>Be right back.</h1></body></html>"
+_HTML: Final = (_PAGE, "text/html; charset=UTF-8")
 _DEPTH: Final = 100_000
 
 
@@ -185,10 +186,6 @@ def failure(status: int, retry_after: object = None) -> Mutation:
     """Replace the reply with a failure, whose message is the phrase of its status."""
     headers = () if retry_after is None else (("retry-after", str(retry_after)),)
     return json_reply(status, {"message": http.HTTPStatus(status).phrase}, *headers)
-
-
-def _page(status: int) -> Mutation:
-    return raw_reply(status, _HTML, "text/html; charset=UTF-8")
 
 
 def _retry_later(status: int) -> Callable[[float], dict[str, Any]]:
@@ -215,7 +212,6 @@ def _bomb(layers: int) -> bytes:
 
 
 def _gzip_bomb(layers: int) -> Mutation:
-    """Replace the reply with 50 MB of white space and valid JSON: 49 kB gzipped once, a few hundred bytes twice."""
     headers = (*_JSON, ("content-encoding", ", ".join(["gzip"] * layers)))
     return lambda good, now, random: Reply(200, headers, _bomb(layers))
 
@@ -238,10 +234,6 @@ def _gzip(body: bytes) -> bytes:
     return gzip.compress(body, mtime=0)
 
 
-def _half(body: bytes) -> bytes:
-    return body[: len(body) // 2]
-
-
 def _instead_of(pattern: bytes, text: bytes, otherwise: bytes) -> Mutation:
     """Replace the first match in the body, or a body without one."""
     # Given as a function, the text has no escapes.
@@ -249,16 +241,11 @@ def _instead_of(pattern: bytes, text: bytes, otherwise: bytes) -> Mutation:
 
 
 def _number(text: str) -> Mutation:
-    """Write another text for the first number."""
     return _instead_of(rb'(?<!\\)":(-?[0-9]+(?:\.[0-9]+)?)', b'":' + text.encode(), encode({"index": Raw(text)}))
 
 
 def _text(begin: bytes) -> Mutation:
-    """Begin the first text with these bytes."""
     return _instead_of(rb'(?<!\\)":"', b'":"' + begin, b'{"message":"' + begin + b'"}')
-
-
-Json = dict[str, Any]
 
 
 def _json(change: Callable[[Json, float, Random], object]) -> Mutation:
@@ -278,7 +265,6 @@ def _json(change: Callable[[Json, float, Random], object]) -> Mutation:
 
 
 def _break_record(payload: Json, now: float, random: Random) -> None:
-    """Replace a random record of the collection with a text."""
     for records in payload.values():
         if isinstance(records, dict | list) and records:
             keys = sorted(records) if isinstance(records, dict) else range(len(records))
@@ -290,10 +276,10 @@ def _user(key: str, value: Callable[[float], object] | None) -> Mutation:
 
     def change(payload: Json, now: float, random: Random) -> None:
         user = payload.get("user", {})
-        if value is None:
-            user.pop(key, None)
-        elif user:
+        if user and value is not None:
             user[key] = value(now)
+        else:
+            user.pop(key, None)
 
     return _json(change)
 
@@ -317,8 +303,11 @@ def _first(value: object, sign: str) -> Json | None:
     return next((found for item in inner if (found := _first(item, sign)) is not None), None)
 
 
+def _publish(exchange: Any, now: float) -> None:
+    exchange.publish(exchange.shipper, now)
+
+
 def _on(place: int, action: str) -> Change:
-    """Act on the open request at a place, if there is one."""
     return lambda it, now: [getattr(it, action)(index, now) for index in it.open_requests()[place:][:1]]
 
 
@@ -327,15 +316,14 @@ def _on(place: int, action: str) -> Change:
 _DENIED: Final = {"Unauthorized": "Access denied. The token is missing, invalid or expired."}
 _FAILED: Final = {"message": "The user name or password is invalid."}
 _ELSEWHERE: Final = json_reply(307, {}, ("location", "https://elsewhere.example/api/login"))
+_ALREADY: Final = json_reply(400, {"message": "You have already submitted this."})
+_NO_REASON: Final = _json(lambda it, now, random: it.update(Unauthorized=None))
 _CEMENT: Final = {"commodityname": "Cement", "cargoname": "Cement", "origin": "Piraeus", "destination": "Boston"}
 _CURRENCY: Final = ("offerAmount", 138, "currencyIndex", "currencyId")
 _OFFER: Final = ("offerAmount", 1, "offerIndex", "offerId", "index")
 
 Phases = tuple[bool, ...]
-BEFORE: Final[Phases] = (False,)
-AFTER: Final[Phases] = (True,)
-EITHER: Final[Phases] = (True, False)
-EITHER_BEFORE: Final[Phases] = (False, True)
+BEFORE, AFTER, EITHER, EITHER_BEFORE = (False,), (True,), (True, False), (False, True)
 
 _CUT_REPLIES: Final = {Cut.RESET_MID_REPLY, Cut.STALL_MID_REPLY, Cut.TRUNCATED_LENGTH, Cut.TRUNCATED_CHUNKS}
 _GOOD_REPLIES: Final = {Cut.DRIP, Cut.BYTES_AFTER_REPLY, Cut.IDLE_FIN}
@@ -371,28 +359,26 @@ _CATALOGUE: Final = (
     _row("gzip", AFTER, "one valid layer of gzip", _body(_gzip, "gzip")),
     _row("double_gzip", AFTER, "two layers of gzip", _body(lambda body: _gzip(_gzip(body)), "gzip, gzip")),
     _row("false_gzip", AFTER, "Content-Encoding gzip on a plain body", _body(bytes, "gzip")),
-    _row("short_gzip", AFTER, "a gzip stream that ends early", _body(lambda body: _half(_gzip(body)), "gzip")),
-    _row("deep_json", EITHER, "lists nested 100,000 deep", raw_reply(200, b"[" * _DEPTH + b"1" + b"]" * _DEPTH)),
     _row(
-        "deep_object", EITHER, "objects nested 100,000 deep", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)
+        "short_gzip",
+        AFTER,
+        "a gzip stream that ends early",
+        _body(lambda body: (zipped := _gzip(body))[: len(zipped) // 2], "gzip"),
     ),
+    _row("deep_json", EITHER, "100,000 nested lists", raw_reply(200, b"[" * _DEPTH + b"1" + b"]" * _DEPTH)),
+    _row("deep_object", EITHER, "100,000 nested objects", raw_reply(200, b'{"a":' * _DEPTH + b"1" + b"}" * _DEPTH)),
     _row("long_integer", AFTER, "an integer of 5,000 digits", _number("7" * 5000)),
     _row("nan", AFTER, "NaN for a number", _number("NaN")),
     _row("infinity", AFTER, "-Infinity for a number", _number("-Infinity")),
     _row("huge_exponent", AFTER, "1e999 for a number", _number("1e999")),
-    _row(
-        "duplicate_keys",
-        AFTER,
-        "the first key occurs twice",
-        _body(lambda body: re.sub(rb"^{(.*?):", rb"{\1:{},\1:", body)),
-    ),
+    _row("duplicate_keys", AFTER, "the first key twice", _body(lambda it: re.sub(rb"^{(.*?):", rb"{\1:{},\1:", it))),
     _row("lone_surrogate", AFTER, "half a surrogate pair in a text", _text(rb"\ud800")),
     _row("invalid_utf8", AFTER, "bytes that are not UTF-8 in a text", _text(b"\xe9\xff")),
     _row("bom", AFTER, "a byte-order mark", _body(lambda body: b"\xef\xbb\xbf" + body)),
     _row("wrong_charset", AFTER, "charset=utf-16 on a UTF-8 body", _body(bytes, charset="utf-16")),
     _row("unknown_charset", AFTER, "an unknown charset", _body(bytes, charset="x-klingon")),
-    _row("half_json", AFTER, "half of the JSON with the right length", _body(_half)),
-    _row("html_200", EITHER, "a page of HTML with 200", _page(200)),
+    _row("half_json", AFTER, "half of the JSON with the right length", _body(lambda body: body[: len(body) // 2])),
+    _row("html_200", EITHER, "a page of HTML with 200", raw_reply(200, *_HTML)),
     _row("empty_200", EITHER, "200 without a body", raw_reply(200, b"")),
     _row("array_200", EITHER, "[1,2,3] with 200", raw_reply(200, b"[1,2,3]")),
     _row("scalar_200", EITHER, "a bare number with 200", raw_reply(200, b"42")),
@@ -411,36 +397,20 @@ _CATALOGUE: Final = (
     _row("unavailable_retry_after", EITHER_BEFORE, "503 with Retry-After", seconds=1.0, timed=_retry_later(503)),
     _row("server_error", BEFORE, "500 before the call was carried out", failure(500)),
     _row("server_error_after_commit", AFTER, "500 after the call was carried out", failure(500)),
-    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", _page(502)),
+    _row("bad_gateway", EITHER_BEFORE, "502 as a page of HTML", raw_reply(502, *_HTML)),
     _row("request_timeout", EITHER_BEFORE, "408", failure(408)),
-    _row("not_found_page", BEFORE, "404 as a page of HTML", _page(404)),
-    _row(
-        "bad_request_after_commit",
-        AFTER,
-        "500 after the commit, and 400 for the next try",
-        failure(500),
-        then=json_reply(400, {"message": "You have already submitted this."}),
-    ),
+    _row("not_found_page", BEFORE, "404 as a page of HTML", raw_reply(404, *_HTML)),
+    _row("bad_request_after_commit", AFTER, "500 after the commit, then 400", failure(500), then=_ALREADY),
     _row("redirect", BEFORE, "307 to another origin", _ELSEWHERE),
     _row("unauthorized_once", BEFORE, "401 once", json_reply(401, _DENIED)),
     _row("unauthorized_forever", BEFORE, "401 from now on", json_reply(401, _DENIED), times=None),
     _row("unauthorized_200", BEFORE, "Unauthorized with status 200", json_reply(200, _DENIED)),
-    _row(
-        "success_with_unauthorized",
-        AFTER,
-        "a good reply with `Unauthorized: null`",
-        _json(lambda it, now, random: it.update(Unauthorized=None)),
-    ),
+    _row("success_with_unauthorized", AFTER, "a good reply with `Unauthorized: null`", _NO_REASON),
     _row("tokens_revoked", AFTER, "every token is revoked at once", change=lambda it, now: it.expire_tokens()),
     # Replies about another write than the one that was carried out
     *_at(
         "POST quote/submitoffer",
-        _row(
-            "reply_of_another_request",
-            AFTER,
-            "a reply about another request",
-            _another("index", 1, **_CEMENT, voyageId="999X"),
-        ),
+        _row("reply_of_another_request", AFTER, "a reply about another request", _another("index", 1, **_CEMENT)),
         _row("reply_with_another_amount", AFTER, "a reply with another amount", _another("offerAmount", 1000)),
         # From the dollar to another listed currency.
         _row("reply_with_another_currency", AFTER, "a reply with another currency", _another(*_CURRENCY)),
@@ -455,7 +425,7 @@ _CATALOGUE: Final = (
             _row(f"login_message_{status}", BEFORE, f"a failed login with {status}", json_reply(status, _FAILED))
             for status in (200, 400, 401, 403, 422, 500)
         ),
-        _row("login_html", BEFORE, "a page of HTML for a login", _page(200)),
+        _row("login_html", BEFORE, "a page of HTML for a login", raw_reply(200, *_HTML)),
         _row("login_redirect", BEFORE, "307 to another origin for a login", _ELSEWHERE),
         _row("login_without_token", AFTER, "a user without a token", _user("access_token", None)),
         _row("login_expires_zero", AFTER, "expires_on 0", _user("expires_on", lambda now: 0)),
@@ -467,19 +437,9 @@ _CATALOGUE: Final = (
     # Listings that move
     *_at(
         "POST quote/getrequests",
-        _row(
-            "rows_inserted",
-            AFTER,
-            "a request is published just before the call",
-            change=lambda it, now: it.publish(it.shipper, now),
-        ),
-        _row(
-            "rows_removed",
-            AFTER,
-            "the newest open request is withdrawn just before the call",
-            change=_on(-1, "withdraw"),
-        ),
-        _row("rows_touched", AFTER, "the oldest open request is updated just before the call", change=_on(0, "touch")),
+        _row("rows_inserted", AFTER, "a new request just before the call", change=_publish),
+        _row("rows_removed", AFTER, "the newest request is withdrawn just before", change=_on(-1, "withdraw")),
+        _row("rows_touched", AFTER, "the oldest request is updated just before", change=_on(0, "touch")),
         _row("rows_reordered", AFTER, "another order of the listings from now on", change=lambda it, now: it.reorder()),
     ),
 )

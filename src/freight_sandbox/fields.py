@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}\Z")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,40}(\.[0-9]{1,40})?\Z")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}\Z", re.ASCII)
 _TEXT = re.compile(r"\s*\S")
-_INCOTERM = re.compile(r"[A-Z]{3}\Z")
+INCOTERM = re.compile(r"[A-Z]{3}\Z")
 # With a larger exponent the server might write a billion digits.
 _MAX_EXPONENT = 30
 
@@ -73,17 +74,12 @@ class Fields:
             raise Refusal(400, f"The field {name} must be one of {', '.join(sorted(words))}.", name)
         return value
 
-    def incoterm(self, name: str) -> str:
-        return self.text(name, _INCOTERM, "a 3-letter Incoterm")
-
     def date(self, name: str) -> str:
         what = "a date-time, YYYY-MM-DD HH:mm:ss"
-        value = self.text(name, _DATE, what)
-        try:
-            dt.datetime.fromisoformat(value)
-        except ValueError:
-            raise Refusal(400, f"The field {name} must be {what}.", name) from None
-        return value
+        with suppress(ValueError):
+            dt.datetime.fromisoformat(value := self.text(name, _DATE, what))
+            return value
+        raise Refusal(400, f"The field {name} must be {what}.", name)
 
     def integer(self, name: str, *, least: int | None = None, most: int | None = None) -> int:
         value = self.required(name)
@@ -111,17 +107,11 @@ class Fields:
 
     def amounts(self, name: str) -> Mapping[str, Number]:
         """Read a map from names to numbers. An empty list counts as an empty map, as in PHP."""
-        value = self.get(name)
-        if value is None or value == []:
-            return {}
-        if not isinstance(value, dict):
-            raise Refusal(400, f"The field {name} must be an object.", name)
-        amounts: dict[str, Number] = {}
-        for fee, sent in value.items():
-            amount = read_number(sent)
-            if amount is None or not fee.strip():
-                raise Refusal(400, f"The field {name} must map names to numbers.", name)
-            amounts[fee] = amount
+        value = {} if self.get(name) in (None, []) else self.get(name)
+        read = {fee: read_number(sent) for fee, sent in value.items()} if isinstance(value, dict) else {"": None}
+        amounts = {fee: amount for fee, amount in read.items() if amount is not None and fee.strip()}
+        if len(amounts) < len(read):
+            raise Refusal(400, f"The field {name} must map names to numbers.", name)
         return amounts
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -77,12 +77,18 @@ class JournaledExchange(Exchange):
         for number, line in enumerate(lines, 2):
             try:
                 change = json.loads(line, object_hook=self._unpacked)
-                self._replay(**change)
+                do, arguments = change["do"], change["arguments"]
+                if do == "profile":
+                    (self.profile,) = arguments
+                elif do in _METHODS:
+                    getattr(self, do)(*arguments)
+                elif do != "start":
+                    raise ValueError(f"{do} is unknown")
             except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, Refusal) as error:
                 raise JournalError(
                     f"{path} is damaged (line {number}: {error}): put a copy of it back, or give another file."
                 ) from error
-            starts += change["do"] == "start"
+            starts += do == "start"
         self.is_new = starts == len(lines)
         # Tokens must not recur in the next run, where they could belong to another account.
         self.random = Random() if seed is None else Random(f"{seed} {starts}")
@@ -109,14 +115,6 @@ class JournaledExchange(Exchange):
         if torn:
             self._file.truncate(len(content) - len(torn))
         return head, lines
-
-    def _replay(self, do: str, arguments: Sequence[Any]) -> None:
-        if do == "profile":
-            (self.profile,) = arguments
-        elif do in _METHODS:
-            getattr(self, do)(*arguments)
-        elif do != "start":
-            raise ValueError(f"{do} is unknown")
 
     def _note(self, change: str, *arguments: object) -> None:
         """Write a change, unless it is a part of one that is written as a whole."""
@@ -165,7 +163,6 @@ class JournaledExchange(Exchange):
 
 
 def _packed(value: object) -> object:
-    """Mark a value that JSON does not have."""
     match value:
         case Account():
             content: object = value.email

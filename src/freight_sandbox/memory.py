@@ -24,11 +24,11 @@ import httpx
 
 from freight_sandbox.wire import CONNECTING, NOT_FOUND, Answering, Call, Conversation, Cut, End, parse_call
 
-_DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate"
+_DISTRUSTED = "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed"
 _ERRORS = {
     Cut.REFUSED: ConnectionRefusedError("All connection attempts failed"),
     Cut.DNS: socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
-    Cut.BAD_CERTIFICATE: ssl.SSLCertVerificationError(1, _DISTRUSTED),
+    Cut.BAD_CERTIFICATE: ssl.SSLCertVerificationError(1, f"{_DISTRUSTED}: self-signed certificate"),
 }
 """Causes of the cuts that fail at once."""
 _call: ContextVar[Call | None] = ContextVar("_call", default=None)
@@ -73,14 +73,6 @@ class Network(httpcore.AsyncNetworkBackend):
         cut: Cut = fault.cut
         return cut
 
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-
-    @property
-    def is_closing_idle(self) -> bool:
-        """`True` if a fault that strikes new connections waits: its server closes the others when they are idle."""
-        return any(fault.cut in CONNECTING for fault in self.exchange.faults.waiting)
-
 
 class Stream(httpcore.AsyncNetworkStream):
     """Connection to the exchange."""
@@ -97,9 +89,10 @@ class Stream(httpcore.AsyncNetworkStream):
         if not buffer:
             return
         await anyio.lowlevel.checkpoint()
-        if self._is_closed or self._ended(End.RST):
+        ended = self._arriving[0][1] if self._is_due() else None
+        if self._is_closed or ended is End.RST:
             raise self._network.core.WriteError
-        if self._ended(End.FIN):
+        if ended is End.FIN:
             return  # accepted by the system, and never read
         if len(self._arriving) == 1 and self._arriving[0][1] is End.FIN:
             self._arriving.clear()
@@ -139,11 +132,12 @@ class Stream(httpcore.AsyncNetworkStream):
     def get_extra_info(self, info: str) -> Any:
         if info != "is_readable":
             return None
-        is_due = bool(self._arriving) and self._arriving[0][0] <= anyio.current_time()
-        return self._is_closed or is_due or self._network.is_closing_idle
+        # If a fault that strikes new connections waits, its server closes the others when they are idle.
+        is_idle_closed = any(fault.cut in CONNECTING for fault in self._network.exchange.faults.waiting)
+        return self._is_closed or self._is_due() or is_idle_closed
 
-    def _ended(self, end: End) -> bool:
-        return bool(self._arriving) and self._arriving[0][1] is end and self._arriving[0][0] <= anyio.current_time()
+    def _is_due(self) -> bool:
+        return bool(self._arriving) and self._arriving[0][0] <= anyio.current_time()
 
 
 async def _pause(

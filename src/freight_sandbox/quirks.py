@@ -166,31 +166,26 @@ class Profile:
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be one of {allowed}")
 
-    @classmethod
-    def knobs(cls) -> tuple[Knob, ...]:
+    @staticmethod
+    @functools.cache
+    def knobs() -> tuple[Knob, ...]:
         """Return every quirk with its other values, for tests that try each of them."""
-        return _knobs()
+        found: list[Knob] = []
+        for field in attrs.fields(Profile):
+            choices = (True, False) if isinstance(field.default, bool) else _literals().get(field.name)
+            values = tuple(value for value in choices or field.metadata["values"] if value != field.default)
+            found.append(Knob(field.name, field.default, values, field.metadata["meaning"], choices is None))
+        return tuple(found)
 
     def changes(self) -> dict[str, Any]:
         """Return the quirks that differ from the document, with their values."""
-        return {knob.name: value for knob in _knobs() if (value := getattr(self, knob.name)) != knob.default}
+        return {knob.name: value for knob in self.knobs() if (value := getattr(self, knob.name)) != knob.default}
 
 
 @functools.cache
 def _literals() -> Mapping[str, tuple[Any, ...]]:
     hints = typing.get_type_hints(Profile)
     return {name: typing.get_args(hint) for name, hint in hints.items() if typing.get_origin(hint) is Literal}
-
-
-@functools.cache
-def _knobs() -> tuple[Knob, ...]:
-    allowed = _literals()
-    found: list[Knob] = []
-    for field in attrs.fields(Profile):
-        choices = (True, False) if isinstance(field.default, bool) else allowed.get(field.name)
-        values = tuple(value for value in choices or field.metadata["values"] if value != field.default)
-        found.append(Knob(field.name, field.default, values, field.metadata["meaning"], choices is None))
-    return tuple(found)
 
 
 # Records: each function changes documented records of some kinds, in place. They run in this order.
@@ -210,7 +205,6 @@ _EMPTY: Final[Mapping[str, Any]] = {"object": {}, "list": [], "null": None}
 
 
 def _rewrites(kinds: Sequence[Kind], *quirks: str) -> Callable[[Rewrite], Rewrite]:
-    """Register a function that carries out these quirks on records of these kinds."""
 
     def register(function: Rewrite) -> Rewrite:
         _REWRITES.append((frozenset(quirks), tuple(kinds), function))
@@ -248,20 +242,16 @@ def _publish_changed(quirk: Profile, record: Json, request: Request) -> None:
         del record["notes"]
 
 
-_UNKNOWN: Final[Mapping[str, Mapping[str, str]]] = {
-    "none": {},
-    "status": {"status": "Under Review"},
-    "requesttype": {"requesttype": "Rail"},
-    "packaging": {"packaging": "Drum", "packingtype": "Drum"},
-}
+_UNKNOWN: Final = {"status": "Under Review", "requesttype": "Rail", "packaging": "Drum", "packingtype": "Drum"}
 
 
 @_rewrites(_SHIPMENTS, "selected_status", "unknown_words")
 def _use_other_words(quirk: Profile, record: Json, request: Request) -> None:
     if record["status"] == "Selected" and "price" not in record:
         record["status"] = quirk.selected_status
+    keys = {"packaging", "packingtype"} if quirk.unknown_words == "packaging" else {quirk.unknown_words}
     if request.index % 2:
-        record.update({key: word for key, word in _UNKNOWN[quirk.unknown_words].items() if key in record})
+        record.update({key: _UNKNOWN[key] for key in keys & record.keys()})
 
 
 @_rewrites((*_SHIPMENTS, *_OFFERS), "word_case")
@@ -279,9 +269,9 @@ def _change_rates(quirk: Profile, record: Json, source: object) -> None:
         record["rates"] = _EMPTY[quirk.empty_map]
 
 
-_NUMBERS: Final = frozenset(
-    ("qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price")
-)
+_NUMBERS: Final = frozenset((
+    "qty", "weight", "width", "height", "length", "cargowidth", "cargoheight", "cargolength", "offerAmount", "price",
+))  # fmt: skip
 _IDS: Final = frozenset(("index", "currencyId", "currencyIndex", "carrier", "hazardous"))
 
 
@@ -379,11 +369,10 @@ def _move_contacts(source: Json, target: Json, *, keeps: bool) -> None:
 @_rewrites(("listing", "approval"), "empty_offer", "offer_shape")
 def _shape_offers(quirk: Profile, record: Json, source: object) -> None:
     offers = record["offer"]
-    if not offers:
-        if quirk.empty_offer == "absent":
-            del record["offer"]
-        else:
-            record["offer"] = _EMPTY[quirk.empty_offer]
+    if not offers and quirk.empty_offer == "absent":
+        del record["offer"]
+    elif not offers:
+        record["offer"] = _EMPTY[quirk.empty_offer]
     elif "0" in offers and quirk.offer_shape == "entry" and len(offers) == 1:
         record["offer"] = offers["0"]
     elif "0" in offers and quirk.offer_shape == "list":
@@ -405,12 +394,11 @@ _NAMES: Final[tuple[tuple[str, str, tuple[Kind, ...]], ...]] = (
 """Quirks that rename a field: the quirk, the documented name, the kinds of record."""
 
 
-def _rename(name: str, documented: str, quirk: Profile, record: Json, source: object) -> None:
-    record[getattr(quirk, name)] = record.pop(documented)
-
-
 for _name, _documented, _kinds in _NAMES:
-    _rewrites(_kinds, _name)(functools.partial(_rename, _name, _documented))
+
+    @_rewrites(_kinds, _name)
+    def _rename(quirk: Profile, record: Json, _: object, name: str = _name, documented: str = _documented) -> None:
+        record[getattr(quirk, name)] = record.pop(documented)
 
 
 @_rewrites(("route",), "route_time_keys")
@@ -420,21 +408,18 @@ def _rename_times(quirk: Profile, record: Json, source: object) -> None:
 
 # Fields that are missing, and fields that are unknown
 
-_OPTIONAL: Final = frozenset(
-    (
-        *("refId", "notes", "measureUnit", "massUnit", "incoterm", "hazardous", "terms", "rates"),
-        *("middlename", "title", "imageUrl", "lastlogin", "address1", "state", "phone", "fax", "otilicense"),
-        *("cycutoff", "cfscutoff", "vesselName", "vessel", "voyageId"),
-    )
-)
+_OPTIONAL: Final = frozenset((
+    "refId", "notes", "measureUnit", "massUnit", "incoterm", "hazardous", "terms", "rates", "middlename", "title",
+    "imageUrl", "lastlogin", "address1", "state", "phone", "fax", "otilicense", "cycutoff", "cfscutoff", "vesselName",
+    "vessel", "voyageId",
+))  # fmt: skip
 
 
 @_rewrites(_ALL, "optional_fields")
 def _leave_out(quirk: Profile, record: Json, source: object) -> None:
     for key in _OPTIONAL & record.keys():
-        if quirk.optional_fields == "null":
-            record[key] = None
-        else:
+        record[key] = None
+        if quirk.optional_fields == "absent":
             del record[key]
 
 
@@ -455,35 +440,24 @@ def collection(quirk: Profile, key: str, records: Sequence[Json]) -> Any:
     if quirk.poison != "none" and len(rows) > 1:
         broken: Mapping[str, Any] = {"string": "Undefined index: refId", "null": None, "hollow": {}}
         rows[1] = broken[quirk.poison] if quirk.poison in broken else {**rows[1], "index": "n/a"}
-    match quirk.collection_shape:
-        case "list":
-            return {key: rows}
-        case "gaps":
-            return {key: {str(3 * number + 2): row for number, row in enumerate(rows)}}
-        case "shuffled":
-            numbered = [(str(number), row) for number, row in enumerate(rows)]
-            return {key: dict(numbered[1::2] + numbered[::2][::-1])}
-        case _:
-            return {key: {str(number): row for number, row in enumerate(rows)}}
+    if quirk.collection_shape == "list":
+        return {key: rows}
+    factor, first = (3, 2) if quirk.collection_shape == "gaps" else (1, 0)
+    numbered = [(str(factor * number + first), row) for number, row in enumerate(rows)]
+    return {key: dict(numbered[1::2] + numbered[::2][::-1] if quirk.collection_shape == "shuffled" else numbered)}
 
 
 # Pages and lookups
 
-_CLAMP, _WIDER, _PAGES_BEFORE = 2, 10, 3
-"""For a clamp that changes: its default size, the factor of its larger size, and the pages before the change."""
+_NONE: Final = "No records found."
 
 
 def clamp(quirk: Profile, served: int, now: float) -> int | None:
     """Return the largest page that the server gives now, after so many pages."""
     if quirk.clamp_change == "steady":
         return quirk.rows_clamp
-    is_wide = {
-        "lowered": served < _PAGES_BEFORE,
-        "raised": served >= _PAGES_BEFORE,
-        "hourly": now // 3600 % 2 == 0,
-        "alternating": served % 2 == 0,
-    }[quirk.clamp_change]
-    return (quirk.rows_clamp or _CLAMP) * (_WIDER if is_wide else 1)
+    is_wide = {"lowered": served < 3, "raised": served >= 3, "hourly": now // 3600 % 2 == 0}
+    return (quirk.rows_clamp or 2) * (10 if is_wide.get(quirk.clamp_change, served % 2 == 0) else 1)
 
 
 def page(
@@ -504,20 +478,21 @@ def page(
     if not rows and offset == 0:
         if quirk.nothing_found == "empty":
             return ()
-        raise Refusal(404, "No records found." if quirk.nothing_found == "404" else "Not Found")
+        raise Refusal(404, _NONE if quirk.nothing_found == "404" else "Not Found")
     start = offset * (size if quirk.clamp_stride == "clamped" else requested)
     if start < len(rows) or quirk.past_end == "empty":
         return rows[start : start + size]
     if quirk.past_end != "last_page":
-        sentence = "No records found." if quirk.past_end == "404" else "The offset is out of range."
-        raise Refusal(int(quirk.past_end), sentence, "offset")
+        raise Refusal(
+            int(quirk.past_end), _NONE if quirk.past_end == "404" else "The offset is out of range.", "offset"
+        )
     return rows[max(len(rows) - 1, 0) // size * size :]
 
 
 def found(quirk: Profile, rows: Sequence[_T]) -> Sequence[_T]:
     """Return what a lookup by index found, or refuse if that is nothing."""
     if not rows and quirk.lookup_missing != "empty":
-        sentence = "No records found." if quirk.lookup_missing == "404" else "There is no such record."
+        sentence = _NONE if quirk.lookup_missing == "404" else "There is no such record."
         raise Refusal(int(quirk.lookup_missing), sentence, "index")
     return rows
 
@@ -571,14 +546,10 @@ def success(quirk: Profile, payload: Any, *, is_write: bool) -> Reply:
 def refused(quirk: Profile, refusal: Refusal) -> Reply:
     """Write the reply to a call that was refused."""
     form = refusal.key or (quirk.bad_request_body if refusal.status == 400 else "message")
-    content_type: str = quirk.content_type
-    body = b""
     if form == "text":
-        content_type, body = "text/plain; charset=utf-8", refusal.sentence.encode()
-    elif form != "empty":
-        errors = {refusal.field or "body": [refusal.sentence]}
-        body = encode({form: errors if form == "errors" else refusal.sentence})
-    return _reply(quirk, refusal.status, body, content_type)
+        return _reply(quirk, refusal.status, refusal.sentence.encode(), "text/plain; charset=utf-8")
+    said = {refusal.field or "body": [refusal.sentence]} if form == "errors" else refusal.sentence
+    return _reply(quirk, refusal.status, b"" if form == "empty" else encode({form: said}), quirk.content_type)
 
 
 def _reply(quirk: Profile, status: int, body: bytes, content_type: str) -> Reply:

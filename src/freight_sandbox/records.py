@@ -145,7 +145,6 @@ class Table(Generic[_T]):
         return self.recent()
 
     def __getitem__(self, index: int) -> _T:
-        """Return the current version."""
         return self._versions[index][-1][1]
 
     def put(self, index: int, time: float, record: _T) -> None:

@@ -11,14 +11,14 @@ import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import anyio
 import anyio.lowlevel
 from anyio.abc import ByteStream, TaskGroup
 from anyio.streams.tls import TLSStream
 
-from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply, Script
+from freight_sandbox.wire import NOT_FOUND, Answering, Call, Conversation, End, Reply
 
 Site = Callable[[Call], Awaitable[Reply]]
 """Handler of requests outside of the API. The paths of its calls are relative to the server's root."""
@@ -46,7 +46,7 @@ async def serve(
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=1024) as listener:
         listener.setblocking(False)
-        name = f"[{host}]" if family == socket.AF_INET6 else host
+        name = f"[{host}]" if ":" in host else host
         url = f"http{'s' if tls else ''}://{name}:{listener.getsockname()[1]}/api"
         server = Server(url, exchange, clock, tls, site)
         async with anyio.create_task_group() as tasks:
@@ -64,24 +64,19 @@ def refused_port(host: str = "127.0.0.1") -> Iterator[int]:
 
 
 @contextmanager
-def stalled_listener(host: str = "127.0.0.1", *, connects: bool = True) -> Iterator[int]:
+def stalled_listener(host: str = "127.0.0.1", port: int = 0, *, connects: bool = True) -> Iterator[int]:
     """Yield a port that never answers.
 
     With `connects`, the system completes the TCP handshake, but sent data, such as a TLS hello, is not answered.
     Without it, the accept queue is full: connecting hangs on Linux, and may be refused on other systems.
     """
-    with socket.socket() as listener:
-        listener.bind((host, 0))
-        listener.listen(128 if connects else 0)
+    with socket.create_server((host, port), backlog=128 if connects else 0) as listener:
         fillers = [] if connects else [socket.socket() for _ in range(4)]
-        try:
-            for waiting in fillers:
+        with ExitStack() as stack:
+            for waiting in map(stack.enter_context, fillers):
                 waiting.setblocking(False)
                 waiting.connect_ex(listener.getsockname())
             yield listener.getsockname()[1]
-        finally:
-            for waiting in fillers:
-                waiting.close()
 
 
 class Server:
@@ -134,10 +129,13 @@ class Server:
         conversation = Conversation(self._exchange, self._clock)
         data = b""
         while True:
-            answer = await self._answer(conversation, data)
-            data = b""
+            heads = conversation.heads
+            answer = conversation.feed(data)
+            self.requests += conversation.heads - heads
+            if isinstance(answer, Call):
+                answer = conversation.say(NOT_FOUND if self._site is None else await self._site(answer))
+            data = b"" if answer is not None else await stream.receive()
             if answer is None:
-                data = await stream.receive()
                 continue
             for at, part in enumerate(answer, 1):
                 if isinstance(part, End):
@@ -155,14 +153,6 @@ class Server:
                 else:
                     await anyio.sleep(part)
 
-    async def _answer(self, conversation: Conversation, data: bytes) -> Script | None:
-        heads = conversation.heads
-        due = conversation.feed(data)
-        self.requests += conversation.heads - heads
-        if isinstance(due, Call):
-            return conversation.say(NOT_FOUND if self._site is None else await self._site(due))
-        return due
-
 
 class _SocketStream(ByteStream):
     """Byte stream on a socket, without the buffers of an event loop."""
@@ -174,14 +164,13 @@ class _SocketStream(ByteStream):
         while True:
             await anyio.wait_readable(self._raw)
             try:
-                data = self._raw.recv(max_bytes)
+                if data := self._raw.recv(max_bytes):
+                    return data
+                raise anyio.EndOfStream
             except BlockingIOError:
                 continue
             except OSError as error:
                 raise anyio.BrokenResourceError from error
-            if not data:
-                raise anyio.EndOfStream
-            return data
 
     async def send(self, item: bytes) -> None:
         await anyio.lowlevel.checkpoint()

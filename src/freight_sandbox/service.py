@@ -18,7 +18,7 @@ import attrs
 from freight_sandbox import audit, quirks
 from freight_sandbox.codec import decode
 from freight_sandbox.faults import Fault, FaultScript, Fired
-from freight_sandbox.fields import Fields, Refusal
+from freight_sandbox.fields import INCOTERM, Fields, Refusal
 from freight_sandbox.quirks import Json, Kind, Profile
 from freight_sandbox.records import Account, Cargo, Company, Number, Offer, Request, Role, Route, Table, Token
 from freight_sandbox.samples import CARRIERS, CURRENCIES, ROUTES
@@ -80,13 +80,6 @@ class _Answer(NamedTuple):
     processed: bool = False
 
 
-_ACCOUNTS: Final[Sequence[tuple[str, Role, str, str]]] = (
-    ("shipper", "shipper", "Sylvia", "Ship"),
-    ("forwarder", "forwarder", "Fergus", "Forward"),
-    ("rival", "forwarder", "Rita", "Rival"),
-)
-
-
 class Exchange:
     """Freight exchange in memory.
 
@@ -106,24 +99,24 @@ class Exchange:
 
     def __init__(self, profile: Profile = Profile(), *, seed: int = 0) -> None:  # noqa: B008  # it is frozen
         self.profile = profile
-        self.faults = FaultScript()
-        self.audit_log = audit.AuditLog()
+        self.faults, self.audit_log, self.random = FaultScript(), audit.AuditLog(), Random(seed)
         self.accounts: dict[int, Account] = {}
         self.tokens: dict[str, Token] = {}
         self.requests: Table[Request] = Table()
         self.offers: Table[Offer] = Table()
         self.routes: Table[Route] = Table()
-        self.random = Random(seed)
         self._seed, self._is_reordered = seed, False
         self._call: int | None = None
         self._by_email: dict[str, Account] = {}
         self._on_request: defaultdict[int, list[int]] = defaultdict(list)
         for route in ROUTES:
             self.routes.put(route.index, float("-inf"), route)
-        self.shipper, self.forwarder, self.rival = (
-            self.add_account(f"{name}@demo.example", name, role=role, firstname=first, lastname=last)
-            for name, role, first, last in _ACCOUNTS
+        add = self.add_account
+        self.shipper = add("shipper@demo.example", "shipper", role="shipper", firstname="Sylvia", lastname="Ship")
+        self.forwarder = add(
+            "forwarder@demo.example", "forwarder", role="forwarder", firstname="Fergus", lastname="Forward"
         )
+        self.rival = add("rival@demo.example", "rival", role="forwarder", firstname="Rita", lastname="Rival")
 
     @property
     def profile(self) -> Profile:
@@ -148,20 +141,17 @@ class Exchange:
         self.audit_log.count = number = self.audit_log.count + 1
         fault = self.faults.take(call)
         answer = self._answer(call, now, number) if fault is None else self._strike(fault, call, now, number)
-        name = None if fault is None else fault.name
         who = None if answer.account is None else answer.account.email
+        name = None if fault is None else fault.name
         seen = (call.method, call.path, call.query, answer.parameters, call.body)
-        self.audit_log.calls.append(
-            audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
-        )
+        record = audit.CallRecord(number, now, *seen, who, answer.reply.status, answer.processed, name)
+        self.audit_log.calls.append(record)
         return answer.reply
 
     def _strike(self, fault: Fault, call: Call, now: float, number: int) -> _Answer:
         if fault.change is not None:
             fault.change(self, now)
-        answer = _Answer(Reply(0))
-        if fault.processed and not fault.early:
-            answer = self._answer(call, now, number)
+        answer = self._answer(call, now, number) if fault.processed and not fault.early else _Answer(Reply(0))
         reply = answer.reply if fault.mutate is None else fault.mutate(answer.reply, now, self.random)
         self.faults.fired.append(Fired(fault.name, number, answer.processed))
         return answer._replace(
@@ -237,9 +227,13 @@ class Exchange:
             quirk = self._profile
             sentence = "The user name or password is invalid."
             raise Refusal(quirk.failed_login_status, sentence, key=quirk.failed_login_key)
-        user = _user(self, account, self.tokens[self.token(account, now)], now)
+        token = self.tokens[self.token(account, now)]
+        user: Json = {"access_token": token.value, "expires_on": int(token.expires - now)}
+        user |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
+        user |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
+        user["company"] = _company(self, account.company, "phone")
         account.lastlogin = f"{dt.datetime.fromtimestamp(now, dt.UTC):%Y-%m-%d %H:%M:%S}"
-        return {"user": user}
+        return {"user": self.shown("user", user, token)}
 
     # Actions without HTTP, for tests and demonstrations
 
@@ -255,10 +249,9 @@ class Exchange:
     ) -> Account:
         """Register a user. `role` matters only if the profile enforces roles."""
         index = len(self.accounts) + 11
-        image = f"https://images.example/avatars/{index}.png"
+        names = (firstname, "", lastname, "Manager", f"https://images.example/avatars/{index}.png")
         home = company or Company(index=index + 60, name=f"{lastname} & Co. Ltd")
-        names = (firstname, "", lastname, "Manager")
-        account = Account(index, email, password, role, *names, image, home, lastlogin="2029-12-31 08:00:00")
+        account = Account(index, email, password, role, *names, home, lastlogin="2029-12-31 08:00:00")
         self.accounts[index] = self._by_email[email.casefold()] = account
         return account
 
@@ -280,17 +273,17 @@ class Exchange:
 
     def touch(self, request: int, now: float) -> None:
         """Renew a request's time of update and nothing else."""
-        self._change(request, now, "touched")
+        self._put(attrs.evolve(self.requests[request], updated=now), now, "touched")
         self._note("touch", request, now)
 
     def update(self, request: int, now: float, cargo: Cargo) -> None:
         """Replace the cargo of a request."""
-        self._change(request, now, "updated", cargo=cargo)
+        self._put(attrs.evolve(self.requests[request], updated=now, cargo=cargo), now, "updated")
         self._note("update", request, now, cargo)
 
     def withdraw(self, request: int, now: float) -> None:
         """Withdraw a request: it leaves every listing."""
-        self._change(request, now, "withdrawn", state="withdrawn")
+        self._put(attrs.evolve(self.requests[request], updated=now, state="withdrawn"), now, "withdrawn")
         self._note("withdraw", request, now)
 
     def offer(
@@ -314,7 +307,11 @@ class Exchange:
 
     def select(self, offer: int, now: float) -> None:
         """Approve an offer. The request leaves the open list; its other offers keep their status."""
-        self._change(self.offers[offer].request, now, "selected", state="selected", selected=offer)
+        self._put(
+            attrs.evolve(self.requests[self.offers[offer].request], updated=now, state="selected", selected=offer),
+            now,
+            "selected",
+        )
         self.set_offer_status(offer, "selected", now)
 
     def set_offer_status(self, offer: int, status: str, now: float) -> None:
@@ -338,10 +335,9 @@ class Exchange:
     def token(self, account: Account, now: float) -> str:
         """Issue a token as a login does, by the rules of the profile."""
         quirk = self._profile
-        if quirk.tokens == "same":
-            for token in self.tokens.values():
-                if token.account == account.index and token.expires > now:
-                    return token.value
+        held = [it.value for it in self.tokens.values() if it.account == account.index and it.expires > now]
+        if quirk.tokens == "same" and held:
+            return held[0]
         if quirk.tokens == "latest":
             self.expire_tokens(account)
         secret = f"{self.random.getrandbits(256):064x}"
@@ -353,12 +349,8 @@ class Exchange:
 
     def expire_tokens(self, account: Account | None = None) -> None:
         """Revoke the tokens of one account, or of all."""
-        for token in list(self.tokens.values()):
-            if account is None or token.account == account.index:
-                del self.tokens[token.value]
-
-    def _change(self, index: int, now: float, what: str, **changes: Any) -> None:
-        self._put(attrs.evolve(self.requests[index], updated=now, **changes), now, what)
+        for token in [it for it in self.tokens.values() if account is None or it.account == account.index]:
+            del self.tokens[token.value]
 
     def _put(self, request: Request, now: float, what: str) -> None:
         self.requests.put(request.index, now, request)
@@ -376,24 +368,20 @@ class Exchange:
         return record
 
     def sorted(self, rows: Iterable[_Sorted]) -> list[_Sorted]:
-        order = "random" if self._is_reordered else self._profile.order
-        if order == "random":
-            return sorted(rows, key=lambda row: zlib.crc32(b"%d %d" % (self._seed, row.index)))
-        return sorted(rows, key=_ORDERS[order], reverse=order in ("newest", "updated"))
+        order, seed = "random" if self._is_reordered else self._profile.order, self._seed
+        # Offers are listed by the time at which they were made, routes by their index.
+        keys: Mapping[str, Callable[[Any], Any]] = {
+            "random": lambda row: zlib.crc32(b"%d %d" % (seed, row.index)),
+            "updated": lambda row: (getattr(row, "updated", getattr(row, "created", 0)), row.index),
+            "index": lambda row: row.index,
+        }
+        newest: Any = lambda row: (getattr(row, "created", 0), row.index)  # noqa: E731
+        return sorted(rows, key=keys.get(order, newest), reverse=order in ("newest", "updated"))
 
     def clamp(self, now: float) -> int | None:
         """Count a page, and return the most rows that it may have."""
         self._pages += 1
         return quirks.clamp(self._profile, self._pages - 1, now)
-
-
-# Offers are listed by the time at which they were made, routes by their index.
-_ORDERS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "newest": lambda row: (getattr(row, "created", 0), row.index),
-    "oldest": lambda row: (getattr(row, "created", 0), row.index),
-    "updated": lambda row: (getattr(row, "updated", getattr(row, "created", 0)), row.index),
-    "index": lambda row: row.index,
-}
 
 
 # Rate requests (4.2 to 4.4)
@@ -416,7 +404,7 @@ def read_cargo(fields: Fields) -> Cargo:
         arrival=fields.date("arrival"),
         packaging=fields.word("packaging", {"pallet", "carton", "piece"}),
         quantity=fields.integer("quantity", least=1),
-        incoterm=fields.incoterm("incoterm"),
+        incoterm=fields.text("incoterm", INCOTERM, "a 3-letter Incoterm"),
         hazardous=fields.integer("hazardous", least=0, most=1),
         notes=fields.optional_text("notes") or "",
     )
@@ -429,7 +417,12 @@ def _requests(context: Context) -> Any:
     kind, default_rows = "open", 10
     if context.path == "quote/getrequests":
         kind, default_rows = fields.word("type", {"all", "accept", "pending"}, "all"), 20
-    since = context.now - _window(context)
+    window = 3600
+    if "secondsSinceUpdate" in fields and quirk.since_out_of_range == "clamped":
+        window = min(max(fields.integer("secondsSinceUpdate"), 1), 432000)
+    elif "secondsSinceUpdate" in fields:
+        window = fields.integer("secondsSinceUpdate", least=1, most=432000)
+    since = context.now - window
     if "index" in fields and not (
         quirk.since_lookup == "applied" or (quirk.since_lookup == "applied_if_sent" and "secondsSinceUpdate" in fields)
     ):
@@ -449,15 +442,6 @@ def _requests(context: Context) -> Any:
 
     rows = _rows(context, exchange.requests, is_listed, is_visible, default_rows=default_rows, since=since)
     return quirks.collection(quirk, "raterequests", [_request(exchange, request) for request in rows])
-
-
-def _window(context: Context) -> int:
-    fields = context.fields
-    if "secondsSinceUpdate" not in fields:
-        return 3600
-    if context.quirk.since_out_of_range == "clamped":
-        return min(max(fields.integer("secondsSinceUpdate"), 1), 432000)
-    return fields.integer("secondsSinceUpdate", least=1, most=432000)
 
 
 # Offers as their forwarder sees them (4.9 and 4.10)
@@ -480,8 +464,13 @@ def _submit(context: Context) -> Any:
             if quirk.second_offer == "400":
                 raise Refusal(400, "You have already submitted an offer.", "requestIndex")
             exchange.set_offer_status(earlier.index, "removed", context.now)
-    sent: dict[str, Any] = {"amount": quirks.rounded(quirk, amount), "currency": currency, "rates": rates}
-    offer = exchange.offer(account, index, context.now, **sent, terms=terms)
+    sent: dict[str, Any] = {
+        "amount": quirks.rounded(quirk, amount),
+        "currency": currency,
+        "rates": rates,
+        "terms": terms,
+    }
+    offer = exchange.offer(account, index, context.now, **sent)
     record = _shipment(request) | {"refId": request.refid}
     record["offer"] = _offer(exchange, exchange.offers[offer], "submitted offer")
     return {"bid": exchange.shown("submission", record, request)}
@@ -543,9 +532,7 @@ def _offers(context: Context) -> Any:
 
 @operation("approve", "POST quote/approveoffer", "POST quote/offer", role="shipper", writes=True)
 def _respond(context: Context) -> Any:
-    """Approve or decline an offer."""
-    exchange, quirk = context.exchange, context.quirk
-    index = context.fields.identifier("offerIndex")
+    exchange, quirk, index = context.exchange, context.quirk, context.fields.identifier("offerIndex")
     approved = context.fields.integer("approved", least=0, most=1)
     offer = exchange.offers.get(index)
     request = exchange.requests.get(offer.request) if offer is not None else None
@@ -553,28 +540,20 @@ def _respond(context: Context) -> Any:
         raise Refusal(quirk.unknown_id_status, "There is no such offer.", "offerIndex")
     if request.state == "withdrawn":
         raise Refusal(400, "The rate request is withdrawn.", "offerIndex")
-    if approved:
-        _approve(context, request, offer)
-    elif offer.status != "pending":
+    is_repeated = approved and request.selected == index and quirk.second_approval == "repeated"
+    is_switched = approved and request.selected not in (None, index) and quirk.second_approval == "switched"
+    if approved and request.selected is not None and not is_repeated and not is_switched:
+        raise Refusal(400, "An offer has already been selected.", "offerIndex")
+    if offer.status != "pending" and not is_repeated and not is_switched:
         raise Refusal(400, "The offer is no longer pending.", "offerIndex")
-    elif quirk.decline_outcome != "unchanged":
+    if is_switched and request.selected is not None:
+        exchange.set_offer_status(request.selected, "pending", context.now)
+    if approved and not is_repeated:
+        exchange.select(index, context.now)
+    elif not approved and quirk.decline_outcome != "unchanged":
         exchange.set_offer_status(index, quirk.decline_outcome, context.now)
     payload = quirks.collection(quirk, "offers", [_approval(exchange, exchange.offers[index], approved=bool(approved))])
     return payload if approved else quirks.replaced(quirk.decline_reply, payload)
-
-
-def _approve(context: Context, request: Request, offer: Offer) -> None:
-    exchange, quirk = context.exchange, context.quirk
-    if request.selected is None:
-        if offer.status != "pending":
-            raise Refusal(400, "The offer is no longer pending.", "offerIndex")
-    elif request.selected == offer.index and quirk.second_approval == "repeated":
-        return
-    elif request.selected == offer.index or quirk.second_approval != "switched":
-        raise Refusal(400, "An offer has already been selected.", "offerIndex")
-    else:
-        exchange.set_offer_status(request.selected, "pending", context.now)
-    exchange.select(offer.index, context.now)
 
 
 # Routes (4.5)
@@ -604,13 +583,11 @@ def _route_filter(fields: Fields, *, contains: bool) -> Callable[[Route], bool]:
         bounds.append((name, fields.date(start) if start in fields else "", fields.date(end) if end in fields else "~"))
     carrier = fields.identifier("carrierId") if "carrierId" in fields else None
 
-    def is_text(wanted: str, text: str) -> bool:
-        return wanted.casefold() in text.casefold() if contains else wanted == text
-
+    is_text: Any = (lambda text, part: part.casefold() in text.casefold()) if contains else str.__eq__
     return lambda route: (
         (carrier is None or route.carrier == carrier)
         and all(low <= getattr(route, name) <= high for name, low, high in bounds)
-        and all(is_text(wanted, getattr(route, name)) for name, wanted in texts.items())
+        and all(is_text(getattr(route, name), wanted) for name, wanted in texts.items())
     )
 
 
@@ -688,13 +665,6 @@ def _rows(
 # Records as the document shows them (2)
 
 
-def _user(exchange: Exchange, account: Account, token: Token, now: float) -> Json:
-    record = {"access_token": token.value, "expires_on": int(token.expires - now)}
-    record |= {name: getattr(account, name) for name in ("firstname", "middlename", "lastname", "email", "title")}
-    record |= {"enabled": "TRUE", "lastlogin": account.lastlogin, "imageUrl": account.image_url}
-    return exchange.shown("user", record | {"company": _company(exchange, account.company, "phone")}, token)
-
-
 _COMPANY: Final = ("name", "address1", "city", "state", "postal", "country", "otilicense")
 
 
@@ -723,25 +693,15 @@ _CARGO_KEYS: Final = ("cargoname", "packingtype", "cargowidth", "cargoheight", "
 def _shipment(request: Request, keys: Sequence[str] = _CARGO_KEYS, more: Mapping[str, Any] = {}) -> Json:
     """Make the fields that all records of a request share; by default with the keys of listings and bids."""
     cargo, (name, packaging, width, height, length) = request.cargo, keys
+    goods = f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
     return {
-        "index": request.index,
-        name: cargo.commodityname,
-        **more,
+        "index": request.index, name: cargo.commodityname, **more,
         "status": "Available" if request.state == "open" else "Selected",
-        "origin": cargo.origin,
-        "destination": cargo.destination,
-        "needdate": f"{cargo.arrival[:10]} 00:00:00",
-        "notes": f"{cargo.quantity} {cargo.packaging}(s) of {cargo.commodityname}"
-        f" from {cargo.origin} to {cargo.destination}.",
-        "qty": cargo.quantity,
-        "measureUnit": "m",
-        "massUnit": "kg",
-        "weight": cargo.weight,
-        packaging: cargo.packaging.capitalize(),
-        width: cargo.width,
-        height: cargo.height,
-        length: cargo.length,
-    }
+        "origin": cargo.origin, "destination": cargo.destination, "needdate": f"{cargo.arrival[:10]} 00:00:00",
+        "notes": f"{goods} from {cargo.origin} to {cargo.destination}.", "qty": cargo.quantity,
+        "measureUnit": "m", "massUnit": "kg", "weight": cargo.weight, packaging: cargo.packaging.capitalize(),
+        width: cargo.width, height: cargo.height, length: cargo.length,
+    }  # fmt: skip
 
 
 _OFFER_KEYS: Final[Mapping[Kind, tuple[str, str]]] = {
@@ -788,12 +748,8 @@ def _approval(exchange: Exchange, offer: Offer, *, approved: bool) -> Json:
 def _bid(exchange: Exchange, request: Request, offer: Offer) -> Json:
     """Make a record of `bids`: a request with the forwarder's offer, and with the shipper once it is selected."""
     is_selected = request.selected == offer.index
-    record = _shipment(request) | {
-        "status": "Selected" if is_selected else "Available",
-        "refId": request.refid,
-        "price": offer.amount,
-        "currencyIndex": offer.currency,
-    }
+    record = _shipment(request) | {"status": "Selected" if is_selected else "Available", "refId": request.refid}
+    record |= {"price": offer.amount, "currencyIndex": offer.currency}
     if is_selected:
         record |= _contacts(exchange, exchange.accounts[request.owner])
     return exchange.shown("bid", record, request)

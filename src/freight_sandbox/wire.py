@@ -55,11 +55,9 @@ class Cut(enum.Enum):
         return self in CONNECTING or self in _WITHIN_REQUEST
 
 
-CONNECTING = frozenset(
-    {Cut.REFUSED, Cut.DNS, Cut.CONNECT_STALL, Cut.TLS_STALL, Cut.BAD_CERTIFICATE, Cut.POOL_EXHAUSTED}
-)
+CONNECTING = frozenset([*Cut][:6])
 """Cuts before there is a connection."""
-_WITHIN_REQUEST = frozenset({Cut.RESET_BEFORE_HEADERS, Cut.RESET_MID_BODY})
+_WITHIN_REQUEST = frozenset([*Cut][6:8])
 
 
 @attrs.frozen
@@ -119,7 +117,6 @@ _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 _FLOOD = b"HTTP/1.1 200 OK\r\n" + (b"x-flood: " + b"a" * 1_000 + b"\r\n") * 1_000  # no client takes such a head
 _GARBAGE = b"\x16\x03\x01 this is not HTTP\r\n\r\n"
 _BAD_REQUEST = Reply(400, (("connection", "close"),))
-_JSON = (("content-type", "application/json"),)
 NOT_FOUND = Reply(404, (("content-type", "text/html"),), b"<html><body><h1>Not Found</h1></body></html>")
 
 
@@ -145,7 +142,7 @@ def script(reply: Reply) -> Script:
     }
     if wire.cut in CONNECTING:
         text = f'{{"message": "This connection cannot perform the fault {wire.cut.value}."}}'
-        return script(Reply(500, _JSON, text.encode()))
+        return script(Reply(500, (("content-type", "application/json"),), text.encode()))
     parts = scripts.get(wire.cut, [End.RST])
     if wire.cut is Cut.DRIP:
         parts = [part for at in range(len(whole)) for part in (whole[at : at + 1], wire.seconds)]
@@ -154,12 +151,11 @@ def script(reply: Reply) -> Script:
 
 def _head(reply: Reply, framing: str | None = None) -> bytes:
     """Write the head of a reply. `framing` replaces the header that announces the length of the body."""
-    headers, announced = reply.headers, [field for field in reply.headers if field[0].lower() == "content-length"]
-    if framing is not None:
-        headers = tuple(field for field in headers if field not in announced)
-    elif not announced and reply.status not in (204, 304):
+    fields = [field for field in reply.headers if framing is None or field[0].lower() != "content-length"]
+    is_announced = any(name.lower() == "content-length" for name, _ in fields)
+    if framing is None and not is_announced and reply.status not in (204, 304):
         framing = f"content-length: {len(reply.body)}"
-    lines = [f"{name}: {text}" for name, text in headers] + ([framing] if framing else [])
+    lines = [f"{name}: {text}" for name, text in fields] + ([framing] if framing else [])
     first = f"HTTP/1.1 {reply.status} {_PHRASES.get(reply.status, '')}"
     return "\r\n".join([first, *lines, "", ""]).encode("latin-1")
 
@@ -218,22 +214,21 @@ class Conversation:
             if isinstance(event, h11.Request):
                 self._head, self._body = event, bytearray()
                 self.heads += 1
-                if (call := self._reset_within_request()) is not None:
+                # A fault may reset the connection before the body is read.
+                faults = self._exchange.faults
+                call = self._call() if faults.waiting and not self._ends_at_next else None
+                fault = None if call is None else faults.peek(call)
+                if call is not None and fault is not None and fault.cut in _WITHIN_REQUEST:
                     return self.say(self._exchange.handle(call, self._clock()))
             elif isinstance(event, h11.Data):
                 self._body += event.data
-            elif isinstance(event, h11.EndOfMessage):
-                return self._respond()
-            else:
+            elif not isinstance(event, h11.EndOfMessage) or self._ends_at_next:
                 return [End.FIN]
+            elif (call := self._call()) is not None:
+                return self.say(self._exchange.handle(call, self._clock()))
+            else:
+                return self._call("/") or self.say(NOT_FOUND)
         return None
-
-    def _respond(self) -> Script | Call:
-        if self._ends_at_next:
-            return [End.FIN]
-        if (call := self._call()) is not None:
-            return self.say(self._exchange.handle(call, self._clock()))
-        return self._call("/") or self.say(NOT_FOUND)
 
     def say(self, reply: Reply) -> Script:
         """Return the script of the reply to the last request."""
@@ -246,14 +241,6 @@ class Conversation:
         if left:
             self._parser.receive_data(left)
         return parts
-
-    def _reset_within_request(self) -> Call | None:
-        """Return the call if its fault resets the connection before the body is read."""
-        faults = self._exchange.faults
-        if self._ends_at_next or not faults.waiting or (call := self._call()) is None:
-            return None
-        fault = faults.peek(call)
-        return call if fault is not None and fault.cut in _WITHIN_REQUEST else None
 
     def _call(self, root: str = API) -> Call | None:
         head = self._head

@@ -14,32 +14,15 @@ from freight_exchange import FreightExchange, OutcomeUnknownError, RateRequestDr
 from freight_exchange.testing import FAULTS, Profile, Sandbox
 
 DRAFT = RateRequestDraft(
-    commodity="Green tea",
-    type="Air Freight",
-    origin="Shenzhen",
-    destination="Hamburg",
-    arrival=datetime(2030, 3, 15, 9, 30),
-    packaging="pallet",
-    quantity=4,
-    length="1.2",
-    width=1,
-    height="0.75",
-    weight="210.5",
-    incoterm="FOB",
-    hazardous=True,
-)
+    commodity="Green tea", type="Air Freight", origin="Shenzhen", destination="Hamburg",
+    arrival=datetime(2030, 3, 15, 9, 30), packaging="pallet", quantity=4, length="1.2", width=1, height="0.75",
+    weight="210.5", incoterm="FOB", hazardous=True,
+)  # fmt: skip
 ROUTE = RouteDraft(
-    origin="Ningbo",
-    destination="Felixstowe",
-    cy_cutoff=datetime(2030, 4, 2, 17),
-    cfs_cutoff=datetime(2030, 4, 1, 12),
-    departure=datetime(2030, 4, 4, 6),
-    arrival=datetime(2030, 5, 6, 14),
-    carrier=2,
-    vessel="Anchor Prudence",
-    voyage_id="202W",
-    timezone="Asia/Shanghai",
-)
+    origin="Ningbo", destination="Felixstowe", cy_cutoff=datetime(2030, 4, 2, 17), cfs_cutoff=datetime(2030, 4, 1, 12),
+    departure=datetime(2030, 4, 4, 6), arrival=datetime(2030, 5, 6, 14), carrier=2, vessel="Anchor Prudence",
+    voyage_id="202W", timezone="Asia/Shanghai",
+)  # fmt: skip
 OLD_ROUTE = 301
 
 
@@ -91,20 +74,15 @@ WRITES: dict[str, Write] = {
     "approve": Write("POST", "quote/approveoffer", lambda fx, market: fx.offers.approve(market.offer), True),
     "decline": Write("POST", "quote/approveoffer", lambda fx, market: fx.offers.decline(market.offer), True),
     "create": Write(
-        *("POST", "route", lambda fx, _: fx.routes.create(ROUTE)),
-        baseline=lambda fx: fx.routes.list().collect(),
+        *("POST", "route", lambda fx, _: fx.routes.create(ROUTE)), baseline=lambda fx: fx.routes.list().collect()
     ),
     "update": Write("PUT", "route", _update, baseline=lambda fx: fx.routes.list().collect()),
 }
 _ROUTE_BODY = {
-    "origin": "Ningbo",
-    "destination": "Felixstowe",
-    "carrier": 2,
-    "vessel": "V",
-    "voyageId": "1",
+    "origin": "Ningbo", "destination": "Felixstowe", "carrier": 2, "vessel": "V", "voyageId": "1",
     **dict.fromkeys(("cycutoff", "cfscutoff", "departure", "arrival"), "2030-04-02 17:00:00"),
     "timezone": "Asia/Shanghai",
-}
+}  # fmt: skip
 RAW = Write("POST", "route", lambda fx, _: fx.request("POST", "route", body=_ROUTE_BODY))
 KINDS = pytest.mark.parametrize("kind", list(WRITES))
 

@@ -34,13 +34,7 @@ from tests.calls.support import (
     stocked,
 )
 
-from freight_exchange import (
-    APIStatusError,
-    DeadlineExceededError,
-    FreightExchange,
-    OutcomeUnknownError,
-    Timeouts,
-)
+from freight_exchange import APIStatusError, DeadlineExceededError, FreightExchange, OutcomeUnknownError, Timeouts
 from freight_exchange.testing import Sandbox
 
 CLIENTS: dict[str, Callable[..., Any]] = {

@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import anyio
 import attrs
 import httpx
 import pytest
 import respx
-from tests.calls.doubts import KINDS, OLD_ROUTE, RAW, ROUTE, WRITES, Market, doubt
-from tests.calls.support import (
-    BID,
-    BRISK,
-    LOGGED_IN,
-    REQUEST,
-    URL,
-    Kind,
-    arm,
-    client,
-    outcome,
-    perform,
-    reply,
-    scripted,
-    stocked,
-    stranger,
-    unkept,
-)
+from tests.calls.doubts import KINDS, RAW, WRITES, Market, doubt
+from tests.calls.support import BRISK, LOGGED_IN, URL, Kind, perform, reply, scripted, stranger, unkept
 
-from freight_exchange import (
-    Applied,
-    BadRequestError,
-    Bot,
-    NotFoundError,
-    OutcomeUnknownError,
-    TransportError,
-)
-from freight_exchange.testing import FAULTS, Fault, Profile, Sandbox
+from freight_exchange import Applied, BadRequestError, NotFoundError, OutcomeUnknownError, TransportError
+from freight_exchange.testing import FAULTS
 
 pytestmark = pytest.mark.virtual_time
 
@@ -46,19 +20,11 @@ pytestmark = pytest.mark.virtual_time
 @pytest.mark.parametrize(
     ("fault", "processed"),
     [
-        ("reset_mid_body", False),
-        ("reset_after_send", False),
-        ("reset_after_processing", True),
-        ("stall", True),
-        ("stall", False),
-        ("server_error_after_commit", True),
-        ("unavailable_retry_after", False),
-        ("request_timeout", True),
-        ("redirect", False),
-        ("html_200", True),
-        ("half_json", True),
+        ("reset_mid_body", False), ("reset_after_send", False), ("reset_after_processing", True), ("stall", True),
+        ("stall", False), ("server_error_after_commit", True), ("unavailable_retry_after", False),
+        ("request_timeout", True), ("redirect", False), ("html_200", True), ("half_json", True),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("kind", [*WRITES, "raw"])
 async def test_write_without_a_reply_that_shows_its_effect_is_in_doubt(kind: str, fault: str, processed: bool) -> None:
     write, market = WRITES.get(kind, RAW), Market()
@@ -68,15 +34,6 @@ async def test_write_without_a_reply_that_shows_its_effect_is_in_doubt(kind: str
     assert error.may_have_taken_effect
     assert (error.method, error.path, error.attempts) == (write.method, write.path, 1)
     assert error.write is not None
-
-
-@pytest.mark.parametrize("kind", ["submit", "publish", "approve"])
-async def test_reply_without_the_record_is_a_doubt(kind: str) -> None:
-    """The document shows no reply to a decline, and none to a route."""
-    write, market = WRITES[kind], Market()
-    async with market.client(write) as exchange:
-        await doubt(market, write, exchange, "maintenance_200")
-    assert market.sent(write) == [True]
 
 
 @KINDS
@@ -106,20 +63,6 @@ async def test_refused_write_did_not_happen(kind: str, status: int, error: type[
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize("profile", [Profile(), Profile(number_form="string"), Profile(number_form="exponent")])
-@pytest.mark.parametrize(
-    "name", ["reply_of_another_request", "reply_with_another_amount", "reply_with_another_currency"]
-)
-async def test_reply_about_another_offer_is_a_doubt(name: str, profile: Profile) -> None:
-    sandbox = stocked(Sandbox(profile))
-    async with client(sandbox) as exchange:
-        arm(sandbox, name, Kind.WRITE)
-        with pytest.raises(OutcomeUnknownError) as caught:
-            await perform(exchange, Kind.WRITE)
-        assert isinstance(await caught.value.reconcile(), Applied)
-    assert len(sandbox.audit_log.offers_on(REQUEST)) == 1
-
-
 @pytest.mark.parametrize("name", ["reply_of_another_request", "approval_of_another_offer"])
 async def test_reply_about_another_approval_is_a_doubt(name: str) -> None:
     write, market = WRITES["approve"], Market()
@@ -129,36 +72,6 @@ async def test_reply_about_another_approval_is_a_doubt(name: str) -> None:
         error = await doubt(market, write, exchange, name)
         assert isinstance(await error.reconcile(), Applied)
     assert market.sent(write) == [True]
-
-
-@pytest.mark.parametrize("kind", ["create", "update"])
-@pytest.mark.parametrize("status", [200, 201, 204])
-async def test_route_may_be_written_without_a_reply_in_its_body(kind: str, status: int) -> None:
-    """The service's document shows no body for these (4.5)."""
-
-    def answer(request: httpx.Request) -> httpx.Response:
-        if request.method == "GET":
-            return reply(200, {"routes": [{"index": OLD_ROUTE, "origin": "A", "timezone": "UTC"}]})
-        return httpx.Response(status)
-
-    with scripted(answer) as service:
-        async with stranger() as exchange:
-            if kind == "create":
-                await exchange.routes.create(ROUTE)
-            else:
-                await exchange.request("PUT", "route", body={"index": OLD_ROUTE})
-    assert len(service.requests) == 1
-
-
-@pytest.mark.parametrize(
-    "body", [{**BID, "Unauthorized": None}, {**BID, "Unauthorized": "odd"}, {**BID, "message": "ok"}]
-)
-async def test_result_beside_the_key_of_a_refusal_is_no_refusal(body: dict[str, object]) -> None:
-    """If it were one, the write would be sent again with a new token."""
-    with scripted(reply(200, body)) as service:
-        async with stranger() as exchange:
-            assert await outcome(exchange, Kind.WRITE) in ("ok", "OutcomeUnknownError")
-    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -173,28 +86,3 @@ async def test_class_of_an_exception_proves_nothing(failure: str) -> None:
             with pytest.raises(OutcomeUnknownError):
                 await perform(exchange, Kind.WRITE)
     assert submit.call_count == 1
-
-
-def _long_refusal(size: int) -> Any:
-    def mutate(good: Any, *_: object) -> Any:
-        body = b'{"message": "The offer is too low.", "trace": "%s"}' % (b"x" * size)
-        return attrs.evolve(good, status=400, headers=(("content-type", "application/json"),), body=body)
-
-    return mutate
-
-
-@pytest.mark.parametrize("size", [1_000, 9_000])
-async def test_bot_believes_a_refusal_of_its_offer_with_a_body_of_any_length(size: int) -> None:
-    sandbox = Sandbox()
-    bot = Bot(store=None, start="backfill")
-    mutate = _long_refusal(size)
-    sandbox.strike(Fault(name="long", path=Kind.WRITE.value, processed=False, times=None, mutate=mutate))
-
-    @bot.on_new(id="quote")
-    async def quote(request: Any, ctx: Any) -> None:
-        await ctx.offer(amount=5, currency="USD")
-
-    async with sandbox.running(bot):
-        sandbox.publish()
-        await anyio.sleep(3600)
-    assert len(sandbox.audit_log.calls_to("POST", Kind.WRITE.value)) == 1

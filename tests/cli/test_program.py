@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 
 import click
+import httpx
 import pytest
 from tests.cli.harness import Shell
 from tools.pages import ROOT
@@ -217,7 +219,7 @@ def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return archive
 
 
-def run_frozen(frozen: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def command_of(frozen: Path, *words: str) -> list[str]:
     code = """
 import importlib.metadata, sys
 
@@ -233,8 +235,11 @@ from freight_exchange.cli import main
 assert "program.zip" in freight_exchange.__file__
 main()
 """
-    command = [sys.executable, "-c", code, str(frozen), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=frozen.parent)
+    return [sys.executable, "-c", code, str(frozen), *words]
+
+
+def run_frozen(frozen: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command_of(frozen, *words), capture_output=True, text=True, check=False, cwd=frozen.parent)
 
 
 @pytest.mark.parametrize(
@@ -259,3 +264,15 @@ def test_frozen_program_calls_the_service(frozen: Path, shell: Shell) -> None:
         done = run_frozen(frozen, *words)
         assert done.returncode == 0, done.stderr
         assert "Ceramic tiles" in done.stdout
+
+
+def test_frozen_sandbox_serves_the_exchange_without_its_page(frozen: Path) -> None:
+    command = command_of(frozen, "sandbox", "--json", "--port", "0", "--state", "exchange.journal")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=frozen.parent) as process:
+        try:
+            assert process.stdout is not None
+            shown = json.loads(process.stdout.readline())
+            assert [httpx.get(shown[name]).status_code for name in ("url", "board")] == [404, 404]
+            assert httpx.get(f"{shown['url']}/currency").status_code == 401
+        finally:
+            process.kill()

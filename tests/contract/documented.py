@@ -28,23 +28,6 @@ from freight_exchange import (
     User,
 )
 
-__all__ = [
-    "BARE_DRAFT",
-    "BIDS",
-    "CARRIERS",
-    "CURRENCIES",
-    "DRAFT",
-    "FILTERS",
-    "LISTINGS",
-    "REPLIES",
-    "REQUEST",
-    "ROUTE",
-    "ROUTE_DRAFT",
-    "SELECTED",
-    "SUBMITTED",
-    "USER",
-]
-
 Json = dict[str, Any]
 
 # fmt: off
@@ -124,7 +107,6 @@ _ROUTE: Final[Json] = {
 
 REPLIES: Final[dict[str, Json]] = {
     "login": {"user": _USER},
-    "login with the company's index": {"user": {**_USER, "company": {"index": 72, **_OWN_COMPANY}}},
     "rejected login": {"message": "The user name or password is invalid."},
     "unauthorized": {"Unauthorized": "Access denied."}, "requests": {"raterequests": {"0": _REQUEST}},
     "no requests": {"raterequests": {}},

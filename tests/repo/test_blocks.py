@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import socket
@@ -10,6 +11,13 @@ from pathlib import Path
 
 import pytest
 from tools.pages import PAGES, ROOT, WAYS, follow_tutorial, run_page, snippets_of
+
+
+@pytest.fixture(autouse=True)
+def _steps_have_timeouts_of_their_own() -> None:
+    """Switch off the timeout of a test, which ends the process: each step has its own, and these add up."""
+    faulthandler.cancel_dump_traceback_later()
+
 
 SHOWN = [page for page in PAGES if {snippet.way for snippet in snippets_of(page)} - {"saved"}]
 

@@ -10,7 +10,10 @@ from tests.repo.test_docs import PUBLIC
 from tools.pages import ROOT
 
 FOLDERS = ("contract", "calls", "sandbox", "browser", "model", "crash", "watch", "bot", "fleet", "store")
-SANDBOX = {"freight_sandbox", *(f"freight_sandbox.{name}" for name in ("board", "journal", "memory", "server", "wire"))}
+SANDBOX = {
+    "freight_sandbox",
+    *(f"freight_sandbox.{name}" for name in ("board", "faults", "journal", "memory", "server", "wire")),
+}
 PURE = {"freight_exchange.walk", "freight_sandbox.codec", "freight_sandbox.service"}
 """Modules without I/O that tests may reach by name."""
 # A watcher whose clocks run faster than the machine's needs the clock itself.
