@@ -80,7 +80,7 @@ class Cargo(Protocol):
     def weight(self) -> Number | None: ...
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CargoWarning(Serializable):
     """A doubt about the `field` of a record; `message` explains it."""
 
@@ -88,7 +88,7 @@ class CargoWarning(Serializable):
     message: str
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class GrossWeight(Serializable):
     """The exact weight of all packaging units; `warning` is set if it is implausible for their volume."""
 
@@ -96,7 +96,7 @@ class GrossWeight(Serializable):
     warning: CargoWarning | None = None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ChargeableWeight(Serializable):
     """The weight that a carrier by air or road charges for, rounded up, and its basis."""
 
@@ -105,7 +105,7 @@ class ChargeableWeight(Serializable):
     gross: GrossWeight
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RevenueTons(Serializable):
     """The exact tons that a carrier by sea charges for ("W/M", weight or measurement), and their basis."""
 

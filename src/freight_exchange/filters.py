@@ -71,7 +71,7 @@ def _identifiers(value: object, field: str) -> frozenset[int]:
     return frozenset(validation.identifier(number, field) for number in numbers)
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RequestFilter(ConciseRepr):
     """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
@@ -152,7 +152,7 @@ class RequestFilter(ConciseRepr):
         return None
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class OfferFilter(ConciseRepr):
     """Filter of offers, which must pass every field given. All offers pass `OfferFilter()`.
 

@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Attempt(Serializable):
     """Attempt of a call: one request handed to the network, and its end.
 
@@ -62,7 +62,7 @@ class Attempt(Serializable):
         return self.headers.request_id
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Retry(Serializable):
     """Failed attempt that is repeated after `delay` seconds."""
 
@@ -74,7 +74,7 @@ class Retry(Serializable):
     call_id: str = ""
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Login(Serializable):
     """End of a login.
 
@@ -91,7 +91,7 @@ class Login(Serializable):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Serializable):
     """Unreadable part of a reply whose rest was read; `error.path` has its position.
 
@@ -104,7 +104,7 @@ class BrokenRecord(Serializable):
     error: DecodeError
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scan(Serializable):
     """End of a feed's scan.
 
@@ -131,7 +131,7 @@ class Scan(Serializable):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ScanProgress(Serializable):
     """Progress of a feed's scan, after a page that is not the last.
 
@@ -156,7 +156,7 @@ class ScanProgress(Serializable):
     elapsed: float
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Serializable):
     """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
@@ -171,7 +171,7 @@ class Degraded(Serializable):
     retry_in: float = 0.0
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Recovered(Serializable):
     """Recovery of a feed: its scans succeed again, `after` seconds after the first failure; no event is lost."""
 
@@ -248,7 +248,7 @@ def _is_of_another_task(error: BaseException) -> bool:
 # Instrumentation
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class CallInfo:
     """Call that is about to begin.
 
@@ -267,7 +267,7 @@ class CallInfo:
     write: Write | None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class ScanInfo:
     """Scan that is about to begin, or to continue.
 
@@ -282,7 +282,7 @@ class ScanInfo:
     window: int
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class HandlerRun:
     """Attempt of a bot's handler.
 

@@ -43,7 +43,7 @@ class Record(Serializable):
     __slots__ = ()
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Company(Record):
     """A company (service document, Company).
 
@@ -71,7 +71,7 @@ class Company(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Contact(Record):
     """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`).
 
@@ -86,7 +86,7 @@ class Contact(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class User(Record):
     """The account that is logged in, without its token (service document, User).
 
@@ -113,7 +113,7 @@ class User(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Carrier(Record):
     """A carrier, to which routes refer by index (service document, Carrier).
 
@@ -128,7 +128,7 @@ class Carrier(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Currency(Record):
     """A currency, to which offers refer by index (service document, Currency).
 
@@ -146,7 +146,7 @@ class Currency(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Offer(Record):
     """A price on a rate request (service document, Offer entry).
 
@@ -187,7 +187,7 @@ class Offer(Record):
         return EXACT.subtract(self.amount, total)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Shipment(Record):
     """The freight of a rate request: base of `RateRequest`, `Listing` and `Bid`."""
 
@@ -228,7 +228,7 @@ class Shipment(Record):
         return EXACT.multiply(Decimal(self.quantity), unit)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RateRequest(Shipment):
     """A shipper's request for offers (service document, Rate request). Fields that a reply lacks are `None`.
 
@@ -257,7 +257,7 @@ class RateRequest(Shipment):
     status: RequestStatus | UnknownWord | None = None
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RateRequestDraft(Serializable):
     """A rate request to publish (service document, 4.3).
 
@@ -320,7 +320,7 @@ class RateRequestDraft(Serializable):
         return EXACT.multiply(Decimal(self.quantity), unit)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Listing(Shipment):
     """A shipper's request with its offers (service document, Offer listing record).
 
@@ -345,7 +345,7 @@ class Listing(Shipment):
         return next((offer for offer in self.offers if offer.status == OfferStatus.SELECTED), None)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Bid(Shipment):
     """One of your offers, with its request (service document, 4.9 and 4.10).
 
@@ -369,7 +369,7 @@ class Bid(Shipment):
     company: Company | None = None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Route(Record):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
@@ -401,7 +401,7 @@ class Route(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RouteDraft(Serializable):
     """A route to create (service document, 4.5).
 
@@ -469,26 +469,26 @@ else:
     RecordT_co = TypeVar("RecordT_co", bound=WrittenRecord, covariant=True)
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Applied(Serializable, Generic[RecordT_co]):
     """The write happened: `record` shows it."""
 
     record: RecordT_co
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class NotApplied(Serializable):
     """The write did not happen: complete, agreeing readings over the settle time do not show it."""
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Conflict(Serializable, Generic[RecordT_co]):
     """`record` contradicts the write, which did not happen or was undone later."""
 
     record: RecordT_co
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class StillUnknown(Serializable, Generic[RecordT_co]):
     """Nothing was proven; `candidates` are the records most like the write."""
 
@@ -499,14 +499,14 @@ Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_
 """Result of reconciling a write."""
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Publish(Serializable):
     """Publication of a rate request (service document, 4.3)."""
 
     draft: RateRequestDraft
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class SubmitOffer(Serializable):
     """Submission of an offer (service document, 4.10). `request` and `currency` are indexes, `amount` is the total."""
 
@@ -517,7 +517,7 @@ class SubmitOffer(Serializable):
     terms: str | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Respond(Serializable):
     """Approval or decline of an offer by its identifier (service document, 4.8).
 
@@ -530,14 +530,14 @@ class Respond(Serializable):
     request: int | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class CreateRoute(Serializable):
     """Creation of a route (service document, 4.5)."""
 
     draft: RouteDraft
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class UpdateRoute(Serializable):
     """Replacement of the route that has this index (service document, 4.5).
 
@@ -549,7 +549,7 @@ class UpdateRoute(Serializable):
     before: Route | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class RawWrite(Serializable):
     """A write of `exchange.request(...)`, whose meaning is unknown."""
 

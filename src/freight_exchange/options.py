@@ -111,7 +111,7 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
     seconds(value, f"{type(instance).__name__}.{attribute.name}")
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Timeouts(Serializable):
     """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
@@ -141,7 +141,7 @@ def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> Non
         raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RetryPolicy(Serializable):
     """Retry policy for calls that are safe to repeat.
 

@@ -33,7 +33,7 @@ Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]
 _CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ComparedOffer(Serializable):
     """An offer with its figures in the currency of the comparison. No figure is rounded.
 
@@ -56,7 +56,7 @@ class ComparedOffer(Serializable):
     own_terms: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Comparison(Serializable):
     """The offers on a request, ranked by total.
 

@@ -43,7 +43,7 @@ class Unit(StrEnum):
     PERCENT = "percent"
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Rule(Serializable):
     """A row of a tariff: a rate for a charge on a lane, from a break on.
 
@@ -119,7 +119,7 @@ def _includes(places: frozenset[str], place: str | None) -> bool:
     return ANYWHERE in places or (place is not None and fold(place) in places)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Quote(Serializable):
     """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
@@ -136,7 +136,7 @@ class Quote(Serializable):
     terms: str | None = None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class NoQuote(Serializable):
     """The reason why the tariff has no price for a request."""
 
