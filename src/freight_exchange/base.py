@@ -7,8 +7,6 @@ from decimal import Context, Decimal
 from importlib import import_module
 from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar
 
-import attrs
-
 __all__ = [
     "EXACT", "NOTHING", "NO_HEADERS", "REQUEST_ID_HEADERS", "CallFacts", "ConciseRepr", "FreightExchangeError",
     "FrozenMapping", "ReplyHeaders", "Serializable", "ValidationError", "frozen", "frozen_rates",
@@ -131,10 +129,14 @@ class ConciseRepr:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.__attrs_attrs__ if field.eq)
+        return all(
+            getattr(self, field.name) == getattr(other, field.name) for field in self.__attrs_attrs__ if field.eq
+        )
 
     def __hash__(self) -> int:
-        return hash(tuple(getattr(self, field.name) for field in self.__attrs_attrs__ if field.eq and field.hash is None))
+        return hash(
+            tuple(getattr(self, field.name) for field in self.__attrs_attrs__ if field.eq and field.hash is None)
+        )
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in self.__attrs_attrs__ if field.repr}

@@ -7,7 +7,7 @@ import ssl
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
 
@@ -443,7 +443,8 @@ class FreightExchange:
         from freight_exchange.offer_feed.own_offers import OwnOffers
 
         service, client = self._parts_for_feeds()
-        return offer_feed.OfferFeed(OwnOffers(service), client, options)
+        where = options.where or OfferFilter()
+        return offer_feed.OfferFeed(OwnOffers(service, partial(where.load_codes, self.currencies)), client, options)
 
     def _parts_for_feeds(self) -> tuple[Service, ClientParts]:
         """Return what a feed uses. Its calls are not retried, since the feed repeats pages itself."""

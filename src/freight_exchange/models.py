@@ -265,7 +265,8 @@ class RateRequestDraft(Serializable):
         commodity: The goods.
         type: A `RequestType` or its word in any case.
         origin, destination: Port or city.
-        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent.
+        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent. A
+            past one is accepted; `cargo.arrival_warning` warns of it.
         packaging: A `Packaging` or its word in any case.
         quantity: Number of packaging units, a positive whole number.
         length, width, height: Metres per unit, positive.

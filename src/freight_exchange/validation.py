@@ -28,13 +28,15 @@ __all__ = [
 ]  # fmt: skip
 
 Number: TypeAlias = Decimal | int | float | str
-"""Types of an amount or a measure. A float is read as its `repr`."""
+"""Types of an amount or a measure. A float is read as its `repr`, of 15 digits at most: more are a rounding error."""
 
 MAX_WINDOW: Final = timedelta(days=5)
 """The maximum of `secondsSinceUpdate` (service document, 8)."""
 
 _MAX_EXPONENT: Final = 30
 _MAX_DIGITS: Final = 60
+_FLOAT_DIGITS: Final = 15
+"""Decimal digits that a float holds exactly. `0.1 + 0.2` has 17, and would be sent as 0.30000000000000004."""
 NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 """A number as text, as forms and the service write it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -236,16 +238,20 @@ def _datetime(value: object, field: str) -> datetime:
 def _number(value: object, label: str, field: str) -> Decimal:
     number = _decimal(value)
     if number is None or not number.is_finite():
+        raise ValidationError(f"{label} must be a number such as 1840.50, not {_describe(value)}", field=field)
+    _, digits, exponent = number.as_tuple()
+    if isinstance(value, float) and len(digits) > _FLOAT_DIGITS:
+        rounded = f"{value:.{_FLOAT_DIGITS}g}"
         raise ValidationError(
-            f"{label} must be a number such as 1840.50, not {_describe(value)}",
+            f"{label} is the float {_describe(value)}, which has a rounding error: round it, for example to {rounded},"
+            " or give a Decimal",
             field=field,
         )
-    exponent = number.as_tuple().exponent
     if (
         number.adjusted() > _MAX_EXPONENT
-        or (isinstance(exponent, int) and abs(exponent) > _MAX_DIGITS)
         or (number and number.adjusted() < -_MAX_EXPONENT)
-        or len(number.as_tuple().digits) > _MAX_DIGITS
+        or abs(int(exponent)) > _MAX_DIGITS
+        or len(digits) > _MAX_DIGITS
     ):
         raise ValidationError(f"{label} is out of range: {_describe(value)}", field=field)
     return number

@@ -11,7 +11,7 @@ from typing import Concatenate, Final, Protocol, TypeVar, overload
 
 from freight_exchange.bot.handlers.context import Context
 from freight_exchange.feed.events import Gap, Unreadable
-from freight_exchange.filters import Numbers, OfferWhere, Texts, Types, Where
+from freight_exchange.filters import Currencies, Numbers, OfferWhere, Texts, Types, Where
 from freight_exchange.models import Bid, Offer, RateRequest
 from freight_exchange.validation import Number
 
@@ -103,7 +103,7 @@ class OfferDecorator(Protocol):
         origin: Texts | None = None,
         destination: Texts | None = None,
         commodity: Texts | None = None,
-        currency: Numbers | None = None,
+        currency: Currencies | None = None,
         max_amount: Number | None = None,
         where: OfferWhere | None = None,
         id: str | None = None,

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import attrs
 
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
-from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.filters import CurrencyList, OfferFilter, RequestFilter
 from freight_exchange.offer_feed.events import OfferEvent, OfferKind
 
 __all__ = ["OFFER_KINDS", "REQUEST_KINDS", "BotEvent", "Function", "Handler", "Kind", "kind_of", "subject"]
@@ -69,6 +69,12 @@ class Handler:
     def handles(self, kind: str) -> bool:
         """Return whether the handler is called for events of a kind."""
         return kind in self.filters
+
+    async def load_codes(self, currencies: CurrencyList) -> None:
+        """Look up the codes of currencies by which the handler's filters select."""
+        for filter_ in self.filters.values():
+            if isinstance(filter_, OfferFilter):
+                await filter_.load_codes(currencies)
 
     def matches(self, event: BotEvent) -> bool:
         """Return whether the handler is called for an event. Raises the errors of its `where=` function."""
