@@ -35,8 +35,6 @@ MAX_WINDOW: Final = timedelta(days=5)
 
 _MAX_EXPONENT: Final = 30
 _MAX_DIGITS: Final = 60
-_FLOAT_DIGITS: Final = 15
-"""Decimal digits that a float holds exactly. `0.1 + 0.2` has 17, and would be sent as 0.30000000000000004."""
 NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 """A number as text, as forms and the service write it."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -240,10 +238,10 @@ def _number(value: object, label: str, field: str) -> Decimal:
     if number is None or not number.is_finite():
         raise ValidationError(f"{label} must be a number such as 1840.50, not {_describe(value)}", field=field)
     _, digits, exponent = number.as_tuple()
-    if isinstance(value, float) and len(digits) > _FLOAT_DIGITS:
-        rounded = f"{value:.{_FLOAT_DIGITS}g}"
+    if isinstance(value, float) and float(rounded := f"{value:.15g}") != value:
+        # More digits than a float holds exactly: 0.1 + 0.2 would be sent as 0.30000000000000004.
         raise ValidationError(
-            f"{label} is the float {_describe(value)}, which has a rounding error: round it, for example to {rounded},"
+            f"{label} is the float {value!r}, which has a rounding error: round it, for example to {rounded},"
             " or give a Decimal",
             field=field,
         )
