@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from decimal import Context, Decimal
 from importlib import import_module
-from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar
-
-__all__ = [
-    "EXACT", "NOTHING", "NO_HEADERS", "REQUEST_ID_HEADERS", "CallFacts", "ConciseRepr", "FreightExchangeError",
-    "FrozenMapping", "ReplyHeaders", "Serializable", "ValidationError", "frozen", "frozen_rates",
-]  # fmt: skip
+from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
 
 Value = TypeVar("Value", covariant=True)
 
@@ -53,12 +48,6 @@ class FrozenMapping(Mapping[str, Value]):
     def __repr__(self) -> str:
         return repr(self._items)
 
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
     def __reduce__(self) -> tuple[type[Self], tuple[dict[str, Value]]]:
         return type(self), (self._items,)
 
@@ -90,7 +79,7 @@ def _frozen_value(value: object) -> object:
 
 
 class ReplyHeaders(FrozenMapping[str]):
-    """Read-only, case-insensitive headers of a reply that pickle, copy and hash.
+    """Read-only, case-insensitive headers of a reply.
 
     They are ids of the request, `content-type`, `date`, `server`, `via`, `retry-after` and those of rate limits, with
     200 characters of each value. Secrets in values are masked.
@@ -159,15 +148,18 @@ class Serializable(ConciseRepr):
         return import_module("freight_exchange.serialization").json_schema(cls)
 
 
-class CallFacts(TypedDict, total=False):
-    """The keyword arguments by which an error describes its call; `FreightExchangeError` explains them."""
-
+class OutcomeFacts(TypedDict, total=False):
     method: str | None
-    path: str | None
     status: int | None
     attempts: int
     elapsed: float | None
     body: object
+
+
+class CallFacts(OutcomeFacts, total=False):
+    """The keyword arguments by which an error describes its call; `FreightExchangeError` explains them."""
+
+    path: str | None
 
 
 class FreightExchangeError(Exception):
@@ -192,6 +184,7 @@ class FreightExchangeError(Exception):
 
     may_have_taken_effect: ClassVar[bool] = False
 
+    method: str | None = None
     headers: ReplyHeaders = NO_HEADERS
     call_id: str | None = None
 
@@ -204,24 +197,15 @@ class FreightExchangeError(Exception):
     login_pending: bool = False
     """`True` if the deadline passed while the call waited for a login."""
 
-    def __init__(
-        self,
-        message: str = "",
-        *,
-        method: str | None = None,
-        path: str | None = None,
-        status: int | None = None,
-        attempts: int = 0,
-        elapsed: float | None = None,
-        body: object = None,
-    ) -> None:
+    path: str | None = None
+    status: int | None = None
+    attempts: int = 0
+    elapsed: float | None = None
+    body: object = None
+
+    def __init__(self, message: str = "", **call: Unpack[CallFacts]) -> None:
         super().__init__(message)
-        self.method = method
-        self.path = path
-        self.status = status
-        self.attempts = attempts
-        self.elapsed = elapsed
-        self.body = body
+        self.__dict__.update(call)
 
     @property
     def message(self) -> str:

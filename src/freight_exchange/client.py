@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import attrs
 
-from freight_exchange import feed, offer_feed, validation, wire
+from freight_exchange import feed, models, offer_feed, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
 from freight_exchange.config import credentials as credentials_of
@@ -27,21 +27,7 @@ from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.hooks import Hook, Instrumentation
-from freight_exchange.models import (
-    Bid,
-    CreateRoute,
-    Listing,
-    Publish,
-    RateRequest,
-    RawWrite,
-    Reconciliation,
-    Respond,
-    Route,
-    SubmitOffer,
-    UpdateRoute,
-    User,
-    Write,
-)
+from freight_exchange.models import Bid, Publish, RawWrite, Reconciliation, Respond, Route, SubmitOffer, User, Write
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
@@ -71,11 +57,6 @@ if TYPE_CHECKING:
     from freight_exchange.feed.client_parts import ClientParts
     from freight_exchange.feed.options import WatchOptions
     from freight_exchange.offer_feed.options import WatchOffersOptions
-
-__all__ = ["FreightExchange"]
-
-_HUGE: Final = 10**30
-"""Smallest integer that cannot be sent. Python cannot write integers of thousands of digits."""
 
 
 class _Shared:
@@ -260,17 +241,10 @@ class FreightExchange:
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        given = {
-            "deadline": deadline,
-            "timeouts": timeouts,
-            "retries": retries,
-            "page_size": page_size,
-            "strict": strict,
-        }
-        return self._view(**{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        return self._view(**given)
 
     def _view(self, **options: Any) -> FreightExchange:
-        """Return a view of this client with other options."""
         view = object.__new__(type(self))
         view._options = attrs.evolve(self._options, **options)
         view._shared, view._base_url, view._is_view = self._shared, self._base_url, True
@@ -279,11 +253,9 @@ class FreightExchange:
     _limited = _view
 
     def _with_hook(self, hook: Hook) -> FreightExchange:
-        """Return a view of this client with one more hook."""
         return self._view(hooks=self._options.hooks.with_hook(hook))
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
-        """Return a view of this client with one more instrumentation."""
         return self._view(instruments=self._options.instruments.and_also(part))
 
     @property
@@ -373,8 +345,7 @@ class FreightExchange:
 
         Args:
             store: Where the feed keeps its state: the path of an SQLite file, the URL of a PostgreSQL database, or a
-                store of `freight_exchange.store`; `None` keeps it in memory. One feed at a time opens a path: feeds
-                that share a file share one `SQLiteStore` object, and differ in `name`.
+                store of `freight_exchange.store`, which several feeds may share; `None` keeps it in memory.
             start: Requests that the first scan with a new store reports as new: none (`now`), all that the service
                 lists, which are those of five days (`backfill`), or those updated within a `timedelta`. Later runs
                 ignore `start`.
@@ -510,14 +481,18 @@ class FreightExchange:
     @overload
     async def reconcile(
         self, write: Publish, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation[RateRequest | Listing]: ...
+    ) -> Reconciliation[models.RateRequest | models.Listing]: ...
     @overload
     async def reconcile(
         self, write: Respond, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation[Listing]: ...
+    ) -> Reconciliation[models.Listing]: ...
     @overload
     async def reconcile(
-        self, write: CreateRoute | UpdateRoute, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+        self,
+        write: models.CreateRoute | models.UpdateRoute,
+        *,
+        settle: timedelta = ...,
+        baseline: Sequence[object] | None = None,
     ) -> Reconciliation[Route]: ...
     @overload
     async def reconcile(
@@ -550,13 +525,7 @@ class FreightExchange:
         options = self._options
         patient = self._view(deadline=max(options.deadline, DEFAULT_DEADLINE), strict=False)
         return await reconciliation.reconcile(
-            patient.bids,
-            patient.offers,
-            patient.routes,
-            self._shared.readings,
-            write,
-            settle=settle,
-            baseline=baseline,
+            patient.bids, patient.offers, patient.routes, self._shared.readings, write, settle=settle, baseline=baseline
         )
 
     async def _account(self) -> str:
@@ -603,6 +572,7 @@ def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...
     """Return the pairs of a query string."""
     if params is not None and not isinstance(params, Mapping):
         raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
+    pairs = []
     for name, value in (params or {}).items():
         if not isinstance(name, str):
             raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
@@ -610,9 +580,10 @@ def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...
         if isinstance(value, bool) or not isinstance(value, str | int):
             kind = type(value).__name__
             raise ValidationError(f"params[{name!r}] must be text or an integer, not {kind}", field="params")
-        if isinstance(value, int) and abs(value) >= _HUGE:
+        # Python cannot write integers of thousands of digits.
+        if isinstance(value, int) and abs(value) >= 10**30:
             raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
-    pairs = ((name, str(value)) for name, value in (params or {}).items())
+        pairs.append((name, str(value)))
     return tuple((_sendable(name), _sendable(value)) for name, value in pairs)
 
 

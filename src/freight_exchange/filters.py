@@ -19,8 +19,6 @@ from freight_exchange.platform.text import fold
 from freight_exchange.validation import Number
 from freight_exchange.words import RequestType, Word, kilograms_per
 
-__all__ = ["Currencies", "Numbers", "OfferFilter", "OfferWhere", "RequestFilter", "Texts", "Types", "Where"]
-
 T = TypeVar("T")
 
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
@@ -289,10 +287,9 @@ def _as_boolean(answer: object) -> bool:
     if answer is True or answer is False:
         return answer
     # A lambda may return the coroutine of an async function, which would be true for every request.
-    if inspect.iscoroutine(answer):
-        answer.close()
-        raise _async_where()
     if inspect.isawaitable(answer) or inspect.isasyncgen(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
         raise _async_where()
     return bool(answer)
 

@@ -203,14 +203,10 @@ class Hooks:
         return bool(self._hooks)
 
     def with_hook(self, hook: Hook) -> Hooks:
-        """Return these hooks and one more."""
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
         """Call all hooks with the record; log their errors."""
-        if not self._hooks:
-            return
-
         for hook in self._hooks:
             try:
                 result = hook(event)
@@ -236,8 +232,7 @@ class Hooks:
 
 def _is_of_another_task(error: BaseException) -> bool:
     """Return whether an error is the cancellation of a task that the hook has awaited, and not of its caller."""
-    # Imported here, as programs on trio do not need it.
-    import asyncio
+    import asyncio  # programs on trio need none
 
     if not isinstance(error, asyncio.CancelledError):
         return False
@@ -250,15 +245,7 @@ def _is_of_another_task(error: BaseException) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class CallInfo:
-    """Call that is about to begin.
-
-    Attributes:
-        base_url: The API root.
-        method: The HTTP method.
-        path: The path, relative to the API root.
-        call_id: The id of the call, which its `Attempt` and `Retry` records have.
-        write: The write as a value; `None` for reads.
-    """
+    """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
 
     base_url: str
     method: str
@@ -269,13 +256,7 @@ class CallInfo:
 
 @attrs.frozen(kw_only=True, eq=False)
 class ScanInfo:
-    """Scan that is about to begin, or to continue.
-
-    Attributes:
-        feed: The name of the feed.
-        tier: Its depth, as in the `Scan` record.
-        window: Seconds that it looks back.
-    """
+    """Scan that is about to begin, or to continue; the fields are those of `Scan`."""
 
     feed: str
     tier: str
@@ -284,18 +265,7 @@ class ScanInfo:
 
 @attrs.define(kw_only=True, eq=False)
 class HandlerRun:
-    """Attempt of a bot's handler.
-
-    Attributes:
-        feed: The name of the bot's feed.
-        handler: The handler's id.
-        kind: The kind of the event.
-        event: The number of the event in the feed.
-        request: The index of the request, or `None`.
-        attempt: The number of this attempt, from 1.
-        ending: The ending, as in the metric `freight_exchange_bot_deliveries_total`; `None` until it is known.
-        error: The exception that the handler raised, or `None`.
-    """
+    """Attempt of a bot's handler. `ending`, as in the metric of deliveries, and `error` are set at its end."""
 
     feed: str
     handler: str
@@ -339,7 +309,6 @@ class Instruments(Instrumentation):
         return bool(self._parts)
 
     def and_also(self, part: Instrumentation) -> Instruments:
-        """Return these instrumentations and one more."""
         return Instruments((*self._parts, part))
 
     def record(self, event: Event) -> None:

@@ -12,11 +12,6 @@ from typing import Final, Protocol
 import anyio
 import attrs
 
-__all__ = [
-    "Clock", "Reading", "SendLimit", "SystemClock", "boot_id", "boot_time", "max_elapsed", "min_elapsed", "now",
-    "rebased", "wall_time",
-]  # fmt: skip
-
 _SMALL_STEP: Final = 3600.0
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 

@@ -16,8 +16,6 @@ import attrs
 from freight_exchange.base import ValidationError
 from freight_exchange.platform.text import fold
 
-__all__ = ["CsvRow", "CsvTable", "Parser", "point", "yes_or_no"]
-
 Parser = Callable[[str, str], Any]
 """Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
 

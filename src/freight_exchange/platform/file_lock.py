@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-__all__ = ["FileLock"]
-
 _ATTEMPTS = 2
 """If the file is removed during an attempt, `filelock` reports it as held; a second attempt locks the new file."""
 

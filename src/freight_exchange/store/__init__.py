@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from freight_exchange.errors import ConfigurationError
-from freight_exchange.store.protocol import Store
 
 if TYPE_CHECKING:
     from freight_exchange.store.memory import MemoryStore
     from freight_exchange.store.postgres.store import PostgresStore
+    from freight_exchange.store.protocol import Store
     from freight_exchange.store.sqlite.store import SQLiteStore
 
 __all__ = ["MemoryStore", "PostgresStore", "SQLiteStore", "Store"]
@@ -22,6 +22,10 @@ if not TYPE_CHECKING:
     # Type checkers must not see `__getattr__`: they would accept every name of the module.
     def __getattr__(name: str) -> object:
         """Import a store on first use: most programs need no `sqlite3`."""
+        if name == "Store":
+            from freight_exchange.store.protocol import Store
+
+            return Store
         if name == "MemoryStore":
             from freight_exchange.store.memory import MemoryStore
 
