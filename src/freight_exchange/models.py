@@ -48,14 +48,11 @@ class Company(Record):
     """A company (service document, Company).
 
     Attributes:
-        index: The company's identifier; only in one form of the login reply.
-        name: The company's name.
-        address1: Street address.
-        city, state, postal, country: The rest of the address; `postal` is text and keeps leading zeros.
-        phone: The phone number; only for the user's own company.
-        fax: The fax number; only for the other party's company.
+        index: Its identifier; only in one form of the login reply.
+        postal: Text, which keeps leading zeros.
+        phone: Only for the user's own company.
+        fax: Only for the other party's company.
         oti_license: The ocean transportation intermediary's license number, as text.
-        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int | None = None
@@ -73,13 +70,7 @@ class Company(Record):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Contact(Record):
-    """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`).
-
-    Attributes:
-        name: The person's name.
-        email: The person's email address.
-        extra: Fields of the reply that are unknown to this package.
-    """
+    """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`)."""
 
     name: str | None = None
     email: str | None = None
@@ -91,14 +82,10 @@ class User(Record):
     """The account that is logged in, without its token (service document, User).
 
     Attributes:
-        first_name, middle_name, last_name: The person's name; `middle_name` may be empty.
+        middle_name: May be empty.
         email: The address that logs in.
-        title: The person's title.
-        enabled: Whether the account is enabled.
-        last_login: The last login, naive, as the document does not name the zone.
+        last_login: Naive, as the document does not name the zone.
         image_url: The address of the avatar.
-        company: The person's company.
-        extra: Fields of the reply that are unknown to this package, and those that it could not read.
     """
 
     first_name: str | None = None
@@ -115,13 +102,7 @@ class User(Record):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Carrier(Record):
-    """A carrier, to which routes refer by index (service document, Carrier).
-
-    Attributes:
-        index: The carrier's identifier.
-        name: The carrier's name.
-        extra: Fields of the reply that are unknown to this package.
-    """
+    """A carrier, to which routes refer by index (service document, Carrier)."""
 
     index: int
     name: str | None = None
@@ -135,9 +116,7 @@ class Currency(Record):
     Attributes:
         index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
             for EUR), but the document does not promise that: `currencies.by_code("USD")` looks it up.
-        name: The currency's name.
         code: The three-letter code, e.g. `USD`.
-        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int
@@ -156,10 +135,8 @@ class Offer(Record):
         amount: The total, in `currency`.
         currency: The index of the currency; `exchange.currencies.get(...)` names it.
         status: Pending, selected, or an undocumented word.
-        terms: Terms and conditions.
         rates: The itemised fees by name, in `currency`; a discount is negative. `None` if the reply has none. Fees
             without an amount are only in `extra`.
-        extra: Fields of the reply that are unknown to this package.
     """
 
     id: int | None = None
@@ -174,17 +151,13 @@ class Offer(Record):
     @property
     def rates_total(self) -> Decimal | None:
         """The exact sum of the itemised fees; `None` where there are none."""
-        if not self.rates:
-            return None
-        return reduce(EXACT.add, self.rates.values(), Decimal(0))
+        return reduce(EXACT.add, self.rates.values(), Decimal(0)) if self.rates else None
 
     @property
     def difference(self) -> Decimal | None:
         """The total minus the sum of the itemised fees. The service does not check that they are equal."""
         total = self.rates_total
-        if total is None or self.amount is None:
-            return None
-        return EXACT.subtract(self.amount, total)
+        return None if total is None or self.amount is None else EXACT.subtract(self.amount, total)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -219,13 +192,10 @@ class Shipment(Record):
         """
         if self.quantity is None or self.length is None or self.width is None or self.height is None:
             return None
-        metres = metres_per(self.measure_unit)
-        if metres is None:
+        if (metres := metres_per(self.measure_unit)) is None:
             return None
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
-        if metres != 1:
-            unit = EXACT.multiply(unit, EXACT.power(metres, 3))
-        return EXACT.multiply(Decimal(self.quantity), unit)
+        return EXACT.multiply(EXACT.multiply(unit, EXACT.power(metres, 3)), self.quantity)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -233,11 +203,9 @@ class RateRequest(Shipment):
     """A shipper's request for offers (service document, Rate request). Fields that a reply lacks are `None`.
 
     Attributes:
-        index: The request's identifier.
-        ref_id: Its reference code.
+        ref_id: The request's reference code.
         commodity: The goods.
         type: The mode of transport, or an undocumented word.
-        status: Its state.
         origin, destination: Port or city.
         need_date: The required arrival, naive: the service names no zone. The service may alter it.
         notes: In results, a sentence composed by the service.
@@ -249,8 +217,6 @@ class RateRequest(Shipment):
         weight: Weight in `mass_unit`. By the document it is that of one packaging unit, but samples also make sense as
             totals. So `cargo` has an argument for it.
         mass_unit: Unit of the weight: `kg` in the document. `cargo` and filters convert or refuse other units.
-        incoterm: Three letters.
-        hazardous: Whether the goods are dangerous.
         extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
 
@@ -318,7 +284,7 @@ class RateRequestDraft(Serializable):
     def volume(self) -> Decimal:
         """Exact cubic metres of all packaging units. It is the only measure that the service returns unchanged."""
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
-        return EXACT.multiply(Decimal(self.quantity), unit)
+        return EXACT.multiply(unit, self.quantity)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -375,15 +341,12 @@ class Route(Record):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:
-        index: The route's identifier.
         origin, destination: Port or city.
         cy_cutoff: The deadline of the container yard, aware, in the route's zone.
         cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
         departure: Estimated departure, aware, in the route's zone.
         arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
         carrier: The index of the carrier.
-        vessel: The vessel's name.
-        voyage_id: The voyage's code.
         timezone: The zone's name. If it is missing or unknown, the times above are naive.
         extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
@@ -412,8 +375,6 @@ class RouteDraft(Serializable):
             to it. An ambiguous wall time is the earlier one; a time that a clock change skips is kept.
         arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
         carrier: A carrier or its index.
-        vessel: The vessel's name.
-        voyage_id: The voyage's code.
         timezone: The name of a zone, e.g. `Asia/Hong_Kong`, for the cut-offs and the departure. The draft keeps
             them as aware times, as a `Route` does.
 
