@@ -275,18 +275,12 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
     if field == "quantity":
         return Decimal(validation.count(value, field))
-    return EXACT.multiply(validation.amount(value, field), _factor(cargo, field))
-
-
-def _factor(cargo: Cargo, field: str) -> Decimal:
-    name = "mass_unit" if field == "weight" else "measure_unit"
+    of_unit, name = (kilograms_per, "mass_unit") if field == "weight" else (metres_per, "measure_unit")
     unit: str | None = getattr(cargo, name, None)
-    factor = kilograms_per(unit) if field == "weight" else metres_per(unit)
-    if factor is None:
-        raise ValidationError(
-            f"{name} is {unit!r}, which is unknown: convert the record's figures yourself", field=name
-        )
-    return factor
+    if (factor := of_unit(unit)) is None:
+        message = f"{name} is {unit!r}, which is unknown: convert the record's figures yourself"
+        raise ValidationError(message, field=name)
+    return EXACT.multiply(validation.amount(value, field), factor)
 
 
 def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning | None:

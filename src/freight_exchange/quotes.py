@@ -184,10 +184,7 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
         raise ValidationError(f"rates has several rates of {code}", field="rates")
     for rate in found:
         return rate
-    raise ValidationError(
-        f"an offer is in {code}: give the exchange rate of {code} to {target}",
-        field="rates",
-    )
+    raise ValidationError(f"an offer is in {code}: give the exchange rate of {code} to {target}", field="rates")
 
 
 def _code(value: str, field: str) -> str:
