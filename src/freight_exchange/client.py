@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import attrs
 
+import freight_exchange
 from freight_exchange import feed, models, offer_feed, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
@@ -51,7 +52,6 @@ from freight_exchange.transport.call import Middleware, RequestKind, RequestMete
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.send import Transport
-from freight_exchange.transport.token_file import TokenFile
 
 if TYPE_CHECKING:
     from freight_exchange.feed.client_parts import ClientParts
@@ -147,7 +147,7 @@ class FreightExchange:
         email: str | None = None,
         password: str | None = None,
         credentials: CredentialsProvider | None = None,
-        token_store: TokenFile | str | os.PathLike[str] | None = None,
+        token_store: freight_exchange.TokenFile | str | os.PathLike[str] | None = None,
         timeouts: Timeouts | None = None,
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
@@ -415,7 +415,9 @@ class FreightExchange:
 
         service, client = self._parts_for_feeds()
         where = options.where or OfferFilter()
-        return offer_feed.OfferFeed(OwnOffers(service, partial(where.load_codes, self.currencies)), client, options)
+        return offer_feed.OfferFeed(
+            OwnOffers(service, partial(where.load_codes, self.currencies.by_code)), client, options
+        )
 
     def _parts_for_feeds(self) -> tuple[Service, ClientParts]:
         """Return what a feed uses. Its calls are not retried, since the feed repeats pages itself."""

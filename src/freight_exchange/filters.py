@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any, Final, Protocol, TypeAlias, TypeGuard, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, cast
 
 import attrs
 
@@ -35,12 +35,6 @@ Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
 
 Currencies: TypeAlias = int | str | AbstractSet[int | str] | Sequence[int | str]
 """The index of a currency or its three-letter code, or a set or sequence of alternatives."""
-
-
-class CurrencyList(Protocol):
-    """The service's currencies: `exchange.currencies`."""
-
-    async def by_code(self, code: str) -> Currency: ...
 
 
 OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
@@ -186,8 +180,8 @@ class OfferFilter(ConciseRepr):
         request: The index of one of your requests, or several.
         origin, destination, commodity: As in `RequestFilter`.
         currency: The offer's currency, or several, by index or three-letter code. Offers have only the index: a feed
-            and a bot look codes up in the service's list, elsewhere call `await filter.load_codes(exchange.currencies)`
-            first.
+            and a bot look codes up in the service's list, elsewhere call
+            `await filter.load_codes(exchange.currencies.by_code)` first.
         max_amount: The highest accepted amount of the offer, in its own currency; requires `currency`.
         where: A predicate of your own, a plain function of the offer and its request. It is called last; its errors are
             not caught.
@@ -226,7 +220,7 @@ class OfferFilter(ConciseRepr):
             raise ValidationError("max_amount needs currency: offers come in several", field="max_amount")
         validation.initialize(self, locals())
 
-    async def load_codes(self, currencies: CurrencyList) -> None:
+    async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
         """Look up the codes of `currency` in the service's list; a second call does nothing.
 
         Raises:
@@ -234,7 +228,7 @@ class OfferFilter(ConciseRepr):
         """
         for code in self.currency or ():
             if isinstance(code, str) and code not in self._indexes:
-                self._indexes[code] = (await currencies.by_code(code)).index
+                self._indexes[code] = (await by_code(code)).index
 
     def matches(self, offer: Offer, listing: Listing) -> bool:
         """Return whether the offer passes.

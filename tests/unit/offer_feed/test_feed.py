@@ -92,10 +92,11 @@ async def test_start_decides_about_pending_offers(start: Any) -> None:
     assert amounts == [800 if start == "now" else 900]
 
 
-async def test_filter_limits_events_and_not_tracked_offers() -> None:
+@pytest.mark.parametrize("currency", [840, "USD"])
+async def test_filter_limits_events_and_not_tracked_offers(currency: int | str) -> None:
     sandbox = Sandbox()
     request = sandbox.publish()
-    cheap = OfferFilter(currency=840, max_amount=850)
+    cheap = OfferFilter(currency=currency, max_amount=850)
     async with shipper(sandbox) as exchange, exchange.watch_offers(interval=MINUTE, where=cheap) as feed:
         await offer(sandbox, request, 900)
         await offer(sandbox, request, 800, rival=True)

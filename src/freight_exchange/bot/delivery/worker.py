@@ -196,7 +196,7 @@ class Worker:
 
     async def _call(self, handler: Handler, event: BotEvent, context: Context, *, number: int) -> None:
         # The filter may have changed since the delivery was made, or have failed then.
-        await handler.load_codes(self._exchange.currencies)
+        await handler.load_codes(self._exchange.currencies.by_code)
         if not handler.matches(event):
             raise Drop("the handler's filter excludes it")
         if isinstance(event, RequestEvent) and event.kind == "updated" and await self._is_own_update(event, number):

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 import attrs
 
 from freight_exchange.feed.events import BidSelected, Gap, RequestEvent, Unreadable
-from freight_exchange.filters import CurrencyList, OfferFilter, RequestFilter
+from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.models import Currency
 from freight_exchange.offer_feed.events import OfferEvent, OfferKind
 
 __all__ = ["OFFER_KINDS", "REQUEST_KINDS", "BotEvent", "Function", "Handler", "Kind", "kind_of", "subject"]
@@ -70,11 +71,11 @@ class Handler:
         """Return whether the handler is called for events of a kind."""
         return kind in self.filters
 
-    async def load_codes(self, currencies: CurrencyList) -> None:
+    async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
         """Look up the codes of currencies by which the handler's filters select."""
         for filter_ in self.filters.values():
             if isinstance(filter_, OfferFilter):
-                await filter_.load_codes(currencies)
+                await filter_.load_codes(by_code)
 
     def matches(self, event: BotEvent) -> bool:
         """Return whether the handler is called for an event. Raises the errors of its `where=` function."""
