@@ -295,7 +295,6 @@ class Listing(Shipment):
     `hazardous`.
 
     Attributes:
-        status: The request's state.
         offers: The offers on the request; only the selected one, once there is one.
         contact: The forwarder's contact, once an offer is selected.
         company: The forwarder's company, once an offer is selected.
@@ -320,7 +319,6 @@ class Bid(Shipment):
     and one request may have two equal bids.
 
     Attributes:
-        status: The bid's state.
         amount: The offered price, in `currency`, for both submitted and listed bids.
         currency: The index of the currency.
         offer: The offer with its terms and rates, which only a submission returns.

@@ -62,12 +62,7 @@ class Reading:
 
 @attrs.frozen
 class SendLimit:
-    """Time limit until which parts of a write may be sent.
-
-    Attributes:
-        since: Start of the limit.
-        seconds: Its length, by the clock that advances most, so that sleep of the machine counts.
-    """
+    """Time limit until which parts of a write may be sent, by the clock that advances most: sleep counts."""
 
     since: Reading
     seconds: float
@@ -86,9 +81,7 @@ def now(run: str = "") -> Reading:
 class Clock(Protocol):
     """Source of readings for a feed."""
 
-    def read(self) -> Reading:
-        """Read all clocks."""
-        ...
+    def read(self) -> Reading: ...
 
 
 class SystemClock:
