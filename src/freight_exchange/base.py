@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Context, Decimal
+from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Self, TypedDict, TypeVar, Unpack
 
 Value = TypeVar("Value", covariant=True)
@@ -105,6 +107,13 @@ class ReplyHeaders(FrozenMapping[str]):
 NO_HEADERS: Final = ReplyHeaders()
 
 
+@cache
+def _values_of(cls: type[Any], *, hashed: bool = False) -> Callable[[object], tuple[object, ...]]:
+    """Return the function from an object to its class and the fields that count for equality, or for its hash."""
+    names = [field.name for field in cls.__attrs_attrs__ if field.eq and not (hashed and field.hash is False)]
+    return attrgetter("__class__", *names)
+
+
 class ConciseRepr:
     """Base of attrs classes with `eq=False, repr=False`: equal if their fields are, printed without empty fields.
 
@@ -118,14 +127,13 @@ class ConciseRepr:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(
-            getattr(self, field.name) == getattr(other, field.name) for field in self.__attrs_attrs__ if field.eq
-        )
+        kind: Any = type(self)
+        values = _values_of(kind)
+        return values(self) == values(other)
 
     def __hash__(self) -> int:
-        return hash(
-            tuple(getattr(self, field.name) for field in self.__attrs_attrs__ if field.eq and field.hash is None)
-        )
+        kind: Any = type(self)
+        return hash(_values_of(kind, hashed=True)(self))
 
     def __repr__(self) -> str:
         values = {field.name: getattr(self, field.name) for field in self.__attrs_attrs__ if field.repr}
