@@ -80,7 +80,7 @@ class Cargo(Protocol):
     def weight(self) -> Number | None: ...
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class CargoWarning(Serializable):
     """A doubt about the `field` of a record; `message` explains it."""
 
@@ -88,7 +88,7 @@ class CargoWarning(Serializable):
     message: str
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class GrossWeight(Serializable):
     """The exact weight of all packaging units; `warning` is set if it is implausible for their volume."""
 
@@ -96,7 +96,7 @@ class GrossWeight(Serializable):
     warning: CargoWarning | None = None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ChargeableWeight(Serializable):
     """The weight that a carrier by air or road charges for, rounded up, and its basis."""
 
@@ -105,7 +105,7 @@ class ChargeableWeight(Serializable):
     gross: GrossWeight
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RevenueTons(Serializable):
     """The exact tons that a carrier by sea charges for ("W/M", weight or measurement), and their basis."""
 
@@ -275,18 +275,12 @@ def _measure(cargo: Cargo, field: str) -> Decimal:
         raise ValidationError(f"{field} is missing, and this cannot be computed without it", field=field)
     if field == "quantity":
         return Decimal(validation.count(value, field))
-    return EXACT.multiply(validation.amount(value, field), _factor(cargo, field))
-
-
-def _factor(cargo: Cargo, field: str) -> Decimal:
-    name = "mass_unit" if field == "weight" else "measure_unit"
+    of_unit, name = (kilograms_per, "mass_unit") if field == "weight" else (metres_per, "measure_unit")
     unit: str | None = getattr(cargo, name, None)
-    factor = kilograms_per(unit) if field == "weight" else metres_per(unit)
-    if factor is None:
-        raise ValidationError(
-            f"{name} is {unit!r}, which is unknown: convert the record's figures yourself", field=name
-        )
-    return factor
+    if (factor := of_unit(unit)) is None:
+        message = f"{name} is {unit!r}, which is unknown: convert the record's figures yourself"
+        raise ValidationError(message, field=name)
+    return EXACT.multiply(validation.amount(value, field), factor)
 
 
 def _density_warning(cargo: Cargo, kilograms: Decimal, per: Per) -> CargoWarning | None:

@@ -7,13 +7,14 @@ import ssl
 import warnings
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import attrs
 
-from freight_exchange import feed, validation, wire
+import freight_exchange
+from freight_exchange import feed, models, validation, wire
 from freight_exchange import store as stores
 from freight_exchange.config import Config, CredentialsProvider
 from freight_exchange.config import credentials as credentials_of
@@ -27,21 +28,7 @@ from freight_exchange.endpoints.service import Service
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError, ValidationError
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.hooks import Hook, Instrumentation
-from freight_exchange.models import (
-    Bid,
-    CreateRoute,
-    Listing,
-    Publish,
-    RateRequest,
-    RawWrite,
-    Reconciliation,
-    Respond,
-    Route,
-    SubmitOffer,
-    UpdateRoute,
-    User,
-    Write,
-)
+from freight_exchange.models import Bid, Publish, RawWrite, Reconciliation, Respond, Route, SubmitOffer, User, Write
 from freight_exchange.options import (
     DEFAULT_ALLOWANCE,
     DEFAULT_DEADLINE,
@@ -65,16 +52,10 @@ from freight_exchange.transport.call import Middleware, RequestKind
 from freight_exchange.transport.network import HttpClient
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.send import Transport
-from freight_exchange.transport.token_file import TokenFile
 
 if TYPE_CHECKING:
     from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
     from freight_exchange.feed.poller import ClientParts
-
-__all__ = ["FreightExchange"]
-
-_HUGE: Final = 10**30
-"""Smallest integer that cannot be sent. Python cannot write integers of thousands of digits."""
 
 
 class _Shared:
@@ -165,7 +146,7 @@ class FreightExchange:
         email: str | None = None,
         password: str | None = None,
         credentials: CredentialsProvider | None = None,
-        token_store: TokenFile | str | os.PathLike[str] | None = None,
+        token_store: freight_exchange.TokenFile | str | os.PathLike[str] | None = None,
         timeouts: Timeouts | None = None,
         deadline: Seconds = DEFAULT_DEADLINE,
         retries: RetryPolicy | None = None,
@@ -259,17 +240,10 @@ class FreightExchange:
         Raises:
             ConfigurationError: An argument is invalid.
         """
-        given = {
-            "deadline": deadline,
-            "timeouts": timeouts,
-            "retries": retries,
-            "page_size": page_size,
-            "strict": strict,
-        }
-        return self._view(**{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in locals().items() if name != "self" and value is not None}
+        return self._view(**given)
 
     def _view(self, **options: Any) -> FreightExchange:
-        """Return a view of this client with other options."""
         view = object.__new__(type(self))
         view._options = attrs.evolve(self._options, **options)
         view._shared, view._base_url, view._is_view = self._shared, self._base_url, True
@@ -278,11 +252,9 @@ class FreightExchange:
     _limited = _view
 
     def _with_hook(self, hook: Hook) -> FreightExchange:
-        """Return a view of this client with one more hook."""
         return self._view(hooks=self._options.hooks.with_hook(hook))
 
     def _instrumented(self, part: Instrumentation) -> FreightExchange:
-        """Return a view of this client with one more instrumentation."""
         return self._view(instruments=self._options.instruments.and_also(part))
 
     @property
@@ -442,7 +414,9 @@ class FreightExchange:
         from freight_exchange.feed import sources
 
         service, client = self._feed_parts()
-        return feed.OfferFeed(sources.Offers(service), client, options)
+        where = options.where or OfferFilter()
+        prepare = partial(where.load_codes, self.currencies.by_code)
+        return feed.OfferFeed(sources.Offers(service, prepare), client, options)
 
     def _feed_parts(self) -> tuple[Service, ClientParts]:
         """Return what a feed uses. Its calls are not retried, since the feed repeats pages itself."""
@@ -507,14 +481,18 @@ class FreightExchange:
     @overload
     async def reconcile(
         self, write: Publish, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation[RateRequest | Listing]: ...
+    ) -> Reconciliation[models.RateRequest | models.Listing]: ...
     @overload
     async def reconcile(
         self, write: Respond, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
-    ) -> Reconciliation[Listing]: ...
+    ) -> Reconciliation[models.Listing]: ...
     @overload
     async def reconcile(
-        self, write: CreateRoute | UpdateRoute, *, settle: timedelta = ..., baseline: Sequence[object] | None = None
+        self,
+        write: models.CreateRoute | models.UpdateRoute,
+        *,
+        settle: timedelta = ...,
+        baseline: Sequence[object] | None = None,
     ) -> Reconciliation[Route]: ...
     @overload
     async def reconcile(
@@ -547,13 +525,7 @@ class FreightExchange:
         options = self._options
         patient = self._view(deadline=max(options.deadline, DEFAULT_DEADLINE), strict=False)
         return await reconciliation.reconcile(
-            patient.bids,
-            patient.offers,
-            patient.routes,
-            self._shared.readings,
-            write,
-            settle=settle,
-            baseline=baseline,
+            patient.bids, patient.offers, patient.routes, self._shared.readings, write, settle=settle, baseline=baseline
         )
 
     async def _account(self) -> str:
@@ -600,6 +572,7 @@ def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...
     """Return the pairs of a query string."""
     if params is not None and not isinstance(params, Mapping):
         raise ValidationError(f"params must map names to text or integers, not {type(params).__name__}", field="params")
+    pairs = []
     for name, value in (params or {}).items():
         if not isinstance(name, str):
             raise ValidationError(f"params must have text as names, not {type(name).__name__}", field="params")
@@ -607,9 +580,10 @@ def _pairs(params: Mapping[str, str | int] | None) -> tuple[tuple[str, str], ...
         if isinstance(value, bool) or not isinstance(value, str | int):
             kind = type(value).__name__
             raise ValidationError(f"params[{name!r}] must be text or an integer, not {kind}", field="params")
-        if isinstance(value, int) and abs(value) >= _HUGE:
+        # Python cannot write integers of thousands of digits.
+        if isinstance(value, int) and abs(value) >= 10**30:
             raise ValidationError("params must not hold an integer of more than 30 digits", field="params")
-    pairs = ((name, str(value)) for name, value in (params or {}).items())
+        pairs.append((name, str(value)))
     return tuple((_sendable(name), _sendable(value)) for name, value in pairs)
 
 

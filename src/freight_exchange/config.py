@@ -43,8 +43,6 @@ from freight_exchange.transport.token import Credentials
 if TYPE_CHECKING:
     from freight_exchange.transport.token_file import TokenFile
 
-__all__ = ["Config", "CredentialsProvider", "base_url", "credentials", "parse_addresses"]
-
 CredentialsProvider = Callable[[], Awaitable[tuple[str, str]]]
 """Async callable that returns the email and the password, for example from a secret manager."""
 
@@ -119,9 +117,13 @@ def _hooks(value: Any, name: str) -> Hooks:
 
 
 def _instruments(value: Any, _: str) -> Instruments:
-    if value is None or isinstance(value, Instruments):
-        return value or Instruments()
-    return Instruments((_instance(Instrumentation)(value, "instrumentation"),))
+    if value is None:
+        return Instruments()
+    return (
+        value
+        if isinstance(value, Instruments)
+        else Instruments((_instance(Instrumentation)(value, "instrumentation"),))
+    )
 
 
 def _addresses(value: Mapping[str, str] | None, name: str) -> dict[str, str]:
@@ -159,7 +161,6 @@ def _http_client(value: object, _: str) -> object:
 def _token_file(value: TokenFile | str | os.PathLike[str] | None, name: str) -> TokenFile | None:
     if value is None:
         return None
-    # Imported here: most programs share no login.
     from freight_exchange.transport.token_file import TokenFile
 
     if isinstance(value, str | os.PathLike):
@@ -240,8 +241,7 @@ def _proxy(value: Secret | None, config: Config) -> Secret | None:
 
 def _is_proxy(secret: Secret) -> bool:
     url = secret.reveal()
-    parts = _split(url) if isinstance(url, str) else None
-    return parts is not None and parts.scheme in ("http", "https")
+    return isinstance(url, str) and (parts := _split(url)) is not None and parts.scheme in ("http", "https")
 
 
 def _proxy_of_environment(root: str) -> Secret | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, Unpack, cast
 
-from freight_exchange.base import CallFacts, FreightExchangeError, ValidationError
+from freight_exchange.base import CallFacts, FreightExchangeError, OutcomeFacts, ValidationError
 from freight_exchange.models import Bid, Listing, RateRequest, Reconciliation, RecordT_co, Route, Write
 
 __all__ = [
@@ -68,16 +68,10 @@ class DecodeError(FreightExchangeError):
         *,
         path: str = "$",
         raw: object = None,
-        method: str | None = None,
         request_path: str | None = None,
-        status: int | None = None,
-        attempts: int = 0,
-        elapsed: float | None = None,
-        body: object = None,
+        **call: Unpack[OutcomeFacts],
     ) -> None:
-        super().__init__(
-            message, method=method, path=path, status=status, attempts=attempts, elapsed=elapsed, body=body
-        )
+        super().__init__(message, path=path, **call)
         self.path: str = path
         self.request_path = request_path
         self.raw = raw
@@ -172,19 +166,27 @@ class FeedProtocolError(FreightExchangeError):
     """A listing contradicts itself, so its content is uncertain."""
 
 
-class AlreadyOfferedError(FreightExchangeError):
+class _OfRequestError(FreightExchangeError):
+    def __init__(self, message: str = "", *, request: int | None = None) -> None:
+        super().__init__(message)
+        self.request = request
+
+
+class _OfOfferError(_OfRequestError):
+    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
+        super().__init__(message, request=request)
+        self.offer = offer
+
+
+class AlreadyOfferedError(_OfRequestError):
     """The request already has an offer of this account that the bot's ledger does not know.
 
     Attributes:
         request: The index of the request.
     """
 
-    def __init__(self, message: str = "", *, request: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
 
-
-class AlreadyApprovedError(FreightExchangeError):
+class AlreadyApprovedError(_OfOfferError):
     """An offer on the request is approved already, so the bot does not send another approval.
 
     Attributes:
@@ -192,24 +194,14 @@ class AlreadyApprovedError(FreightExchangeError):
         offer: The identifier of the approved offer, or `None` if it is not known.
     """
 
-    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
-        self.offer = offer
 
-
-class OfferChangedError(FreightExchangeError):
+class OfferChangedError(_OfOfferError):
     """The offer is not as the handler saw it: its price or terms changed, it was answered, or it is gone.
 
     Attributes:
         request: The index of the request.
         offer: The identifier of the offer, or `None` if the request itself is gone.
     """
-
-    def __init__(self, message: str = "", *, request: int | None = None, offer: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
-        self.offer = offer
 
 
 class OfferRejectedError(BadRequestError):
@@ -224,7 +216,7 @@ class OfferRejectedError(BadRequestError):
     request_closed: bool = False
 
 
-class OfferInDoubtError(FreightExchangeError):
+class OfferInDoubtError(_OfRequestError):
     """An offer on this request, or an answer to one, may or may not have been carried out.
 
     It is not sent again until that is known.
@@ -234,10 +226,6 @@ class OfferInDoubtError(FreightExchangeError):
     """
 
     may_have_taken_effect: ClassVar[bool] = True
-
-    def __init__(self, message: str = "", *, request: int | None = None) -> None:
-        super().__init__(message)
-        self.request = request
 
 
 class Reconciler(Protocol):

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
 from decimal import Decimal
-from functools import partial
-from typing import Any, Final, TypeAlias, TypeGuard, cast
+from typing import Any, Final, TypeAlias, TypeGuard, TypeVar, cast
 
 import attrs
 
 from freight_exchange import validation
 from freight_exchange.base import EXACT, ConciseRepr, ValidationError
-from freight_exchange.models import Listing, Offer, RateRequest
+from freight_exchange.models import Currency, Listing, Offer, RateRequest
 from freight_exchange.platform.text import fold
 from freight_exchange.validation import Number
 from freight_exchange.words import RequestType, Word, kilograms_per
 
-__all__ = ["Numbers", "OfferFilter", "OfferWhere", "RequestFilter", "Texts", "Types", "Where"]
+T = TypeVar("T")
 
 Texts: TypeAlias = str | AbstractSet[str] | Sequence[str]
 """A text, or a set or sequence of alternatives."""
@@ -33,6 +32,10 @@ Where: TypeAlias = Callable[[RateRequest], bool]
 
 Numbers: TypeAlias = int | AbstractSet[int] | Sequence[int]
 """An index, or a set or sequence of alternatives."""
+
+Currencies: TypeAlias = int | str | AbstractSet[int | str] | Sequence[int | str]
+"""The index of a currency or its three-letter code, or a set or sequence of alternatives."""
+
 
 OfferWhere: TypeAlias = Callable[[Offer, Listing], bool]
 """A predicate of the caller, on the offer and the request with all its offers."""
@@ -64,14 +67,29 @@ def _async_where() -> ValidationError:
     return ValidationError("where must be a plain function, not an async one: nothing awaits its answer", field="where")
 
 
-def _identifiers(value: object, field: str) -> frozenset[int]:
-    numbers = value if _is_collection(value) else (value,)
-    if not numbers:
-        raise ValidationError(f"{field} must not be empty: no offer would ever pass", field=field)
-    return frozenset(validation.identifier(number, field) for number in numbers)
+def _set_of(check: Callable[[object, str], T]) -> Callable[[object, str], frozenset[T] | None]:
+    """Return the check of a field that is a value or several, or missing."""
+
+    def alternatives(value: object, field: str) -> frozenset[T] | None:
+        if value is None:
+            return None
+        choices = value if _is_collection(value) else (value,)
+        if not choices:
+            raise ValidationError(f"{field} must not be empty: nothing would ever pass", field=field)
+        return frozenset(check(choice, field) for choice in choices)
+
+    return alternatives
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+def _currency(value: object, field: str) -> int | str:
+    if not isinstance(value, str):
+        return validation.identifier(value, field)
+    if (code := validation.three_letters(value)) is None:
+        raise ValidationError(f"{field} must be an index or a code such as USD, not {value!r}", field=field)
+    return code
+
+
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RequestFilter(ConciseRepr):
     """Filter of rate requests, which must pass every field given. All requests pass `RequestFilter()`.
 
@@ -152,7 +170,7 @@ class RequestFilter(ConciseRepr):
         return None
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class OfferFilter(ConciseRepr):
     """Filter of offers, which must pass every field given. All offers pass `OfferFilter()`.
 
@@ -161,28 +179,31 @@ class OfferFilter(ConciseRepr):
     Args:
         request: The index of one of your requests, or several.
         origin, destination, commodity: As in `RequestFilter`.
-        currency: The index of the offer's currency, or several.
+        currency: The offer's currency, or several, by index or three-letter code. Offers have only the index: a feed
+            and a bot look codes up in the service's list, elsewhere call
+            `await filter.load_codes(exchange.currencies.by_code)` first.
         max_amount: The highest accepted amount of the offer, in its own currency; requires `currency`.
         where: A predicate of your own, a plain function of the offer and its request. It is called last; its errors are
             not caught.
 
-    Each argument is an attribute. Indexes become sets, and collections of texts tuples.
+    Each argument is an attribute. Indexes and currencies become sets, and collections of other texts tuples.
 
     Raises:
         ValidationError: A value is invalid, or a collection is empty, which would exclude all offers; `field`
             names it.
     """
 
-    request: frozenset[int] | None = validation.checked(validation.optional(_identifiers))
+    request: frozenset[int] | None = validation.checked(_set_of(validation.identifier))
     origin: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
     destination: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
     commodity: str | tuple[str, ...] | None = validation.checked(_copied, eq=False)
-    currency: frozenset[int] | None = validation.checked(validation.optional(_identifiers))
+    currency: frozenset[int | str] | None = validation.checked(_set_of(_currency))
     max_amount: Decimal | None = validation.checked(validation.optional(validation.amount))
     where: OfferWhere | None = validation.checked(validation.optional(_plain_function), hash=False)
     _freight: RequestFilter = attrs.field(
         init=False, repr=False, default=attrs.Factory(lambda self: _freight_of(self), takes_self=True)
     )
+    _indexes: dict[str, int] = attrs.field(init=False, repr=False, eq=False, factory=dict)
 
     def __init__(
         self,
@@ -191,7 +212,7 @@ class OfferFilter(ConciseRepr):
         origin: Texts | None = None,
         destination: Texts | None = None,
         commodity: Texts | None = None,
-        currency: Numbers | None = None,
+        currency: Currencies | None = None,
         max_amount: Number | None = None,
         where: OfferWhere | None = None,
     ) -> None:
@@ -199,16 +220,35 @@ class OfferFilter(ConciseRepr):
             raise ValidationError("max_amount needs currency: offers come in several", field="max_amount")
         validation.initialize(self, locals())
 
+    async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
+        """Look up the codes of `currency` in the service's list; a second call does nothing.
+
+        Raises:
+            ValidationError: The service has no such code, or several currencies with it.
+        """
+        for code in self.unknown_codes:
+            self._indexes[code] = (await by_code(code)).index
+
+    @property
+    def unknown_codes(self) -> list[str]:
+        """Codes of `currency` that `load_codes` has not looked up yet."""
+        return [one for one in self.currency or () if isinstance(one, str) and one not in self._indexes]
+
     def matches(self, offer: Offer, listing: Listing) -> bool:
         """Return whether the offer passes.
 
         Raises:
-            ValidationError: `where` turned out to be async.
+            ValidationError: `where` turned out to be async, or `load_codes` was not called for the codes of `currency`.
         """
         if self.request is not None and listing.index not in self.request:
             return False
-        if self.currency is not None and offer.currency is not None and offer.currency not in self.currency:
-            return False
+        if self.currency is not None and offer.currency is not None:
+            if unknown := self.unknown_codes:
+                raise ValidationError(
+                    f"the index of {unknown[0]} is not known: load_codes() looks it up", field="currency"
+                )
+            if offer.currency not in {self._indexes[one] if isinstance(one, str) else one for one in self.currency}:
+                return False
         if self.max_amount is not None and offer.amount is not None and offer.amount > self.max_amount:
             return False
         if not self._freight.matches(cast("RateRequest", listing)):
@@ -216,11 +256,8 @@ class OfferFilter(ConciseRepr):
         return self.where is None or _as_boolean(self.where(offer, listing))
 
 
-def _any_of(check: Callable[[object, str], str], value: object, field: str) -> frozenset[str]:
-    choices = value if _is_collection(value) else (value,)
-    if not choices:
-        raise ValidationError(f"{field} must not be empty: no request would ever pass", field=field)
-    return frozenset(fold(check(choice, field)) for choice in choices)
+def _any_of(check: Callable[[object, str], str]) -> Callable[[object, str], frozenset[str] | None]:
+    return _set_of(lambda value, field: fold(check(value, field)))
 
 
 def _type_word(value: object, field: str) -> str:
@@ -247,10 +284,9 @@ def _as_boolean(answer: object) -> bool:
     if answer is True or answer is False:
         return answer
     # A lambda may return the coroutine of an async function, which would be true for every request.
-    if inspect.iscoroutine(answer):
-        answer.close()
-        raise _async_where()
     if inspect.isawaitable(answer) or inspect.isasyncgen(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
         raise _async_where()
     return bool(answer)
 
@@ -266,11 +302,11 @@ def _kilograms(request: RateRequest) -> Decimal | None:
 
 
 _RULES: Final[dict[str, tuple[Callable[[Any, str], Any], Callable[[RateRequest], Any], Callable[[Any, Any], bool]]]] = {
-    "origin": (partial(_any_of, validation.text), operator.attrgetter("origin"), _is_among),
-    "destination": (partial(_any_of, validation.text), operator.attrgetter("destination"), _is_among),
-    "type": (partial(_any_of, _type_word), operator.attrgetter("type"), _is_among),
-    "incoterm": (partial(_any_of, validation.incoterm), operator.attrgetter("incoterm"), _is_among),
-    "commodity": (partial(_any_of, validation.text), operator.attrgetter("commodity"), _is_among),
+    "origin": (_any_of(validation.text), operator.attrgetter("origin"), _is_among),
+    "destination": (_any_of(validation.text), operator.attrgetter("destination"), _is_among),
+    "type": (_any_of(_type_word), operator.attrgetter("type"), _is_among),
+    "incoterm": (_any_of(validation.incoterm), operator.attrgetter("incoterm"), _is_among),
+    "commodity": (_any_of(validation.text), operator.attrgetter("commodity"), _is_among),
     "hazardous": (validation.boolean, operator.attrgetter("hazardous"), operator.eq),
     "max_volume": (validation.amount, operator.attrgetter("volume"), operator.le),
     "max_weight": (validation.amount, _kilograms, operator.le),

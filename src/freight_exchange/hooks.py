@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Attempt(Serializable):
     """Attempt of a call: one request handed to the network, and its end.
 
@@ -62,7 +62,7 @@ class Attempt(Serializable):
         return self.headers.request_id
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Retry(Serializable):
     """Failed attempt that is repeated after `delay` seconds."""
 
@@ -74,7 +74,7 @@ class Retry(Serializable):
     call_id: str = ""
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Login(Serializable):
     """End of a login.
 
@@ -91,7 +91,7 @@ class Login(Serializable):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class BrokenRecord(Serializable):
     """Unreadable part of a reply whose rest was read; `error.path` has its position.
 
@@ -104,7 +104,7 @@ class BrokenRecord(Serializable):
     error: DecodeError
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Scan(Serializable):
     """End of a feed's scan.
 
@@ -131,7 +131,7 @@ class Scan(Serializable):
     error: FreightExchangeError | None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ScanProgress(Serializable):
     """Progress of a feed's scan, after a page that is not the last.
 
@@ -156,7 +156,7 @@ class ScanProgress(Serializable):
     elapsed: float
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Degraded(Serializable):
     """Start of failures of a feed's scans. The feed retries; there is no other record until it has recovered.
 
@@ -171,7 +171,7 @@ class Degraded(Serializable):
     retry_in: float = 0.0
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Recovered(Serializable):
     """Recovery of a feed: its scans succeed again, `after` seconds after the first failure; no event is lost."""
 
@@ -203,14 +203,10 @@ class Hooks:
         return bool(self._hooks)
 
     def with_hook(self, hook: Hook) -> Hooks:
-        """Return these hooks and one more."""
         return Hooks((*self._hooks, hook))
 
     async def emit(self, event: Event) -> None:
         """Call all hooks with the record; log their errors."""
-        if not self._hooks:
-            return
-
         for hook in self._hooks:
             try:
                 result = hook(event)
@@ -236,8 +232,7 @@ class Hooks:
 
 def _is_of_another_task(error: BaseException) -> bool:
     """Return whether an error is the cancellation of a task that the hook has awaited, and not of its caller."""
-    # Imported here, as programs on trio do not need it.
-    import asyncio
+    import asyncio  # programs on trio need none
 
     if not isinstance(error, asyncio.CancelledError):
         return False
@@ -248,17 +243,9 @@ def _is_of_another_task(error: BaseException) -> bool:
 # Instrumentation
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class CallInfo:
-    """Call that is about to begin.
-
-    Attributes:
-        base_url: The API root.
-        method: The HTTP method.
-        path: The path, relative to the API root.
-        call_id: The id of the call, which its `Attempt` and `Retry` records have.
-        write: The write as a value; `None` for reads.
-    """
+    """Call that is about to begin; its `Attempt` and `Retry` records have the same `call_id`."""
 
     base_url: str
     method: str
@@ -267,35 +254,18 @@ class CallInfo:
     write: Write | None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class ScanInfo:
-    """Scan that is about to begin, or to continue.
-
-    Attributes:
-        feed: The name of the feed.
-        tier: Its depth, as in the `Scan` record.
-        window: Seconds that it looks back.
-    """
+    """Scan that is about to begin, or to continue; the fields are those of `Scan`."""
 
     feed: str
     tier: str
     window: int
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, eq=False)
 class HandlerRun:
-    """Attempt of a bot's handler.
-
-    Attributes:
-        feed: The name of the bot's feed.
-        handler: The handler's id.
-        kind: The kind of the event.
-        event: The number of the event in the feed.
-        request: The index of the request, or `None`.
-        attempt: The number of this attempt, from 1.
-        ending: The ending, as in the metric `freight_exchange_bot_deliveries_total`; `None` until it is known.
-        error: The exception that the handler raised, or `None`.
-    """
+    """Attempt of a bot's handler. `ending`, as in the metric of deliveries, and `error` are set at its end."""
 
     feed: str
     handler: str
@@ -339,7 +309,6 @@ class Instruments(Instrumentation):
         return bool(self._parts)
 
     def and_also(self, part: Instrumentation) -> Instruments:
-        """Return these instrumentations and one more."""
         return Instruments((*self._parts, part))
 
     def record(self, event: Event) -> None:

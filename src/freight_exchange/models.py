@@ -43,19 +43,16 @@ class Record(Serializable):
     __slots__ = ()
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Company(Record):
     """A company (service document, Company).
 
     Attributes:
-        index: The company's identifier; only in one form of the login reply.
-        name: The company's name.
-        address1: Street address.
-        city, state, postal, country: The rest of the address; `postal` is text and keeps leading zeros.
-        phone: The phone number; only for the user's own company.
-        fax: The fax number; only for the other party's company.
+        index: Its identifier; only in one form of the login reply.
+        postal: Text, which keeps leading zeros.
+        phone: Only for the user's own company.
+        fax: Only for the other party's company.
         oti_license: The ocean transportation intermediary's license number, as text.
-        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int | None = None
@@ -71,34 +68,24 @@ class Company(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Contact(Record):
-    """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`).
-
-    Attributes:
-        name: The person's name.
-        email: The person's email address.
-        extra: Fields of the reply that are unknown to this package.
-    """
+    """The other party's contact person for a selected offer (service document, Offer listing record: `loadingPOC`)."""
 
     name: str | None = None
     email: str | None = None
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class User(Record):
     """The account that is logged in, without its token (service document, User).
 
     Attributes:
-        first_name, middle_name, last_name: The person's name; `middle_name` may be empty.
+        middle_name: May be empty.
         email: The address that logs in.
-        title: The person's title.
-        enabled: Whether the account is enabled.
-        last_login: The last login, naive, as the document does not name the zone.
+        last_login: Naive, as the document does not name the zone.
         image_url: The address of the avatar.
-        company: The person's company.
-        extra: Fields of the reply that are unknown to this package, and those that it could not read.
     """
 
     first_name: str | None = None
@@ -113,31 +100,23 @@ class User(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Carrier(Record):
-    """A carrier, to which routes refer by index (service document, Carrier).
-
-    Attributes:
-        index: The carrier's identifier.
-        name: The carrier's name.
-        extra: Fields of the reply that are unknown to this package.
-    """
+    """A carrier, to which routes refer by index (service document, Carrier)."""
 
     index: int
     name: str | None = None
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Currency(Record):
     """A currency, to which offers refer by index (service document, Currency).
 
     Attributes:
         index: The service's number for the currency. Published samples use ISO 4217's numeric codes (840 for USD, 978
             for EUR), but the document does not promise that: `currencies.by_code("USD")` looks it up.
-        name: The currency's name.
         code: The three-letter code, e.g. `USD`.
-        extra: Fields of the reply that are unknown to this package.
     """
 
     index: int
@@ -146,7 +125,7 @@ class Currency(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Offer(Record):
     """A price on a rate request (service document, Offer entry).
 
@@ -156,10 +135,8 @@ class Offer(Record):
         amount: The total, in `currency`.
         currency: The index of the currency; `exchange.currencies.get(...)` names it.
         status: Pending, selected, or an undocumented word.
-        terms: Terms and conditions.
         rates: The itemised fees by name, in `currency`; a discount is negative. `None` if the reply has none. Fees
             without an amount are only in `extra`.
-        extra: Fields of the reply that are unknown to this package.
     """
 
     id: int | None = None
@@ -174,20 +151,16 @@ class Offer(Record):
     @property
     def rates_total(self) -> Decimal | None:
         """The exact sum of the itemised fees; `None` where there are none."""
-        if not self.rates:
-            return None
-        return reduce(EXACT.add, self.rates.values(), Decimal(0))
+        return reduce(EXACT.add, self.rates.values(), Decimal(0)) if self.rates else None
 
     @property
     def difference(self) -> Decimal | None:
         """The total minus the sum of the itemised fees. The service does not check that they are equal."""
         total = self.rates_total
-        if total is None or self.amount is None:
-            return None
-        return EXACT.subtract(self.amount, total)
+        return None if total is None or self.amount is None else EXACT.subtract(self.amount, total)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Shipment(Record):
     """The freight of a rate request: base of `RateRequest`, `Listing` and `Bid`."""
 
@@ -219,25 +192,20 @@ class Shipment(Record):
         """
         if self.quantity is None or self.length is None or self.width is None or self.height is None:
             return None
-        metres = metres_per(self.measure_unit)
-        if metres is None:
+        if (metres := metres_per(self.measure_unit)) is None:
             return None
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
-        if metres != 1:
-            unit = EXACT.multiply(unit, EXACT.power(metres, 3))
-        return EXACT.multiply(Decimal(self.quantity), unit)
+        return EXACT.multiply(EXACT.multiply(unit, EXACT.power(metres, 3)), self.quantity)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RateRequest(Shipment):
     """A shipper's request for offers (service document, Rate request). Fields that a reply lacks are `None`.
 
     Attributes:
-        index: The request's identifier.
-        ref_id: Its reference code.
+        ref_id: The request's reference code.
         commodity: The goods.
         type: The mode of transport, or an undocumented word.
-        status: Its state.
         origin, destination: Port or city.
         need_date: The required arrival, naive: the service names no zone. The service may alter it.
         notes: In results, a sentence composed by the service.
@@ -249,15 +217,13 @@ class RateRequest(Shipment):
         weight: Weight in `mass_unit`. By the document it is that of one packaging unit, but samples also make sense as
             totals. So `cargo` has an argument for it.
         mass_unit: Unit of the weight: `kg` in the document. `cargo` and filters convert or refuse other units.
-        incoterm: Three letters.
-        hazardous: Whether the goods are dangerous.
         extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
 
     status: RequestStatus | UnknownWord | None = None
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RateRequestDraft(Serializable):
     """A rate request to publish (service document, 4.3).
 
@@ -265,7 +231,8 @@ class RateRequestDraft(Serializable):
         commodity: The goods.
         type: A `RequestType` or its word in any case.
         origin, destination: Port or city.
-        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent.
+        arrival: The estimated arrival, naive: the service has no zone for it. Fractions of a second are not sent. A
+            past one is accepted; `cargo.arrival_warning` warns of it.
         packaging: A `Packaging` or its word in any case.
         quantity: Number of packaging units, a positive whole number.
         length, width, height: Metres per unit, positive.
@@ -317,10 +284,10 @@ class RateRequestDraft(Serializable):
     def volume(self) -> Decimal:
         """Exact cubic metres of all packaging units. It is the only measure that the service returns unchanged."""
         unit = EXACT.multiply(EXACT.multiply(self.length, self.width), self.height)
-        return EXACT.multiply(Decimal(self.quantity), unit)
+        return EXACT.multiply(unit, self.quantity)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Listing(Shipment):
     """A shipper's request with its offers (service document, Offer listing record).
 
@@ -328,7 +295,6 @@ class Listing(Shipment):
     `hazardous`.
 
     Attributes:
-        status: The request's state.
         offers: The offers on the request; only the selected one, once there is one.
         contact: The forwarder's contact, once an offer is selected.
         company: The forwarder's company, once an offer is selected.
@@ -345,7 +311,7 @@ class Listing(Shipment):
         return next((offer for offer in self.offers if offer.status == OfferStatus.SELECTED), None)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Bid(Shipment):
     """One of your offers, with its request (service document, 4.9 and 4.10).
 
@@ -353,7 +319,6 @@ class Bid(Shipment):
     and one request may have two equal bids.
 
     Attributes:
-        status: The bid's state.
         amount: The offered price, in `currency`, for both submitted and listed bids.
         currency: The index of the currency.
         offer: The offer with its terms and rates, which only a submission returns.
@@ -369,20 +334,17 @@ class Bid(Shipment):
     company: Company | None = None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Route(Record):
     """A scheduled route (service document, Route). Fields that a reply lacks are `None`.
 
     Attributes:
-        index: The route's identifier.
         origin, destination: Port or city.
         cy_cutoff: The deadline of the container yard, aware, in the route's zone.
         cfs_cutoff: The deadline of the container freight station, aware, in the route's zone.
         departure: Estimated departure, aware, in the route's zone.
         arrival: Estimated arrival, naive, as the route's zone does not apply and the service names no other.
         carrier: The index of the carrier.
-        vessel: The vessel's name.
-        voyage_id: The voyage's code.
         timezone: The zone's name. If it is missing or unknown, the times above are naive.
         extra: Fields of the reply that are unknown to this package, and dates that it could not read.
     """
@@ -401,7 +363,7 @@ class Route(Record):
     extra: Mapping[str, object] = attrs.field(default=NOTHING, converter=frozen)
 
 
-@attrs.frozen(kw_only=True, init=False, repr=False)
+@attrs.frozen(kw_only=True, init=False, eq=False, repr=False)
 class RouteDraft(Serializable):
     """A route to create (service document, 4.5).
 
@@ -411,8 +373,6 @@ class RouteDraft(Serializable):
             to it. An ambiguous wall time is the earlier one; a time that a clock change skips is kept.
         arrival: Estimated arrival. It must be naive, because the route's zone does not apply to it.
         carrier: A carrier or its index.
-        vessel: The vessel's name.
-        voyage_id: The voyage's code.
         timezone: The name of a zone, e.g. `Asia/Hong_Kong`, for the cut-offs and the departure. The draft keeps
             them as aware times, as a `Route` does.
 
@@ -469,26 +429,26 @@ else:
     RecordT_co = TypeVar("RecordT_co", bound=WrittenRecord, covariant=True)
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Applied(Serializable, Generic[RecordT_co]):
     """The write happened: `record` shows it."""
 
     record: RecordT_co
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class NotApplied(Serializable):
     """The write did not happen: complete, agreeing readings over the settle time do not show it."""
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Conflict(Serializable, Generic[RecordT_co]):
     """`record` contradicts the write, which did not happen or was undone later."""
 
     record: RecordT_co
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class StillUnknown(Serializable, Generic[RecordT_co]):
     """Nothing was proven; `candidates` are the records most like the write."""
 
@@ -499,14 +459,14 @@ Reconciliation: TypeAlias = Applied[RecordT_co] | NotApplied | Conflict[RecordT_
 """Result of reconciling a write."""
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Publish(Serializable):
     """Publication of a rate request (service document, 4.3)."""
 
     draft: RateRequestDraft
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class SubmitOffer(Serializable):
     """Submission of an offer (service document, 4.10). `request` and `currency` are indexes, `amount` is the total."""
 
@@ -517,7 +477,7 @@ class SubmitOffer(Serializable):
     terms: str | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Respond(Serializable):
     """Approval or decline of an offer by its identifier (service document, 4.8).
 
@@ -530,14 +490,14 @@ class Respond(Serializable):
     request: int | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class CreateRoute(Serializable):
     """Creation of a route (service document, 4.5)."""
 
     draft: RouteDraft
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class UpdateRoute(Serializable):
     """Replacement of the route that has this index (service document, 4.5).
 
@@ -549,7 +509,7 @@ class UpdateRoute(Serializable):
     before: Route | None = None
 
 
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class RawWrite(Serializable):
     """A write of `exchange.request(...)`, whose meaning is unknown."""
 

@@ -15,16 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "Addresses",
-    "CarrierField",
-    "CurrencyField",
-    "GetParameters",
-    "IndexType",
-    "RetryPolicy",
-    "Seconds",
-    "Start",
+    "Addresses", "CarrierField", "CurrencyField", "GetParameters", "IndexType", "RetryPolicy", "Seconds", "Start",
     "Timeouts",
-]
+]  # fmt: skip
 
 URL_VARIABLE: Final = "FREIGHT_EXCHANGE_URL"
 EMAIL_VARIABLE: Final = "FREIGHT_EXCHANGE_EMAIL"
@@ -93,14 +86,11 @@ def seconds(value: Seconds, name: str) -> float:
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise ConfigurationError(f"{name} must be seconds or a timedelta, not {type(value).__name__}")
-    # Compared and not converted, as an integer can be too large for a float.
+    # Compared and not converted, as an integer can be too large for a float, or to be written.
     if not 0 < number <= sys.float_info.max:
-        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {_formatted(number)}")
+        written = number if abs(number) < 10**20 or isinstance(number, float) else "an endless integer"
+        raise ConfigurationError(f"{name} must be more than 0 seconds and finite, not {written}")
     return float(number)
-
-
-def _formatted(number: float) -> str:
-    return str(number) if isinstance(number, float) or abs(number) < 10**20 else "an endless integer"
 
 
 def _to_seconds(value: Seconds) -> float:
@@ -111,7 +101,7 @@ def _positive(instance: object, attribute: attrs.Attribute[float], value: float)
     seconds(value, f"{type(instance).__name__}.{attribute.name}")
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Timeouts(Serializable):
     """Network timeouts of each attempt, in seconds or as a `timedelta`.
 
@@ -141,7 +131,7 @@ def _check_bool(_: object, attribute: attrs.Attribute[bool], value: bool) -> Non
         raise ConfigurationError(f"RetryPolicy.{attribute.name} must be True or False, not {value!r}")
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RetryPolicy(Serializable):
     """Retry policy for calls that are safe to repeat.
 

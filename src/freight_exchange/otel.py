@@ -13,20 +13,9 @@ from contextvars import ContextVar
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from freight_exchange import hooks
 from freight_exchange.errors import FreightExchangeError
-from freight_exchange.hooks import (
-    Attempt,
-    CallInfo,
-    Degraded,
-    Event,
-    HandlerRun,
-    Instrumentation,
-    Login,
-    Recovered,
-    Retry,
-    Scan,
-    ScanInfo,
-)
+from freight_exchange.hooks import CallInfo, HandlerRun, ScanInfo
 from freight_exchange.models import SubmitOffer
 
 try:
@@ -52,7 +41,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _handler_span: ContextVar[Span | None] = ContextVar("freight_exchange_handler_span", default=None)
 
 
-class OpenTelemetry(Instrumentation):
+class OpenTelemetry(hooks.Instrumentation):
     """Instrumentation that makes spans with the OpenTelemetry API.
 
         exchange = FreightExchange(instrumentation=OpenTelemetry())
@@ -72,28 +61,26 @@ class OpenTelemetry(Instrumentation):
         self._last_scan: dict[str, SpanContext] = {}
         self._found_by: OrderedDict[tuple[str, int], SpanContext] = OrderedDict()
 
-    def record(self, event: Event) -> None:
+    def record(self, event: hooks.Event) -> None:
         """Add a record of the client's hooks to the span that it belongs to."""
         current = trace.get_current_span()
         match event:
-            case Attempt():
-                self._record_attempt(event)
-            case Retry():
+            case hooks.Attempt() if span := self._calls.get(event.call_id):
+                _add_attempt(span, event)
+            case hooks.Retry():
                 # The span of the call, as the current one may be that of a login.
                 if span := self._calls.get(event.call_id):
                     span.add_event("retry", _of_error(event.error) | {"freight_exchange.retry.delay": event.delay})
-            case Scan():
+            case hooks.Scan():
                 facts = {name: getattr(event, name) for name in ("pages", "rows", "events", "complete")}
                 current.set_attributes({f"freight_exchange.scan.{name}": value for name, value in facts.items()})
                 _set_error(current, event.error)
-            case Login():
+            case hooks.Login():
                 current.add_event("login", _of_error(event.error) | {"freight_exchange.login.reason": event.reason})
-            case Degraded():
+            case hooks.Degraded():
                 current.add_event("degraded", _of_error(event.error))
-            case Recovered():
+            case hooks.Recovered():
                 current.add_event("recovered")
-            case _:
-                pass
 
     @contextmanager
     def call(self, call: CallInfo) -> Iterator[None]:
@@ -160,24 +147,22 @@ class OpenTelemetry(Instrumentation):
                 _set_error(span, error)
                 raise
 
-    def _record_attempt(self, attempt: Attempt) -> None:
-        span = self._calls.get(attempt.call_id)
-        if span is None:
-            return
-        attributes: Attributes = {
-            "http.request.resend_count": max(attempt.number - 1, 0),
-            "freight_exchange.attempt.duration": attempt.elapsed,
-        }
-        if attempt.status is not None:
-            attributes["http.response.status_code"] = attempt.status
-            span.set_attribute("http.response.status_code", attempt.status)
-            if attempt.status >= 400:
-                attributes["error.type"] = str(attempt.status)
-        if attempt.request_id is not None:
-            attributes["freight_exchange.request_id"] = attempt.request_id
-        if attempt.abandoned:
-            attributes["freight_exchange.attempt.abandoned"] = True
-        span.add_event("attempt", attributes | _of_error(attempt.error))
+
+def _add_attempt(span: Span, attempt: hooks.Attempt) -> None:
+    attributes: Attributes = {
+        "http.request.resend_count": max(attempt.number - 1, 0),
+        "freight_exchange.attempt.duration": attempt.elapsed,
+    }
+    if attempt.status is not None:
+        attributes["http.response.status_code"] = attempt.status
+        span.set_attribute("http.response.status_code", attempt.status)
+        if attempt.status >= 400:
+            attributes["error.type"] = str(attempt.status)
+    if attempt.request_id is not None:
+        attributes["freight_exchange.request_id"] = attempt.request_id
+    if attempt.abandoned:
+        attributes["freight_exchange.attempt.abandoned"] = True
+    span.add_event("attempt", attributes | _of_error(attempt.error))
 
 
 def _of_call(call: CallInfo) -> Attributes:

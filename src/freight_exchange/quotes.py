@@ -33,7 +33,7 @@ Rates: TypeAlias = Mapping[str, Number] | Callable[[str, str], Awaitable[Number]
 _CLAUSE_END: Final = re.compile(r"[;\n]|\.(?=\s|$)")
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ComparedOffer(Serializable):
     """An offer with its figures in the currency of the comparison. No figure is rounded.
 
@@ -56,7 +56,7 @@ class ComparedOffer(Serializable):
     own_terms: tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Comparison(Serializable):
     """The offers on a request, ranked by total.
 
@@ -184,10 +184,7 @@ async def _rate(rates: Rates | None, code: str, target: str) -> Decimal:
         raise ValidationError(f"rates has several rates of {code}", field="rates")
     for rate in found:
         return rate
-    raise ValidationError(
-        f"an offer is in {code}: give the exchange rate of {code} to {target}",
-        field="rates",
-    )
+    raise ValidationError(f"an offer is in {code}: give the exchange rate of {code} to {target}", field="rates")
 
 
 def _code(value: str, field: str) -> str:

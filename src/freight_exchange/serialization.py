@@ -120,13 +120,8 @@ def from_json(text: str | bytes, kind: type[Serializable] | None = None) -> Seri
     return from_dict(data) if kind is None else from_dict(data, kind)
 
 
-def is_known(cls: type) -> bool:
-    """Return whether objects of a class can be serialized."""
-    return cls.__name__ in _NAMES and issubclass(cls, Serializable)
-
-
 def _name_of(cls: type) -> str:
-    if not is_known(cls):
+    if cls.__name__ not in _NAMES or not issubclass(cls, Serializable):
         raise ValidationError(f"record must be a record of this package, not {cls.__name__}", field="record")
     return _NAMES[cls.__name__]
 
@@ -231,13 +226,12 @@ def _is_word(kind: Any) -> bool:
 @_CONVERTER.register_structure_hook_factory(_is_word)
 def _structure_word(kind: Any) -> Callable[[object, object], Word | UnknownWord | None]:
     members: type[Word] = next(part for part in get_args(kind) if issubclass(part, Word))
+    text = _exactly(str)
 
     def word(value: object, _: object = None) -> Word | UnknownWord | None:
         if value is None:
             return None
-        if not isinstance(value, str):
-            raise ValueError(f"must be a word, not {value!r}")  # noqa: TRY004 - one error for a wrong value
-        return next((member for member in members if member == value), None) or UnknownWord(value)
+        return next((member for member in members if member == value), None) or UnknownWord(text(value, None))
 
     return word
 

@@ -7,14 +7,14 @@ with its reason.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import ROUND_HALF_UP, ROUND_UP, Decimal
 from enum import StrEnum
-from functools import reduce
+from functools import partial, reduce
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeVar, get_args
 
 import attrs
 
@@ -26,6 +26,8 @@ from freight_exchange.platform.text import fold
 from freight_exchange.words import RequestType
 
 __all__ = ["NoQuote", "Quote", "Rule", "Tariff", "Unit"]
+
+T = TypeVar("T")
 
 ANYWHERE: Final = "*"
 """Place of a rule that applies to all origins or destinations."""
@@ -43,7 +45,7 @@ class Unit(StrEnum):
     PERCENT = "percent"
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Rule(Serializable):
     """A row of a tariff: a rate for a charge on a lane, from a break on.
 
@@ -98,12 +100,10 @@ class Rule(Serializable):
         never_on_one_day = max(self._first_day, other._first_day) > min(self._last_day, other._last_day)
         if never_on_one_day or {self.hazardous, other.hazardous} == {True, False}:
             return None
-        if self.surcharge != other.surcharge:
-            return "kind"
-        if self.currency != other.currency:
-            return "currency"
-        if self.unit != other.unit:
-            return "unit"
+        columns = {"kind": "surcharge", "currency": "currency", "unit": "unit"}
+        for column, field in columns.items():
+            if getattr(self, field) != getattr(other, field):
+                return column
         return "from" if self.start == other.start else None
 
     @property
@@ -119,7 +119,7 @@ def _includes(places: frozenset[str], place: str | None) -> bool:
     return ANYWHERE in places or (place is not None and fold(place) in places)
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Quote(Serializable):
     """A price for a request; its fields are arguments of `ctx.offer` and `exchange.bids.submit`.
 
@@ -136,7 +136,7 @@ class Quote(Serializable):
     terms: str | None = None
 
 
-@attrs.frozen(kw_only=True, repr=False)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class NoQuote(Serializable):
     """The reason why the tariff has no price for a request."""
 
@@ -368,23 +368,26 @@ def _places(cell: str, column: str) -> frozenset[str]:
     return places
 
 
-def _currency(cell: str, column: str) -> str:
+def _cell(parse: Callable[[str], T], wanted: str) -> Callable[[str, str], T]:
+    """Return the parser of a column from a function that raises `ValueError` or `KeyError` for a wrong text."""
+
+    def parsed(cell: str, column: str) -> T:
+        try:
+            return parse(cell)
+        except (ValueError, KeyError):
+            raise ValidationError(f"must be {wanted}, not {cell!r}", field=column) from None
+
+    return parsed
+
+
+def _currency(cell: str) -> str:
     if (code := validation.three_letters(cell)) is None:
-        raise ValidationError(f"must be three letters such as USD, not {cell!r}", field=column)
+        raise ValueError
     return code
 
 
-def _kind(cell: str, column: str) -> bool:
-    if fold(cell) not in ("freight", "surcharge"):
-        raise ValidationError(f"must be freight or surcharge, not {cell!r}", field=column)
-    return fold(cell) == "surcharge"
-
-
-def _unit(cell: str, column: str) -> Unit:
-    try:
-        return Unit(fold(cell))
-    except ValueError:
-        raise ValidationError(f"must be one of {', '.join(Unit)}, not {cell!r}", field=column) from None
+def _number(cell: str, column: str) -> Decimal:
+    return _cell(partial(validation.number, field=column), "a number such as 1250.50")(point(cell, column), column)
 
 
 def _rate(cell: str, column: str) -> Decimal | None:
@@ -392,16 +395,7 @@ def _rate(cell: str, column: str) -> Decimal | None:
 
 
 def _minimum(cell: str, column: str) -> Decimal:
-    _number(cell, column)
-    return validation.amount(point(cell, column), column)
-
-
-def _number(cell: str, column: str) -> Decimal:
-    text = point(cell, column)
-    try:
-        return validation.number(text, column)
-    except ValidationError:
-        raise ValidationError(f"must be a number such as 1250.50, not {cell!r}", field=column) from None
+    return validation.amount(_number(cell, column), column)
 
 
 def _start(cell: str, column: str) -> Decimal:
@@ -411,21 +405,16 @@ def _start(cell: str, column: str) -> Decimal:
     return start
 
 
-def _date(cell: str, column: str) -> date:
-    try:
-        return date.fromisoformat(cell)
-    except ValueError:
-        raise ValidationError(f"must be a date such as 2027-03-01, not {cell!r}", field=column) from None
-
+_date: Final = _cell(date.fromisoformat, "a date such as 2027-03-01")
 
 _COLUMNS: Final[Mapping[str, Parser]] = {
     "type": validation.member_of(RequestType),
     "origin": _places,
     "destination": _places,
-    "currency": _currency,
-    "kind": _kind,
+    "currency": _cell(_currency, "three letters such as USD"),
+    "kind": _cell(lambda cell: {"freight": False, "surcharge": True}[fold(cell)], "freight or surcharge"),
     "charge": validation.text,
-    "unit": _unit,
+    "unit": _cell(lambda cell: Unit(fold(cell)), f"one of {', '.join(Unit)}"),
     "from": _start,
     "rate": _rate,
     "minimum": _minimum,

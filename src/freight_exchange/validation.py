@@ -6,6 +6,7 @@ or raises a `ValidationError` that names the field.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -21,14 +22,8 @@ from freight_exchange.words import Word
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-__all__ = [
-    "MAX_WINDOW", "NUMERAL", "Number", "amount", "boolean", "checked", "count", "enum_member", "find_zone",
-    "identifier", "incoterm", "initialize", "member_of", "naive_datetime", "notes", "number", "optional", "rates",
-    "text", "three_letters", "timezone", "window_seconds", "zoned_datetime",
-]  # fmt: skip
-
 Number: TypeAlias = Decimal | int | float | str
-"""Types of an amount or a measure. A float is read as its `repr`."""
+"""Types of an amount or a measure. A float is read as its `repr`, of 15 digits at most: more are a rounding error."""
 
 MAX_WINDOW: Final = timedelta(days=5)
 """The maximum of `secondsSinceUpdate` (service document, 8)."""
@@ -37,7 +32,6 @@ _MAX_EXPONENT: Final = 30
 _MAX_DIGITS: Final = 60
 NUMERAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 """A number as text, as forms and the service write it."""
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 Choice = TypeVar("Choice", bound=Word)
 T = TypeVar("T")
@@ -92,9 +86,8 @@ def identifier(value: object, field: str) -> int:
     return int(value)
 
 
-def count(value: object, field: str) -> int:
-    """Return a number of things, a positive `int`."""
-    return identifier(value, field)
+count = identifier
+"""Check of a number of things."""
 
 
 def window_seconds(since: timedelta | None = None, field: str = "since") -> int:
@@ -112,14 +105,10 @@ def window_seconds(since: timedelta | None = None, field: str = "since") -> int:
 
 def enum_member(value: object, choices: type[Choice], field: str) -> Choice:
     """Return a member of an enum, given itself or by its word in any case."""
-    if isinstance(value, choices):
-        return value
     # A member of another enum is refused: it may have the same word with another meaning.
-    if isinstance(value, str) and not isinstance(value, Word):
-        try:
+    if isinstance(value, choices) or (isinstance(value, str) and not isinstance(value, Word)):
+        with contextlib.suppress(ValueError):
             return choices(value)
-        except ValueError:
-            pass
     words = ", ".join(repr(member.value) for member in choices)
     raise ValidationError(f"{field} must be one of {words}, not {_describe(value)}", field=field)
 
@@ -135,8 +124,11 @@ def text(value: object, field: str, *, allow_empty: bool = False) -> str:
         raise ValidationError(f"{field} must be text, not {_describe(value)}", field=field)
     if not allow_empty and not value.strip():
         raise ValidationError(f"{field} must not be empty", field=field)
-    if _SURROGATE.search(value):
-        raise ValidationError(f"{field} holds half a character (a lone surrogate), which cannot be sent", field=field)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        message = f"{field} holds half a character (a lone surrogate), which cannot be sent"
+        raise ValidationError(message, field=field) from None
     return str(value)
 
 
@@ -236,34 +228,34 @@ def _datetime(value: object, field: str) -> datetime:
 def _number(value: object, label: str, field: str) -> Decimal:
     number = _decimal(value)
     if number is None or not number.is_finite():
+        raise ValidationError(f"{label} must be a number such as 1840.50, not {_describe(value)}", field=field)
+    _, digits, exponent = number.as_tuple()
+    if isinstance(value, float) and float(rounded := f"{value:.15g}") != value:
+        # More digits than a float holds exactly: 0.1 + 0.2 would be sent as 0.30000000000000004.
         raise ValidationError(
-            f"{label} must be a number such as 1840.50, not {_describe(value)}",
+            f"{label} is the float {value!r}, which has a rounding error: round it, for example to {rounded},"
+            " or give a Decimal",
             field=field,
         )
-    exponent = number.as_tuple().exponent
     if (
         number.adjusted() > _MAX_EXPONENT
-        or (isinstance(exponent, int) and abs(exponent) > _MAX_DIGITS)
         or (number and number.adjusted() < -_MAX_EXPONENT)
-        or len(number.as_tuple().digits) > _MAX_DIGITS
+        or abs(int(exponent)) > _MAX_DIGITS
+        or len(digits) > _MAX_DIGITS
     ):
         raise ValidationError(f"{label} is out of range: {_describe(value)}", field=field)
     return number
 
 
 def _decimal(value: object) -> Decimal | None:
-    if isinstance(value, bool):
-        return None
     if isinstance(value, float):
         # `repr` has the digits that the author wrote: 1840.1, and not 1840.0999...
         return Decimal(float.__repr__(value))
-    if isinstance(value, (Decimal, int)):
+    if isinstance(value, Decimal | int) and not isinstance(value, bool):
         return Decimal(value)
     if isinstance(value, str) and NUMERAL.fullmatch(value.strip()):
-        try:
+        with contextlib.suppress(InvalidOperation):
             return Decimal(value.strip())
-        except InvalidOperation:
-            return None
     return None
 
 

@@ -13,11 +13,6 @@ from decimal import Decimal
 from enum import StrEnum, unique
 from typing import Final
 
-__all__ = [
-    "DECLINED", "BidStatus", "BidsType", "OfferStatus", "OffersType", "Packaging", "RequestStatus", "RequestType",
-    "SearchType", "UnknownWord", "Word", "kilograms_per", "metres_per",
-]  # fmt: skip
-
 
 def _equal(self: str, other: object) -> bool:
     return str.casefold(self) == str.casefold(other) if isinstance(other, str) else NotImplemented

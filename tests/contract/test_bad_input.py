@@ -36,7 +36,7 @@ Call = Callable[[FreightExchange, Any], Awaitable[object] | object]
 
 AWARE = datetime(2030, 1, 1, tzinfo=UTC)
 NO_AMOUNTS = [
-    *(-1, 0, "0", "-0.01", Decimal(0), "NaN", float("nan"), float("inf")),
+    *(-1, 0, "0", "-0.01", Decimal(0), "NaN", float("nan"), float("inf"), 0.1 + 0.2, 1840.1 * 3),
     *(Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity"), True, False),
 ]
 NO_NUMBERS: list[Any] = [

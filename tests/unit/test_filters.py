@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freight_exchange import (
+    Currency,
     Listing,
     Offer,
     OfferFilter,
@@ -320,7 +321,7 @@ def test_error_of_where_is_not_caught() -> None:
 @pytest.mark.parametrize("field", TEXTS)
 @pytest.mark.parametrize("empty", [[], (), set(), frozenset(), {}.keys()])
 def test_an_empty_collection_would_exclude_everything_and_is_refused(field: str, empty: Any) -> None:
-    with pytest.raises(ValidationError, match=f"^{field} must not be empty: no request would ever pass$") as caught:
+    with pytest.raises(ValidationError, match=f"^{field} must not be empty: nothing would ever pass$") as caught:
         RequestFilter(**{field: empty})
     assert caught.value.field == field
 
@@ -441,6 +442,20 @@ def test_offer_filter_passes_what_each_field_wants(arguments: dict[str, Any], pa
     assert (OfferFilter(**arguments) == OfferFilter(request=99)) is False
 
 
+async def by_code(code: str) -> Currency:
+    return Currency(index={"USD": 840, "EUR": 978}[code], code=code)
+
+
+@pytest.mark.parametrize(("wanted", "passes"), [("usd", True), ("EUR", False), ({"EUR", 840}, True), (("EUR",), False)])
+async def test_offer_filter_compares_codes_by_the_indexes_of_the_service(wanted: Any, passes: bool) -> None:
+    filter_ = OfferFilter(currency=wanted, max_amount=900)
+    with pytest.raises(ValidationError, match="load_codes"):
+        filter_.matches(OFFER, LISTING)
+    await filter_.load_codes(by_code)
+    assert filter_.matches(OFFER, LISTING) is passes
+    assert filter_ == OfferFilter(currency=wanted, max_amount=900)
+
+
 def test_missing_field_of_an_offer_never_excludes_it() -> None:
     wanted = OfferFilter(currency=978, max_amount=1, origin="Oslo")
     assert wanted.matches(Offer(id=1), Listing(index=7))
@@ -451,6 +466,7 @@ def test_missing_field_of_an_offer_never_excludes_it() -> None:
     [
         ("request", {"request": 0}), ("request", {"request": []}), ("request", {"request": "7"}),
         ("currency", {"currency": -1}), ("currency", {"currency": set()}), ("currency", {"currency": True}),
+        ("currency", {"currency": "dollar"}), ("currency", {"currency": ["USD", ""]}),
         ("max_amount", {"max_amount": 5}), ("max_amount", {"max_amount": 0, "currency": 840}),
         ("origin", {"origin": ""}), ("where", {"where": later}), ("where", {"where": 5}),
     ],

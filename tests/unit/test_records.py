@@ -257,7 +257,13 @@ def test_number_of_a_draft_is_exact(value: Any, exact: str) -> None:
 def test_number_of_a_draft_keeps_every_digit(value: Decimal, number: float) -> None:
     for given_as in (value, str(value)):
         assert RateRequestDraft(**DRAFT | {"weight": given_as}).weight.as_tuple() == value.as_tuple()
-    assert RateRequestDraft(**DRAFT | {"weight": number}).weight == Decimal(repr(number))
+    written = float(f"{number:.15g}")
+    assert RateRequestDraft(**DRAFT | {"weight": written}).weight == Decimal(repr(written))
+
+
+def test_float_with_a_rounding_error_is_refused_with_its_rounded_value() -> None:
+    with pytest.raises(ValidationError, match=r"weight is the float 0\.30000000000000004, .* round it, .* 0\.3, or"):
+        RateRequestDraft(**DRAFT | {"weight": 0.1 + 0.2})
 
 
 def test_route_draft_takes_naive_and_aware_times() -> None:

@@ -11,7 +11,7 @@ from typing import Concatenate, Final, Protocol, TypedDict, TypeVar, Unpack, ove
 
 from freight_exchange.bot.context import Context, OfferContext, RequestContext, SelectedContext
 from freight_exchange.feed.events import Gap, Unreadable
-from freight_exchange.filters import Numbers, OfferWhere, Texts, Types, Where
+from freight_exchange.filters import Currencies, Numbers, OfferWhere, Texts, Types, Where
 from freight_exchange.models import Bid, Offer, RateRequest
 from freight_exchange.validation import Number
 
@@ -55,7 +55,7 @@ class OfferOptions(Options, total=False):
     origin: Texts | None
     destination: Texts | None
     commodity: Texts | None
-    currency: Numbers | None
+    currency: Currencies | None
     max_amount: Number | None
     where: OfferWhere | None
 

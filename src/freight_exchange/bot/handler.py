@@ -14,6 +14,7 @@ import attrs
 from freight_exchange.errors import ConfigurationError
 from freight_exchange.feed.events import BidSelected, Gap, OfferEvent, RequestEvent, Unreadable
 from freight_exchange.filters import OfferFilter, RequestFilter
+from freight_exchange.models import Currency
 
 __all__ = ["FEED_OF", "BotEvent", "Function", "Handler", "Kind", "kind_of", "resolve_arguments", "subject"]
 
@@ -73,6 +74,17 @@ class Handler:
     def handles(self, kind: str) -> bool:
         """Return whether the handler is called for events of a kind."""
         return kind in self.filters
+
+    @property
+    def lacks_codes(self) -> bool:
+        """Whether a filter selects by codes of currencies that are not looked up yet."""
+        return any(isinstance(one, OfferFilter) and one.unknown_codes for one in self.filters.values())
+
+    async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
+        """Look up the codes of currencies by which the handler's filters select."""
+        for one in self.filters.values():
+            if isinstance(one, OfferFilter):
+                await one.load_codes(by_code)
 
     def matches(self, event: BotEvent) -> bool:
         """Return whether the handler is called for an event. Raises the errors of its `where=` function."""

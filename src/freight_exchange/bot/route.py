@@ -172,6 +172,9 @@ class Routing:
 
 def matches(handler: Handler, event: BotEvent) -> bool:
     """Return whether a handler is called for an event. A handler whose filter fails is called, too."""
+    if handler.lacks_codes:
+        # Its first call looks them up, and applies the filter.
+        return handler.handles(kind_of(event))
     try:
         return handler.matches(event)
     except Exception:

@@ -216,6 +216,7 @@ class Worker:
             try:
                 with anyio.fail_after(handler.timeout):
                     # The filter may have changed since the delivery was made, or have failed then.
+                    await handler.load_codes(self._exchange.currencies.by_code)
                     if not handler.matches(delivery.event):
                         raise Drop("the handler's filter excludes it")
                     await handler.function(subject(delivery.event), context, **self._arguments[handler.id])

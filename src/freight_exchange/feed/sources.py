@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from operator import attrgetter
@@ -226,8 +226,15 @@ class Offers(Source):
 
     name = "offers"
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Create the source; `prepare` is awaited before each page."""
         super().__init__(service, SEARCH_ALL)
+        self._prepare = prepare
+
+    async def page(self, number: int, size: int, window: int) -> wire.Rows[Any]:
+        if self._prepare is not None:
+            await self._prepare()
+        return await super().page(number, size, window)
 
     def row_key(self, record: Listing) -> Hashable:
         return record.index, *(offer.id for offer in record.offers)

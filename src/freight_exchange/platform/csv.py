@@ -16,8 +16,6 @@ import attrs
 from freight_exchange.base import ValidationError
 from freight_exchange.platform.text import fold
 
-__all__ = ["CsvRow", "CsvTable", "Parser", "point", "yes_or_no"]
-
 Parser = Callable[[str, str], Any]
 """Function from the text of a cell and its column to the value; it raises `ValidationError` for a wrong text."""
 
@@ -35,13 +33,7 @@ _EITHER: Final = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)
 
 @attrs.frozen
 class CsvRow:
-    """Row without a problem.
-
-    Attributes:
-        line: Its line in the file.
-        cells: The texts of the cells that are not empty, by column.
-        values: The values by column, `None` for an empty cell.
-    """
+    """Row without a problem: its texts without empty cells, and its values with `None` for an empty cell."""
 
     line: int
     cells: Mapping[str, str]
@@ -54,11 +46,7 @@ class CsvTable:
     It is in UTF-8, or in the Western code page of Excel. Cells are separated by commas, by semicolons as some
     spreadsheets write them, or as a first line such as `sep=;` states. Empty rows and a column `comment` are ignored. A
     short row leaves its last cells empty.
-
-    Args:
-        path: The file.
-        columns: The parser of each column.
-        required: Columns that must exist and have a text in each row.
+    `required` are the columns that must exist and have a text in each row.
 
     Raises:
         ValidationError: The file is not UTF-8.

@@ -29,8 +29,8 @@ def test_names_ignore_case() -> None:
 
 def test_headers_copy_pickle_and_compare() -> None:
     headers = ReplyHeaders({"a": "1"})
-    assert copy.copy(headers) is headers
-    assert copy.deepcopy(headers) is headers
+    assert copy.copy(headers) == headers
+    assert copy.deepcopy(headers) == headers
     assert pickle.loads(pickle.dumps(headers)) == headers
     assert hash(headers) == hash(ReplyHeaders({"A": "1"}))
     assert headers != NO_HEADERS

@@ -53,7 +53,7 @@ def with_cell(column: str, cell: str) -> str:
         ("minimum", "$75", "must be a number such as 1250.50, not '$75'"),
         ("rate", "0", "must be above zero for freight, not 0"),
         ("rate", "-5", "must be above zero for freight, not -5"),
-        ("minimum", "0", "must be greater than zero, not '0'"),
+        ("minimum", "0", "must be greater than zero, not 0"),
         ("valid_from", "1.3.2027", "must be a date such as 2027-03-01, not '1.3.2027'"),
         ("hazardous", "maybe", "must be yes or no, not 'maybe'"),
     ],
