@@ -433,6 +433,7 @@ async def follow(
         polls=[call.time for call in service.listed],
         storms=world.storms,
         interval=plan.interval,
+        late=plan.late,
         settled=settled,
         # A 400 may mean that the service wants the index in another form.
         finds=plan.profile.lookup_missing != "400" and plan.profile.index_type != "str",
