@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from freight_exchange import Bot, settings
-from freight_exchange.bot.runtime.process.process import STATUSES
+from freight_exchange.bot.process import STATUSES
 from freight_exchange.cli.commands.sandbox import sandbox
 
 ROOT = Path(__file__).parents[2]
