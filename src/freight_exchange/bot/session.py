@@ -159,7 +159,13 @@ class Session:
         parts.ledger.adopt(await store.run(fleet.adopt, store.me))
         reach("after adopt")
         is_shared = store.is_shared
-        routing = Routing(store, [*parts.handlers.values()], parts.metrics, is_shared=is_shared)
+        routing = Routing(
+            store,
+            [*parts.handlers.values()],
+            parts.metrics,
+            is_shared=is_shared,
+            found=lambda events: parts.exchange._options.limits.instruments.found(options.name, events),
+        )
         self._rows = await routing.introduce()
         await parts.ledger.start(joined)
         self._start_task(tasks, parts.ledger.run)
