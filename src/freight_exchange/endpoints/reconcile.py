@@ -22,6 +22,7 @@ import anyio
 import attrs
 
 from freight_exchange.base import EXACT
+from freight_exchange.endpoints.service import joined
 from freight_exchange.errors import (
     READ_ERRORS,
     BadRequestError,
@@ -161,7 +162,7 @@ async def reconcile(
     ) -> Read:
         async def read(complete: bool) -> Reconciliation:
             records, is_complete = await readings.read((name, None, complete), listing(sweep=complete))
-            return _cautious(conclude(records), is_complete or by_state or not complete)
+            return _cautious(conclude(joined(records)), is_complete or by_state or not complete)
 
         return read
 

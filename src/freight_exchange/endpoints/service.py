@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.call import Limits, Response
     from freight_exchange.transport.send import Transport
 
-__all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of"]
+__all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of", "joined"]
 
 T = TypeVar("T")
 
@@ -211,8 +211,7 @@ class Service:
         return Paginator(
             name=listed.operation,
             start_read=start_read,
-            # A listed bid has no identifier.
-            identity=None if listed.kind.model is Bid else attrgetter("index"),
+            identity=_IDENTITIES.get(listed.kind.model, attrgetter("index")),
             page_size=rows_wanted if listed.paged else 0,
             documented_size=listed.documented_size,
             path=listed.path,
@@ -308,11 +307,10 @@ class Service:
 
     async def _picked(self, found: wire.Rows[T], reply: _Reply, listed: Listed[T], wanted: int) -> T | None:
         """Return the requested record of a reply, or `None`."""
-        for record in found.records:
-            if getattr(record, "index", None) == wanted:
-                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
-                await self._report(flaws, listed, reply)
-                return record
+        if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
+            flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
+            await self._report(flaws, listed, reply)
+            return records[0]
         # A service that ignores `index` lists other records too, which may be unreadable.
         for broken in found.broken:
             self._describe(broken, listed, reply)
@@ -393,6 +391,31 @@ class Service:
         if isinstance(error, DecodeError):
             error.request_path = listed.path
             redact_decode_error(error, redactor)
+
+
+def _listing_key(listing: Listing) -> tuple[int, int]:
+    """Return the key of a row: a service may list a request once for each offer."""
+    return listing.index, min((offer.id or 0 for offer in listing.offers), default=0)
+
+
+_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {Bid: None, Listing: _listing_key}
+"""Functions that return the key of a row. A listed bid has none."""
+
+
+def joined(records: Sequence[T]) -> list[T]:
+    """Return the records with one for each index: a request with a row for each offer has the offers of all rows."""
+    found: dict[Any, Any] = {}
+    for record in records:
+        key: Any = getattr(record, "index", None)
+        before = found.setdefault(key, record)
+        if before is not record and isinstance(record, Listing):
+            found[key] = attrs.evolve(
+                before,
+                offers=tuple(dict.fromkeys(before.offers + record.offers)),
+                contact=before.contact or record.contact,
+                company=before.company or record.company,
+            )
+    return [*found.values()]
 
 
 def _is_blank(content: bytes) -> bool:
