@@ -469,9 +469,9 @@ async def test_answer_is_known_by_the_state_of_the_offer(
 @pytest.mark.parametrize(
     ("approved", "offers", "kind"),
     [
-        (True, [(1, "pending"), (2, "selected")], Conflict),
-        (True, [(2, "pending"), (1, "selected")], Applied),
-        (False, [(2, "pending"), (1, "pending")], NotApplied),
+        (True, [(2, "selected"), (1, "pending")], Conflict),
+        (True, [(1, "selected"), (2, "pending")], Applied),
+        (False, [(1, "pending"), (2, "pending")], NotApplied),
     ],
 )
 async def test_answer_is_known_from_all_rows_of_its_request(
