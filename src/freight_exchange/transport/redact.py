@@ -17,8 +17,8 @@ from typing import Any, Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
+from freight_exchange.wire import SECRETS, names
 from freight_exchange.wire.json import decoded
-from freight_exchange.wire.replies import SECRETS, names
 
 __all__ = ["LONGEST", "MASK", "Redactor", "Secret", "redact_decode_error", "reply_headers", "sending"]
 

@@ -19,9 +19,8 @@ from freight_exchange.platform import clock
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
-from freight_exchange.transport.outcome import Outcome
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
-from freight_exchange.transport.retry import Deadline, Retry
+from freight_exchange.transport.retry import Deadline, Outcome, Retry
 from freight_exchange.transport.token import Grant, Token
 
 if TYPE_CHECKING:

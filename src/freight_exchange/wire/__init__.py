@@ -1,10 +1,35 @@
-"""Wire format: JSON to records, and drafts and parameters to JSON. No other module knows the names of the wire.
+"""Wire format: replies to records, and drafts to JSON. No other module knows the names of the wire.
 
-`codec` reads records, `replies` what is around them, `encoder` writes, and `json` is the syntax.
+`codec` reads records, this module what is around them, `encoder` writes, and `json` is the syntax. Any body gives a
+value or a `DecodeError`.
+
+Errors name types and places, never values: a reply may repeat a secret.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+
+import attrs
+
+from freight_exchange.errors import DecodeError
+from freight_exchange.models import Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User
+from freight_exchange.wire.codec import (
+    ALIASES,
+    LIFETIMES,
+    RecordError,
+    integer,
+    known,
+    number,
+    position_of,
+    structure,
+    structure_rows,
+    unread,
+)
 from freight_exchange.wire.encoder import (
     check_paired,
     encode_credentials,
@@ -14,40 +39,422 @@ from freight_exchange.wire.encoder import (
     encode_response,
     encode_route,
     encode_route_filters,
-)  # fmt: skip
+)
 from freight_exchange.wire.json import dump, parse
-from freight_exchange.wire.replies import (
-    BIDS,
-    CARRIERS,
-    CURRENCIES,
-    MAX_DESCRIBED,
-    OFFERS,
-    REQUESTS,
-    ROUTES,
-    Kind,
-    Rows,
-    decode_bid,
-    decode_declined_offer,
-    decode_login,
-    decode_one,
-    decode_rows,
-    decode_user,
-    decode_written_route,
-    find_rejection,
-    find_sentence,
-    find_sentence_in_text,
-    index_of_raw,
-    is_token,
-    is_unauthorized,
-    mask_user,
-    reports_no_records,
-)  # fmt: skip
 
 __all__ = [
-    "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "Kind", "Rows", "check_paired",
-    "decode_bid", "decode_declined_offer", "decode_login", "decode_one", "decode_rows", "decode_user",
+    "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "SECRETS", "Kind", "Rows",
+    "check_paired", "decode_bid", "decode_declined_offer", "decode_login", "decode_one", "decode_rows", "decode_user",
     "decode_written_route", "dump", "encode_credentials", "encode_list_parameters", "encode_offer",
     "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
-    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "parse",
-    "reports_no_records",
+    "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "names",
+    "parse", "reports_no_records",
 ]  # fmt: skip
+
+T = TypeVar("T")
+
+SECRETS: Final = ("token", "password", "authorization")
+"""Parts of the keys of secrets, such as `refresh_token` and `new_password`."""
+
+
+class Kind(NamedTuple, Generic[T]):
+    """Kind of record, with the name of its collection in replies."""
+
+    collection: str
+    model: type[T]
+
+
+class Rows(NamedTuple, Generic[T]):
+    """The records of a reply, and errors for what could not be read.
+
+    The `path` of an error is the place in the reply (`raterequests.3.weight`), and `raw` is the row as received.
+
+    Attributes:
+        records: The records with a readable identifier.
+        broken: An error for each of the other rows, `MAX_DESCRIBED` at most.
+        flaws: An error for each unreadable value of a record, which has it in `extra`; `MAX_DESCRIBED` at most.
+        more: Number of further errors.
+        rows: Number of rows in the reply.
+    """
+
+    records: tuple[T, ...]
+    broken: tuple[DecodeError, ...] = ()
+    flaws: tuple[DecodeError, ...] = ()
+    more: int = 0
+    rows: int = 0
+
+    def plus(self, other: Rows[T]) -> Rows[T]:
+        """Return the rows of two replies, which are pieces of one page."""
+        return Rows(
+            self.records + other.records,
+            self.broken + other.broken,
+            self.flaws + other.flaws,
+            self.more + other.more,
+            self.rows + other.rows,
+        )
+
+
+REQUESTS: Final = Kind("raterequests", RateRequest)
+OFFERS: Final = Kind("offers", Listing)
+BIDS: Final = Kind("bids", Bid)
+ROUTES: Final = Kind("routes", Route)
+CARRIERS: Final = Kind("carriers", Carrier)
+CURRENCIES: Final = Kind("currencies", Currency)
+
+MAX_DESCRIBED: Final = 100
+"""Maximum number of errors of a kind to describe in one reply; further ones are only counted."""
+
+
+def decode_rows(data: object, kind: Kind[T]) -> Rows[T]:
+    """Return the records of a listing, in the order of their numbers, and errors for what could not be read.
+
+    Raises:
+        DecodeError: The reply is not such a listing. An object without the collection is not an empty listing, since
+            this would hide all requests from a watcher.
+    """
+    keys, raws = _collection(data, kind.collection)
+    if not raws:
+        if _reports_failure(data) and not reports_no_records(find_sentence(data) or "", kind.collection):
+            raise DecodeError(f"an error beside an empty {kind.collection!r}", raw=data)
+        return Rows(())
+    found, refused = structure_rows(raws, kind.model)
+    broken, flaws = list[DecodeError](), list[DecodeError]()
+    more = 0
+    for at in refused:
+        record = found[at]
+        if isinstance(record, RecordError):
+            message, places, errors = str(record), [record.key], broken
+        else:
+            message, places, errors = "a value that cannot be read", [*unread(record, raws[at])], flaws
+        for place in places:
+            if len(errors) < MAX_DESCRIBED:
+                errors.append(DecodeError(message, path=_path(kind, keys[at], place), raw=raws[at]))
+            else:
+                more += 1
+    records = [record for record in found if not isinstance(record, RecordError)] if broken or more else found
+    return Rows(cast("tuple[T, ...]", tuple(records)), tuple(broken), tuple(flaws), more, len(raws))
+
+
+def _path(kind: Kind[Any], *steps: str) -> str:
+    return ".".join(step for step in (kind.collection, *steps) if step)
+
+
+def decode_one(data: object, kind: Kind[T]) -> T:
+    """Return the only record in the reply to a write or a look-up.
+
+    Raises:
+        DecodeError: There is no record, or more than one; the record cannot be read; or the reply reports an error too.
+    """
+    if _reports_failure(data):
+        raise DecodeError(f"an error where {kind.collection!r} is expected", raw=data)
+    found = decode_rows(data, kind)
+    if found.broken:
+        raise found.broken[0]
+    if len(found.records) != 1:
+        raise DecodeError(f"{len(found.records)} records where one is expected", path=kind.collection)
+    return found.records[0]
+
+
+def decode_bid(data: object) -> Bid:
+    """Return the bid in the reply to a submitted offer (service document, 4.10); raise `DecodeError` without one."""
+    return decode_one(data, Kind("bid", Bid))
+
+
+def decode_written_route(data: object) -> Route | None:
+    """Return the route in the reply to a route's write, or `None` if there is none.
+
+    The reply is not documented (service document, 4.5): an empty reply, the route, and any other object are a success.
+
+    Raises:
+        DecodeError: The reply is not an object, or reports an error.
+    """
+    return _optional(data, ROUTES, ("routes", "route"))
+
+
+def decode_declined_offer(data: object) -> Listing | None:
+    """Return the listing in the reply to a decline, or `None` if there is none.
+
+    The reply is not documented (service document, 3): an empty reply, the listing, and any other object are a success.
+
+    Raises:
+        DecodeError: The reply is not an object, or reports an error.
+    """
+    return _optional(data, OFFERS, ("offers",))
+
+
+def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
+    if data in (None, {}, [], ""):
+        return None
+    if not isinstance(data, dict) or _reports_failure(data):
+        raise DecodeError("an error where a record or nothing is expected", raw=data)
+    held = next((data[key] for key in keys if data.get(key)), data)
+    try:
+        return decode_one({kind.collection: held}, kind)
+    except DecodeError:
+        return None
+
+
+_POSITIONS: Final = [str(position) for position in range(1000)]
+"""Keys of a page in order: most pages need no sorting."""
+
+
+def _collection(data: object, name: str) -> tuple[list[str], list[Any]]:
+    if data is None or data in ({}, []):
+        return [], []
+    if not isinstance(data, dict) or name not in data:
+        found = "an object without" if isinstance(data, dict) else f"{_kind(data)} instead of"
+        raise DecodeError(f"{found} {name!r}", raw=data)
+    held = data[name]
+    if held is None:
+        return [], []
+    if isinstance(held, list):
+        return [str(position) for position in range(len(held))], held
+    if not isinstance(held, dict):
+        raise DecodeError(f"{_kind(held)} where a collection is expected", path=name, raw=held)
+    keys = list(held)
+    if keys == _POSITIONS[: len(keys)]:
+        return keys, [*held.values()]
+    if max(map(position_of, keys), default=0) < 0:
+        if isinstance(held.get("index"), dict | list | None):
+            raise DecodeError("an object that is not a collection", path=name, raw=held)
+        # A single record in the place of the collection.
+        return [""], [held]
+    keys.sort(key=position_of)
+    return keys, [held[key] for key in keys]
+
+
+def index_of_raw(raw: object) -> int | None:
+    """Return the index of an unreadable row, or `None` if the index is unreadable too."""
+    with suppress(ValueError):
+        return integer(raw.get("index")) if isinstance(raw, dict) else None
+    return None
+
+
+def _kind(value: object) -> str:
+    """Return the name of a value's JSON type: the value itself may be large or secret."""
+    names = {dict: "an object", list: "a list", bool: "a boolean", str: "text", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
+def _reports_failure(data: object) -> bool:
+    """Return whether a body reports a failure."""
+    if not isinstance(data, dict):
+        return False
+    folded = {key.casefold(): value for key, value in data.items()}
+    return any(folded.get(key) for key in _FAILURES) or any(
+        str(folded[key]).strip().casefold() in ("false", "0", "no") for key in _SUCCESSES & folded.keys()
+    )
+
+
+# Refusals (service document, 7)
+
+_FAILURES: Final = ("error", "errors")
+_SUCCESSES: Final = frozenset({"success", "ok"})
+_SENTENCES: Final = (
+    "message", "Unauthorized", "error_description", "error", "errors", "detail", "details", "msg", "reason",
+    "description", "title",
+)  # fmt: skip
+"""Usual keys of sentences, as the document does not show the body of a 400."""
+_ASIDES: Final = frozenset({"code", "loc", "path", "status", "timestamp", "type"})
+"""Other keys of such a body, which are not names of wrong fields."""
+_MAX_SENTENCE: Final = 300
+_DEEPEST_SENTENCE: Final = 4
+_HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
+_NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
+_NAMES: Final = {"raterequests": "(rate ?)?requests"}
+"""Names of collections in sentences, where they differ from those in replies."""
+
+
+def reports_no_records(sentence: str, collection: str) -> bool:
+    """Return whether a sentence reports only that the requested collection has no records.
+
+    A gateway may answer instead of the service, and a false empty listing hides requests from a watcher. So only known
+    sentences count.
+    """
+    words = " ".join(re.findall(r"\w+", sentence.casefold()[:100]))
+    return re.fullmatch(_NOTHING_FOUND.format(_NAMES.get(collection, collection)), words) is not None
+
+
+def is_unauthorized(data: object, *, success: bool) -> bool:
+    """Return whether a reply only refuses the token.
+
+    A reply that has a result too is not a refusal: its write may have been carried out, and a repeat would do it twice.
+    With a status of `success`, an empty value of the key is not a refusal either.
+    """
+    if not isinstance(data, dict) or "Unauthorized" not in data or (success and not data["Unauthorized"]):
+        return False
+    others = {key: value for key, value in data.items() if key != "Unauthorized"}
+    has_result = any(
+        (isinstance(value, dict | list) and value) or key in ALIASES["id"] for key, value in others.items()
+    )
+    reports_success = success and any(
+        key == "id" or (key.casefold() in _SUCCESSES and value in (True, "true", "1")) for key, value in others.items()
+    )
+    return not has_result and not reports_success
+
+
+def find_sentence(data: object) -> str | None:
+    """Return the sentence in the body of a refusal, or `None` if there is none."""
+    found = next(_sentences(data, 0), None)
+    return found if found is None or len(found) <= _MAX_SENTENCE else f"{found[: _MAX_SENTENCE - 3]}..."
+
+
+def _sentences(data: object, depth: int) -> Iterator[str]:
+    """Yield the sentences in a value, those under the usual keys first."""
+    if isinstance(data, str) and (words := " ".join(data.split())):
+        yield words
+    if depth > _DEEPEST_SENTENCE:
+        return
+    if isinstance(data, list):
+        for item in data:
+            yield from _sentences(item, depth + 1)
+    elif isinstance(data, dict):
+        folded = {key.casefold(): value for key, value in data.items()}
+        for key in _SENTENCES:
+            yield from _sentences(folded.pop(key.casefold(), None), depth + 1)
+        for key, value in folded.items():
+            # Fields with their problems, as validators report them.
+            problems = [value] if isinstance(value, str) and depth and key not in _ASIDES else value
+            if isinstance(problems, list) and all(isinstance(item, str) for item in problems):
+                yield from (f"{key}: {words}" for words in _sentences(problems, depth + 1))
+            elif isinstance(value, dict):
+                yield from _sentences(value, depth + 1)
+
+
+def find_sentence_in_text(text: str) -> str | None:
+    """Return the text of a refusal that is not JSON, if it is short, plain and not HTML."""
+    words = " ".join(text.split())
+    if not words or len(words) > _MAX_SENTENCE or not words.isprintable() or _HTML.search(words):
+        return None
+    return words
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of the wire. A short secret that is one of them is not masked there."""
+    models = (Bid, Carrier, Company, Contact, Currency, Listing, Offer, RateRequest, Route, User)
+    envelopes = {kind.collection for kind in (REQUESTS, OFFERS, BIDS, ROUTES, CARRIERS, CURRENCIES)}
+    return frozenset({"bid", "user", "access_token", *_SENTENCES, *envelopes}.union(*map(known, models)))
+
+
+# Logins (service document, 4.1)
+
+_EARLIEST_EPOCH: Final = 10**9
+"""A lifetime of more than thirty years is a date, in seconds since 1970."""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Login:
+    """Result of a login.
+
+    Attributes:
+        raw: JSON of the account without its secrets, as `decode_user()` reads it.
+        token: The bearer token, opaque.
+        lifetime: Seconds until the token expires, or `None` if the reply gives a date or nothing.
+        expires_at: The date when it expires, in seconds since 1970, or `None`.
+    """
+
+    raw: Mapping[str, object]
+    token: str
+    lifetime: float | None = None
+    expires_at: float | None = None
+
+
+def decode_login(data: object) -> Login:
+    """Decode the account and its token.
+
+    Raises:
+        DecodeError: The reply has no account or token. `find_rejection` tells whether it is a rejection.
+    """
+    holder = data.get("user") if isinstance(data, dict) else None
+    token = _token(data)
+    if not isinstance(data, dict) or not isinstance(holder, dict) or not isinstance(token, str) or not is_token(token):
+        problem, path = (
+            ("no login reply", "$") if not isinstance(data, dict)
+            else ("missing from the login reply", "user") if not isinstance(holder, dict)
+            else ("missing from the login reply", "user.access_token") if not isinstance(token, str)
+            else ("no token that a header can carry", "user.access_token")
+        )  # fmt: skip
+        # A traceback with locals would show the token in the reply.
+        del data, holder, token
+        raise DecodeError(problem, path=path)
+    lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
+    is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
+    return Login(
+        raw=_without_secrets(holder),
+        token=token,
+        lifetime=None if is_date else lifetime,
+        expires_at=lifetime if is_date else None,
+    )
+
+
+def decode_user(raw: object) -> User:
+    """Decode the user of a login's reply; unreadable fields go to `extra`."""
+    try:
+        return structure(raw, User)
+    except RecordError as error:
+        raise DecodeError(str(error), path="user") from None
+
+
+def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
+    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields.
+
+    The fields of the person and the company are not masked, since a short password may be a part of a name.
+    """
+
+    def masked(raw: Mapping[str, object], plain: frozenset[str]) -> dict[str, object]:
+        return {
+            key if key in plain else str(mask(key)): value
+            if key in plain and not isinstance(value, dict | list)
+            else mask(value)
+            for key, value in raw.items()
+        }
+
+    result = masked(raw, known(User) - set(ALIASES["image_url"]))
+    company = raw.get("company")
+    return {**result, "company": masked(company, known(Company))} if isinstance(company, dict) else result
+
+
+def find_rejection(data: object) -> str | None:
+    """Return the sentence of a reply that rejects a login (a message and no token), else `None`."""
+    if not isinstance(data, dict) or _token(data) is not None:
+        return None
+    if "message" in data or "Unauthorized" in data:
+        return find_sentence(data) or "the service gave no reason"
+    return None
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: _without_secrets(item)
+            for key, item in value.items()
+            if not any(word in key.casefold() for word in SECRETS)
+        }
+    return [_without_secrets(item) for item in value] if isinstance(value, list) else value
+
+
+def is_token(token: str) -> bool:
+    """Return whether a header can carry the text."""
+    return bool(token) and token.isascii() and token.isprintable() and " " not in token
+
+
+def _token(data: object) -> object:
+    """Return the value of the token's key, in the user or beside it, or `None`."""
+    if not isinstance(data, dict):
+        return None
+    holder = data.get("user")
+    inside = holder.get("access_token") if isinstance(holder, dict) else None
+    return inside or data.get("access_token") or None
+
+
+def _lifetime(holder: Mapping[str, object]) -> float | None:
+    for key in LIFETIMES:
+        try:
+            seconds = number(holder.get(key))
+        except ValueError:
+            # An unreadable lifetime counts as unknown: the token is used until the service refuses it.
+            continue
+        if seconds is not None:
+            return max(0.0, float(seconds))
+    return None
