@@ -83,7 +83,7 @@ class Bids:
             "POST",
             conventions.addresses["submit"],
             wire.encode_offer(write, conventions.currency_field),
-            wire.decode_bid,
+            lambda data: wire.decode_one(data, wire.BID),
             write,
             started=started,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from freight_exchange import validation, wire
@@ -99,7 +100,7 @@ class Offers:
             OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found the decline invalid.
         """
-        return await self._respond(offer, False, wire.decode_declined_offer, optional=True)
+        return await self._respond(offer, False, partial(wire.decode_optional, kind=wire.OFFERS), optional=True)
 
     async def _respond(
         self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False

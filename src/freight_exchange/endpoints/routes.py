@@ -127,4 +127,5 @@ class Routes:
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
         body = wire.encode_route(route, self._service.conventions.carrier_field)
-        return await self._service.write(method, "route", body, wire.decode_written_route, write, optional=True)
+        decode = partial(wire.decode_optional, kind=wire.ROUTES)
+        return await self._service.write(method, "route", body, decode, write, optional=True)

@@ -36,14 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["Transport"]
 
 T = TypeVar("T")
-Read = Callable[[Response], T]
-"""Function that turns a successful reply into a result, or raises `DecodeError`."""
-
 _logger = logging.getLogger("freight_exchange.transport")
 
 _CLOSE_TIMEOUT = 5.0
 _LAST_RECORD_TIMEOUT = 1.0
-"""Time limit of the hooks for the record of a cancelled write, in seconds."""
 
 
 @attrs.define(kw_only=True, eq=False, repr=False, slots=False)
@@ -156,7 +152,7 @@ class Transport:
         kind: RequestKind,
         method: str,
         path: str,
-        read: Read[T],
+        read: Callable[[Response], T],
         limits: Limits,
         *,
         content: bytes | None = None,
@@ -166,11 +162,7 @@ class Transport:
         started: float | None = None,
         call_id: str | None = None,
     ) -> T:
-        """Send a request until it succeeds, its retries are used up or its deadline has passed.
-
-        `started` is the time from which the deadline counts, for calls that look something up first. `call_id` is an id
-        chosen by the caller.
-        """
+        """Send a request until it succeeds, its retries are used up or its deadline, from `started` on, has passed."""
         self._check_open()
         call = Call(
             kind=kind,
@@ -236,16 +228,13 @@ class Transport:
         self.redactor.add(password)
 
         def read(response: Response) -> Grant:
-            login = wire.decode_login(wire.parse(response.content))
+            login = wire.decode_login(wire.parse(response.content), wall=clock.wall_time())
             token = Secret(login.token)
             # Known before any error about the rest of the reply is raised.
             self.redactor.add_token(token)
             raw = wire.mask_user(login.raw, self.redactor.value)
             self.user = wire.decode_user(raw)
-            lifetime = login.lifetime
-            if login.expires_at is not None:
-                lifetime = login.expires_at - clock.wall_time()
-            return Grant(token=token, lifetime=lifetime, user=raw)
+            return Grant(token=token, lifetime=login.lifetime, user=raw)
 
         return await self.call(
             RequestKind.LOGIN,
@@ -276,23 +265,22 @@ class Report:
         try:
             response = await call_next(call, request)
         except FreightExchangeError as error:
-            await self._report(call, began, error.status, error=error)
+            await self._report(call, began, error=error)
             raise
         except anyio.get_cancelled_exc_class():
             if call.in_doubt:
                 with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
-                    await self._report(call, began, None, abandoned=True)
+                    await self._report(call, began, abandoned=True)
             raise
         # Before the hooks: if they outlast the deadline, `Deadline` finds the reply here.
         call.reply = response
-        await self._report(call, began, response.status, response=response)
+        await self._report(call, began, response=response)
         return response
 
     async def _report(
         self,
         call: Call,
         began: float,
-        status: int | None,
         *,
         error: FreightExchangeError | None = None,
         response: Response | None = None,
@@ -307,7 +295,7 @@ class Report:
             method=call.method,
             path=call.path,
             number=call.sends if call.handed else 0,
-            status=status,
+            status=getattr(response or error, "status", None),
             elapsed=anyio.current_time() - began,
             error=error,
             abandoned=abandoned,

@@ -43,9 +43,9 @@ from freight_exchange.wire.encoder import (
 from freight_exchange.wire.json import dump, parse
 
 __all__ = [
-    "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "SECRETS", "Kind", "Rows",
-    "check_paired", "decode_bid", "decode_declined_offer", "decode_login", "decode_one", "decode_rows", "decode_user",
-    "decode_written_route", "dump", "encode_credentials", "encode_list_parameters", "encode_offer",
+    "BID", "BIDS", "CARRIERS", "CURRENCIES", "MAX_DESCRIBED", "OFFERS", "REQUESTS", "ROUTES", "SECRETS", "Kind", "Rows",
+    "check_paired", "decode_login", "decode_one", "decode_optional", "decode_rows", "decode_user", "dump",
+    "encode_credentials", "encode_list_parameters", "encode_offer",
     "encode_request_draft", "encode_response", "encode_route", "encode_route_filters", "find_rejection",
     "find_sentence", "find_sentence_in_text", "index_of_raw", "is_token", "is_unauthorized", "mask_user", "names",
     "parse", "reports_no_records",
@@ -67,14 +67,8 @@ class Kind(NamedTuple, Generic[T]):
 class Rows(NamedTuple, Generic[T]):
     """The records of a reply, and errors for what could not be read.
 
-    The `path` of an error is the place in the reply (`raterequests.3.weight`), and `raw` is the row as received.
-
-    Attributes:
-        records: The records with a readable identifier.
-        broken: An error for each of the other rows, `MAX_DESCRIBED` at most.
-        flaws: An error for each unreadable value of a record, which has it in `extra`; `MAX_DESCRIBED` at most.
-        more: Number of further errors.
-        rows: Number of rows in the reply.
+    `broken` has an error for each row without a readable identifier, `flaws` one for each unreadable value of a record.
+    Each has `MAX_DESCRIBED` errors at most, and `more` is the number of further ones. `rows` counts all rows.
     """
 
     records: tuple[T, ...]
@@ -85,15 +79,12 @@ class Rows(NamedTuple, Generic[T]):
 
     def plus(self, other: Rows[T]) -> Rows[T]:
         """Return the rows of two replies, which are pieces of one page."""
-        return Rows(
-            self.records + other.records,
-            self.broken + other.broken,
-            self.flaws + other.flaws,
-            self.more + other.more,
-            self.rows + other.rows,
-        )
+        pairs: Any = zip(self, other, strict=True)
+        return Rows(*(mine + theirs for mine, theirs in pairs))
 
 
+BID: Final = Kind("bid", Bid)
+"""A submitted offer in its reply (service document, 4.10)."""
 REQUESTS: Final = Kind("raterequests", RateRequest)
 OFFERS: Final = Kind("offers", Listing)
 BIDS: Final = Kind("bids", Bid)
@@ -108,9 +99,7 @@ MAX_DESCRIBED: Final = 100
 def decode_rows(data: object, kind: Kind[T]) -> Rows[T]:
     """Return the records of a listing, in the order of their numbers, and errors for what could not be read.
 
-    Raises:
-        DecodeError: The reply is not such a listing. An object without the collection is not an empty listing, since
-            this would hide all requests from a watcher.
+    An object without the collection is a `DecodeError`, as an empty listing would hide all requests from a watcher.
     """
     keys, raws = _collection(data, kind.collection)
     if not raws:
@@ -140,11 +129,7 @@ def _path(kind: Kind[Any], *steps: str) -> str:
 
 
 def decode_one(data: object, kind: Kind[T]) -> T:
-    """Return the only record in the reply to a write or a look-up.
-
-    Raises:
-        DecodeError: There is no record, or more than one; the record cannot be read; or the reply reports an error too.
-    """
+    """Return the only record in the reply to a write; raise `DecodeError` without one, or if it reports an error."""
     if _reports_failure(data):
         raise DecodeError(f"an error where {kind.collection!r} is expected", raw=data)
     found = decode_rows(data, kind)
@@ -155,39 +140,16 @@ def decode_one(data: object, kind: Kind[T]) -> T:
     return found.records[0]
 
 
-def decode_bid(data: object) -> Bid:
-    """Return the bid in the reply to a submitted offer (service document, 4.10); raise `DecodeError` without one."""
-    return decode_one(data, Kind("bid", Bid))
+def decode_optional(data: object, kind: Kind[T]) -> T | None:
+    """Return the record in the reply to a write that is not documented (service document, 3 and 4.5), if there is one.
 
-
-def decode_written_route(data: object) -> Route | None:
-    """Return the route in the reply to a route's write, or `None` if there is none.
-
-    The reply is not documented (service document, 4.5): an empty reply, the route, and any other object are a success.
-
-    Raises:
-        DecodeError: The reply is not an object, or reports an error.
+    An empty reply, the record, and any other object are a success; all else, and an error, is a `DecodeError`.
     """
-    return _optional(data, ROUTES, ("routes", "route"))
-
-
-def decode_declined_offer(data: object) -> Listing | None:
-    """Return the listing in the reply to a decline, or `None` if there is none.
-
-    The reply is not documented (service document, 3): an empty reply, the listing, and any other object are a success.
-
-    Raises:
-        DecodeError: The reply is not an object, or reports an error.
-    """
-    return _optional(data, OFFERS, ("offers",))
-
-
-def _optional(data: object, kind: Kind[T], keys: tuple[str, ...]) -> T | None:
     if data in (None, {}, [], ""):
         return None
     if not isinstance(data, dict) or _reports_failure(data):
         raise DecodeError("an error where a record or nothing is expected", raw=data)
-    held = next((data[key] for key in keys if data.get(key)), data)
+    held = data.get(kind.collection) or data.get("route") or data
     try:
         return decode_one({kind.collection: held}, kind)
     except DecodeError:
@@ -268,8 +230,7 @@ _NAMES: Final = {"raterequests": "(rate ?)?requests"}
 def reports_no_records(sentence: str, collection: str) -> bool:
     """Return whether a sentence reports only that the requested collection has no records.
 
-    A gateway may answer instead of the service, and a false empty listing hides requests from a watcher. So only known
-    sentences count.
+    Only known sentences count: a gateway may answer, and a false empty listing hides requests from a watcher.
     """
     words = " ".join(re.findall(r"\w+", sentence.casefold()[:100]))
     return re.fullmatch(_NOTHING_FOUND.format(_NAMES.get(collection, collection)), words) is not None
@@ -278,8 +239,7 @@ def reports_no_records(sentence: str, collection: str) -> bool:
 def is_unauthorized(data: object, *, success: bool) -> bool:
     """Return whether a reply only refuses the token.
 
-    A reply that has a result too is not a refusal: its write may have been carried out, and a repeat would do it twice.
-    With a status of `success`, an empty value of the key is not a refusal either.
+    With a result beside it, the write may have been carried out, and a repeat would do it twice.
     """
     if not isinstance(data, dict) or "Unauthorized" not in data or (success and not data["Unauthorized"]):
         return False
@@ -343,29 +303,17 @@ _EARLIEST_EPOCH: Final = 10**9
 """A lifetime of more than thirty years is a date, in seconds since 1970."""
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Login:
-    """Result of a login.
-
-    Attributes:
-        raw: JSON of the account without its secrets, as `decode_user()` reads it.
-        token: The bearer token, opaque.
-        lifetime: Seconds until the token expires, or `None` if the reply gives a date or nothing.
-        expires_at: The date when it expires, in seconds since 1970, or `None`.
-    """
+    """Result of a login: JSON of the account without its secrets, the token, and the seconds until it expires."""
 
     raw: Mapping[str, object]
     token: str
-    lifetime: float | None = None
-    expires_at: float | None = None
+    lifetime: float | None
 
 
-def decode_login(data: object) -> Login:
-    """Decode the account and its token.
-
-    Raises:
-        DecodeError: The reply has no account or token. `find_rejection` tells whether it is a rejection.
-    """
+def decode_login(data: object, *, wall: float) -> Login:
+    """Decode the account and its token at the time `wall`; raise `DecodeError` if one is missing."""
     holder = data.get("user") if isinstance(data, dict) else None
     token = _token(data)
     if not isinstance(data, dict) or not isinstance(holder, dict) or not isinstance(token, str) or not is_token(token):
@@ -379,13 +327,9 @@ def decode_login(data: object) -> Login:
         del data, holder, token
         raise DecodeError(problem, path=path)
     lifetime = next((found for place in (holder, data) if (found := _lifetime(place)) is not None), None)
-    is_date = lifetime is not None and lifetime > _EARLIEST_EPOCH
-    return Login(
-        raw=_without_secrets(holder),
-        token=token,
-        lifetime=None if is_date else lifetime,
-        expires_at=lifetime if is_date else None,
-    )
+    if lifetime is not None and lifetime > _EARLIEST_EPOCH:
+        lifetime -= wall
+    return Login(_without_secrets(holder), token, lifetime)
 
 
 def decode_user(raw: object) -> User:
@@ -397,10 +341,7 @@ def decode_user(raw: object) -> User:
 
 
 def mask_user(raw: Mapping[str, object], mask: Callable[[object], object]) -> dict[str, object]:
-    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields.
-
-    The fields of the person and the company are not masked, since a short password may be a part of a name.
-    """
+    """Mask the fields of a user that may repeat the token or the password: the avatar's URL and unknown fields."""
 
     def masked(raw: Mapping[str, object], plain: frozenset[str]) -> dict[str, object]:
         return {
