@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, Service, expect, index_of

@@ -84,7 +84,7 @@ class Redactor:
         self._known = None
 
     def masked(self, text: str, *, shortest: int = 1) -> str:
-        """Mask secrets in a text of any length; known ones only if they have at least `shortest` characters."""
+        """Mask secrets in a text; known ones only if they have at least `shortest` characters."""
         for form in self._forms():
             if len(form) >= shortest:
                 text = text.replace(form, MASK)

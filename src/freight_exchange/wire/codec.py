@@ -42,11 +42,7 @@ _FLAGS: Final = {
 
 
 class RecordError(Exception):
-    """A record without a readable identifier. The message names types and fields, never values.
-
-    Attributes:
-        key: The key of the identifier, or an empty text if the record is no object.
-    """
+    """A record without a readable identifier, which would be at `key`. The message contains no value."""
 
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
@@ -242,9 +238,9 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
     resolved = attrs.fields(attrs.resolve_types(model))
     required = {field.name for field in resolved if field.default is attrs.NOTHING}
     hooks: Any = {field.name: override(struct_hook=_field_hook(field, field.name in required)) for field in resolved}
-    hooks["extra"] = override(struct_hook=_keep)
+    hooks["extra"] = override(struct_hook=lambda value, _: value)
     build: Callable[..., Any] = make_dict_structure_fn(model, CONVERTER, **hooks)
-    names, known_keys, prepare = _names(model), known(model), _PREPARE.get(model, _nothing)
+    names, known_keys, prepare = _names(model), known(model), _PREPARE.get(model)
 
     def hook(raw: object, _: object = None) -> Any:
         if not isinstance(raw, dict):
@@ -252,7 +248,8 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
         extra = {key: raw[key] for key in sorted(raw.keys() - known_keys)}
         keys = {name: key for name, spellings in names.items() for key in spellings[::-1] if raw.get(key) is not None}
         values = {name: raw[key] for name, key in keys.items()}
-        prepare(values, extra)
+        if prepare is not None:
+            prepare(values, extra)
         try:
             return build({**values, "extra": extra}, model)
         except ClassValidationError as error:
@@ -273,10 +270,6 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
     return hook
 
 
-def _keep(value: object, _: object) -> object:
-    return value
-
-
 def _field_hook(field: Any, is_required: bool) -> Callable[[object, object], Any]:
     hook = _of_type(field.type)
     if not is_required:
@@ -289,10 +282,6 @@ def _field_hook(field: Any, is_required: bool) -> Callable[[object, object], Any
         return found
 
     return read
-
-
-def _nothing(values: dict[str, Any], extra: dict[str, object]) -> None:
-    """Prepare nothing: the record has no nested parts."""
 
 
 def _prepare_offer(values: dict[str, Any], extra: dict[str, object]) -> None:
@@ -379,11 +368,7 @@ _PREPARE: Final[Mapping[type, Callable[[dict[str, Any], dict[str, object]], None
 
 
 def structure(raw: object, model: type[T]) -> T:
-    """Make a record of wire JSON.
-
-    Raises:
-        RecordError: It has no readable identifier.
-    """
+    """Make a record of wire JSON; raise `RecordError` without a readable identifier."""
     record: T = CONVERTER.structure(raw, model)
     return _zoned(record) if isinstance(record, Route) else record  # type: ignore[return-value]  # of the same class
 
@@ -393,22 +378,13 @@ def _zoned(route: Route) -> Route:
     if zone is None:
         return route
 
-    def zoned(time: datetime | None) -> datetime | None:
-        return None if time is None else time.replace(tzinfo=zone)
-
-    return attrs.evolve(
-        route,
-        cy_cutoff=zoned(route.cy_cutoff),
-        cfs_cutoff=zoned(route.cfs_cutoff),
-        departure=zoned(route.departure),
-    )
+    times = {name: getattr(route, name) for name in ("cy_cutoff", "cfs_cutoff", "departure")}
+    zoned: Any = {name: time.replace(tzinfo=zone) for name, time in times.items() if time is not None}
+    return attrs.evolve(route, **zoned)
 
 
-_DATES: Final = frozenset(
-    key
-    for name in ("need_date", "cy_cutoff", "cfs_cutoff", "departure", "arrival", "last_login")
-    for key in ALIASES[name]
-)
+_TIMES: Final = ("need_date", "cy_cutoff", "cfs_cutoff", "departure", "arrival", "last_login")
+_DATES: Final = frozenset(key for name in _TIMES for key in ALIASES[name])
 
 
 def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
