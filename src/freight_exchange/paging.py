@@ -84,13 +84,12 @@ class Paginator(Generic[T]):
 
     One pass yields no record twice. It ends after 20 rows without a new one, at refused pages, or at a repetition of
     the last page, and not at a short page. It can miss rows if earlier rows are removed between two pages, or if 20
-    rows in a row are hidden from the user.
+    rows in a row are hidden from the user. With `sweep=True` the listing is read again until two passes agree, to 100
+    rows past the end: no row that was listed all the time is missing.
 
-    The first page is requested in the size that the service document states, then in 100 rows and in `page_size` as
-    long as each page is full, since a service may cut larger pages silently.
-
-    `sweep=True` repeats the pass until two passes agree, and looks 100 rows past the end. It misses no row that was
-    listed all the time. Up to `window` pages are fetched at a time.
+    The first page is requested in the size that the service document states, then in 100 rows and in `page_size`
+    (default: the client's) as long as each page is full, since a service may cut larger pages silently. Up to `window`
+    pages are in flight at a time.
 
     Records without an identity (listed bids) can come twice if the list moves. With `sweep=True` they come together at
     the end, as often as they are listed.

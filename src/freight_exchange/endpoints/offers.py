@@ -30,16 +30,7 @@ class Offers:
         self._service = service
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
-        """List the shipper's requests, each with its offers (service document, 4.6).
-
-        Args:
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
-        """
+        """List the shipper's requests, each with its offers (service document, 4.6)."""
         return self._service.listing(_LIST, page_size, window, sweep)
 
     async def get(self, index: int) -> Listing:
@@ -66,12 +57,7 @@ class Offers:
 
         Args:
             type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.enum_member(type, OffersType, "type")
         listed = _SEARCH._replace(parameters=wire.encode_list_parameters(type=word))

@@ -36,12 +36,7 @@ class Requests:
         Args:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         parameters = wire.encode_list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(_OPEN._replace(parameters=parameters), page_size, window, sweep)
@@ -73,12 +68,7 @@ class Requests:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
             where: Filter of the records, applied on the client: all pages are fetched.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.enum_member(type, SearchType, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))

@@ -55,12 +55,7 @@ class Routes:
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         filters = wire.encode_route_filters(
             {

@@ -72,12 +72,7 @@ class NotSent(BaseException):
 
 
 class Network:
-    """Innermost sender of a call.
-
-    Raises:
-        TransportError: The network failed.
-        DecodeError: The reply is too large or cannot be decompressed.
-    """
+    """Innermost sender of a call."""
 
     def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
         self._connections = connections
@@ -193,10 +188,9 @@ class Network:
 
 
 class _Trace:
-    """Receiver of httpcore's trace, which records whether a byte of the request may have left.
+    """Receiver of httpcore's trace: records whether a byte of the request may have left, and can stop it before.
 
-    It also stops a request right before it is sent, and closes the connection of a failed TLS handshake, which the
-    library forgets. A proxy's tunnel is made by a request of its own, which is a step of connecting.
+    It also closes the connection of a failed TLS handshake, which the library forgets.
     """
 
     def __init__(self, call: Call) -> None:
@@ -408,7 +402,7 @@ async def _read(reply: Any) -> bytes:
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await anext(chunks, None)
-            raise _too_large()
+            _bounded(bytes(body))
     encoding = b",".join(value for name, value in reply.headers.raw if name.lower() == b"content-encoding")
     layers = [layer for part in encoding.decode("latin-1").lower().split(",") if (layer := part.strip())]
     match [layer for layer in layers if layer != "identity"]:
@@ -421,12 +415,8 @@ async def _read(reply: Any) -> bytes:
 
 def _bounded(content: bytes) -> bytes:
     if len(content) > MAX_BODY:
-        raise _too_large()
+        raise DecodeError(f"the reply is larger than {MAX_BODY:,} bytes")
     return content
-
-
-def _too_large() -> DecodeError:
-    return DecodeError(f"the reply is larger than {MAX_BODY:,} bytes")
 
 
 def _inflated(data: bytes) -> bytes:
@@ -591,8 +581,7 @@ def _links(error: BaseException) -> Iterator[BaseException]:
 def _foreign(error: Exception) -> TransportError:
     """Return the error for an exception that the HTTP library does not document.
 
-    It has the type and the place of the exception, but not its text, which may show the request with its token. A
-    builtin type counts as a bug, which is not retried.
+    Its text may show the request with its token, and is left out. A builtin type counts as a bug, and is not retried.
     """
     kind = type(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -100,11 +100,8 @@ def error_of(response: Response, redactor: Redactor, *, wait: float | None) -> A
 def login_error(response: Response, redactor: Redactor, *, wait: float | None) -> APIStatusError | None:
     """Map the reply to a login to an error, or to none.
 
-    A rejection ends all logins, so a wrong address, a proxy's page or an outage must not count as one. It needs a JSON
-    object with a reason and without a token, and a suitable status.
-
-    The reply may contain a token that is not known yet. So the error quotes at most one sentence of its JSON, and masks
-    every word that could be a token.
+    A rejection ends all logins, so it needs a JSON object with a reason and without a token, and a suitable status. The
+    reply may contain a token that is not known yet: the error quotes one sentence, and masks words that could be one.
     """
     data = _json(response)
     sentence = wire.find_sentence(redactor.value(data)) if isinstance(data, dict) else None
@@ -164,16 +161,13 @@ def _destination(location: str | None) -> str | None:
     """Return the origin of a redirect, and its path if that cannot hold a token."""
     try:
         parts = urlsplit(location or "")
-        host, port = parts.hostname, parts.port
     except ValueError:
         return None
     path = parts.path.partition(";")[0][:100]
     if not path.isprintable() or any(_TOKEN.search(step) for step in path.split("/")):
         path = ""
-    if not host:
-        return path or None
-    name = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{path}"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{path}" if host else path or None
 
 
 def _json(response: Response) -> object:

@@ -58,12 +58,7 @@ class FailedAttemptError(Exception):
 class Outcome:
     """Middleware that turns a reply into a result, or into a described and masked error.
 
-    It decides about doubt: a write that has begun to leave is in doubt until its reply shows its effect or its refusal,
-    even if an error was raised instead.
-
-    Raises:
-        FailedAttemptError: The attempt failed; `Retry` decides what follows.
-        OutcomeUnknownError: The write is in doubt.
+    A write that has begun to leave is in doubt until its reply shows its effect or its refusal, whatever was raised.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -170,13 +165,9 @@ def describe(error: FreightExchangeError, call: Call, redactor: Redactor, respon
 
 @attrs.frozen
 class Rule:
-    """Consequence of a failed attempt.
+    """Consequence of a failed attempt: how many `attempts` the call may have, and what the next one costs.
 
-    Attributes:
-        attempts: Largest number of attempts of the call.
-        wait: Least number of seconds until the next one.
-        is_in_doubt: Whether the write may have been carried out, so that there is no other attempt, ever.
-        cost: Tokens of the budget for another attempt.
+    If the write `is_in_doubt`, it may have been carried out, so there is no other attempt, ever.
     """
 
     attempts: int = 1
@@ -226,10 +217,6 @@ class Retry:
 
     The budget is a token bucket, so that retries do not make an outage worse: with 500 tokens, a thousand calls that
     all fail are at most 1,035 requests.
-
-    Raises:
-        FreightExchangeError: The error of the last attempt, settled: nothing took effect.
-        OutcomeUnknownError: The write may have been carried out.
     """
 
     def __init__(self, hooks: Hooks, redactor: Redactor, budget: int) -> None:
@@ -300,12 +287,7 @@ class Retry:
 
 
 class Deadline:
-    """Middleware that cancels the call when its deadline has passed, or when its client is closed.
-
-    Raises:
-        DeadlineExceededError: Nothing took effect.
-        OutcomeUnknownError: The write had begun to leave.
-    """
+    """Middleware that cancels the call when its deadline has passed, or when its client is closed."""
 
     def __init__(self, outcome: Outcome, redactor: Redactor) -> None:
         self._outcome = outcome

@@ -9,7 +9,7 @@ Errors name types and places, never values: a reply may repeat a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
@@ -212,15 +212,9 @@ def _reports_failure(data: object) -> bool:
 
 _FAILURES: Final = ("error", "errors")
 _SUCCESSES: Final = frozenset({"success", "ok"})
-_SENTENCES: Final = (
-    "message", "Unauthorized", "error_description", "error", "errors", "detail", "details", "msg", "reason",
-    "description", "title",
-)  # fmt: skip
+_SENTENCES: Final = ("message", "Unauthorized", "error", "errors", "detail", "details", "msg", "reason")
 """Usual keys of sentences, as the document does not show the body of a 400."""
-_ASIDES: Final = frozenset({"code", "loc", "path", "status", "timestamp", "type"})
-"""Other keys of such a body, which are not names of wrong fields."""
 _MAX_SENTENCE: Final = 300
-_DEEPEST_SENTENCE: Final = 4
 _HTML: Final = re.compile(r"<[a-z!/?]", re.IGNORECASE)
 _NOTHING_FOUND: Final = r"no (data|records?|results?|{})( were)? found"
 _NAMES: Final = {"raterequests": "(rate ?)?requests"}
@@ -255,30 +249,23 @@ def is_unauthorized(data: object, *, success: bool) -> bool:
 
 def find_sentence(data: object) -> str | None:
     """Return the sentence in the body of a refusal, or `None` if there is none."""
-    found = next(_sentences(data, 0), None)
+    found = _sentence(data, 0)
     return found if found is None or len(found) <= _MAX_SENTENCE else f"{found[: _MAX_SENTENCE - 3]}..."
 
 
-def _sentences(data: object, depth: int) -> Iterator[str]:
-    """Yield the sentences in a value, those under the usual keys first."""
-    if isinstance(data, str) and (words := " ".join(data.split())):
-        yield words
-    if depth > _DEEPEST_SENTENCE:
-        return
-    if isinstance(data, list):
-        for item in data:
-            yield from _sentences(item, depth + 1)
-    elif isinstance(data, dict):
-        folded = {key.casefold(): value for key, value in data.items()}
-        for key in _SENTENCES:
-            yield from _sentences(folded.pop(key.casefold(), None), depth + 1)
-        for key, value in folded.items():
-            # Fields with their problems, as validators report them.
-            problems = [value] if isinstance(value, str) and depth and key not in _ASIDES else value
-            if isinstance(problems, list) and all(isinstance(item, str) for item in problems):
-                yield from (f"{key}: {words}" for words in _sentences(problems, depth + 1))
-            elif isinstance(value, dict):
-                yield from _sentences(value, depth + 1)
+def _sentence(data: object, depth: int) -> str | None:
+    """Return the first sentence in a value, one under the usual keys first."""
+    if isinstance(data, str):
+        return " ".join(data.split()) or None
+    if isinstance(data, list) and depth < 4:
+        return next(filter(None, (_sentence(item, depth + 1) for item in data)), None)
+    if not isinstance(data, dict) or depth == 4:
+        return None
+    folded = {key.casefold(): value for key, value in data.items()}
+    usual = (_sentence(folded.get(key.casefold()), depth + 1) for key in _SENTENCES)
+    # Below them, fields with their problems, as validators report them.
+    fields = ((key, _sentence(value, depth + 1)) for key, value in data.items() if depth)
+    return next(filter(None, usual), None) or next((f"{key}: {words}" for key, words in fields if words), None)
 
 
 def find_sentence_in_text(text: str) -> str | None:

@@ -392,11 +392,19 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
     model = type(record)
     if not attrs.has(model) or not isinstance(raw, dict):
         return
-    names = _names(model)
     extra: Mapping[str, object] = getattr(record, "extra", NOTHING)
     for key in sorted(extra.keys() & known(model) - _DATES):
-        yield from (f"{path}{place}" for place in _unread_places(key, extra[key]))
-    for name, (key, *_) in names.items():
+        kept: Any = extra[key]
+        inside = kept if isinstance(kept, Mapping) else dict(enumerate(kept)) if isinstance(kept, tuple) else {}
+        if key == "rates" and inside:
+            yield from (f"{path}{key}.{name}" for name, fee in inside.items() if not _is_blank(fee))
+        elif key == "offer" and inside:
+            # Other keys are not entries, and a bid may keep several readable ones.
+            entries = {at: entry for at, entry in inside.items() if position_of(str(at)) >= 0}
+            yield from (f"{path}{key}.{at}" for at, entry in entries.items() if not isinstance(entry, Mapping))
+        else:
+            yield f"{path}{key}"
+    for name, (key, *_) in _names(model).items():
         part = getattr(record, name)
         if name in ("offers", "offer"):
             parts = part if isinstance(part, tuple) else (part,)
@@ -405,21 +413,6 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
                 yield from unread(offer, entries[at], f"{path}{key}.{at}.")
         else:
             yield from unread(part, raw.get(key) or {}, f"{path}{key}.")
-
-
-def _unread_places(key: str, kept: object) -> Iterator[str]:
-    """Yield the places of the unreadable values among those that `extra` has under a key."""
-    if key == "rates" and isinstance(kept, Mapping):
-        yield from (f"{key}.{name}" for name, fee in kept.items() if not _is_blank(fee))
-    elif key == "offer" and isinstance(kept, Mapping):
-        # Other keys are not entries, and a bid may keep several readable ones.
-        yield from (
-            f"{key}.{at}" for at, entry in kept.items() if position_of(at) >= 0 and not isinstance(entry, Mapping)
-        )
-    elif key == "offer" and isinstance(kept, tuple):
-        yield from (f"{key}.{at}" for at, entry in enumerate(kept) if not isinstance(entry, Mapping))
-    else:
-        yield key
 
 
 def position_of(key: str) -> int:

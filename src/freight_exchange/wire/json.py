@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
-from functools import cache
 from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
@@ -49,12 +48,8 @@ def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
 
 
 def decoded(content: bytes) -> str:
-    """Decode text: UTF-8, with or without a byte-order mark; invalid bytes as Windows-1252."""
-    content = content.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content.decode("utf-8", "surrogateescape").translate(_stray_bytes())
+    """Decode text: UTF-8, with or without a byte-order mark."""
+    return content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
 
 
 def dump(value: object) -> bytes:
@@ -82,12 +77,6 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         value = _whole_characters(value)
     return value, None
-
-
-@cache
-def _stray_bytes() -> Mapping[int, str]:
-    """Map the surrogates of `surrogateescape` to the characters of Windows-1252."""
-    return {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
 
 
 def _refuse(constant: str) -> NoReturn:
