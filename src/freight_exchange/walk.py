@@ -32,10 +32,8 @@ class Pass:
 
     Attributes:
         fitting: Page size with which a later pass continues after the last page.
-        rows: How often each row was found.
-        pages: Number of the last page with rows, plus one.
-        short: Number of rows of each page with fewer rows than requested.
-        moved: Some row came again.
+        rows: How often each row was found; `moved` if one came again.
+        pages: Number of the last page with rows, plus one; `short` has the rows of those that are not full.
         broken: A page follows one that failed, or rows follow a refused one, so that one was not past the end.
         ignores_offset: The service ignores page numbers.
     """

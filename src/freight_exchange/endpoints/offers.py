@@ -37,11 +37,6 @@ class Offers:
         """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
 
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: The request cannot be read.
         """
         return await self._service.lookup(_LOOKUPS[self._service.conventions.addresses["get_offer"]], index)
 

@@ -37,13 +37,7 @@ class Carriers:
         return self._service.listing(_CARRIERS)
 
     async def get(self, index: int) -> Carrier:
-        """Return the carrier with this index (service document, 4.11).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such carrier.
-            DecodeError: The carrier cannot be read.
-        """
+        """Return the carrier with this index (service document, 4.11); raise `NotFoundError` without one."""
         return await self._service.lookup(_CARRIERS, index)
 
 
@@ -73,13 +67,7 @@ class Currencies:
         return self._service.listing(_CURRENCIES)
 
     async def get(self, index: int) -> Currency:
-        """Return the currency with this index (service document, 4.12).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such currency.
-            DecodeError: The currency cannot be read.
-        """
+        """Return the currency with this index (service document, 4.12); raise `NotFoundError` without one."""
         return await self._service.lookup(_CURRENCIES, index)
 
     async def by_code(self, code: str) -> Currency:

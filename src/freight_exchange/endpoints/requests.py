@@ -42,13 +42,7 @@ class Requests:
         return self._service.listing(_OPEN._replace(parameters=parameters), page_size, window, sweep)
 
     async def get_open(self, index: int) -> RateRequest:
-        """Return the open request with this index, updated within five days (service document, 4.2).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
-        """
+        """Return the open request with this index (service document, 4.2); raise `NotFoundError` without one."""
         return await self._service.lookup(_OPEN, index)
 
     def search(
@@ -79,13 +73,7 @@ class Requests:
         return self._service.listing(listed, page_size, window, sweep, where=matches)
 
     async def get(self, index: int) -> RateRequest:
-        """Return the request with this index, updated within five days (service document, 4.4).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
-        """
+        """Return the request with this index (service document, 4.4); raise `NotFoundError` without one."""
         return await self._service.lookup(SEARCH, index)
 
     async def publish(self, draft: RateRequestDraft) -> RateRequest:

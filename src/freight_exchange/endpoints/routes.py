@@ -82,13 +82,7 @@ class Routes:
         return self._service.listing(_LIST._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
-        """Return the route with this index (service document, 4.5).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such route.
-            DecodeError: The route cannot be read.
-        """
+        """Return the route with this index (service document, 4.5); raise `NotFoundError` without one."""
         return await self._service.lookup(_LIST, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:

@@ -49,9 +49,8 @@ T = TypeVar("T")
 SEND_TIMEOUT: Final = 10
 """Seconds that the kernel continues to send bytes that the peer does not acknowledge.
 
-Without a limit the kernel continues for up to a quarter of an hour, even after the end of the process. An offer could
-then arrive long after `reconcile()` has proven its absence. The limit must be well under the settle time of that proof,
-which is 30 seconds.
+Without a limit an offer could arrive long after `reconcile()` has proven its absence. It must be well under the settle
+time of that proof, which is 30 seconds.
 """
 # Python has the name of the option on Linux only. On Windows the unit is a second.
 _SOCKET_OPTIONS: Final = {
@@ -535,17 +534,15 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
         return f"the proxy {proxy} did not connect to {server}{answer}{advice}", permanent
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
         return f"the HTTP library refused the request to {server}", True
-    if "ConnectTimeout" in names:
-        return f"no connection within {timeouts.connect:g} s to {peer}", False
-    if "ConnectError" in names:
-        return f"no connection to {peer}{_reason(error)}", False
-    if "ReadTimeout" in names:
-        return f"nothing came from {peer} for {timeouts.read:g} s", False
-    if "WriteTimeout" in names:
-        return f"{peer} took nothing of the request for {timeouts.write:g} s", False
-    if "PoolTimeout" in names:
-        return f"the http_client had no free connection for {server}", False
-    return f"the connection to {peer} broke{_reason(error)}", False
+    sentences = {
+        "ConnectTimeout": f"no connection within {timeouts.connect:g} s to {peer}",
+        "ConnectError": f"no connection to {peer}{_reason(error)}",
+        "ReadTimeout": f"nothing came from {peer} for {timeouts.read:g} s",
+        "WriteTimeout": f"{peer} took nothing of the request for {timeouts.write:g} s",
+        "PoolTimeout": f"the http_client had no free connection for {server}",
+    }
+    broke = f"the connection to {peer} broke{_reason(error)}"
+    return next((sentence for name, sentence in sentences.items() if name in names), broke), False
 
 
 def _reason(error: BaseException) -> str:

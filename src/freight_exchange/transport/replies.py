@@ -138,23 +138,22 @@ def _status_error(
         failed = ServerError(f"the service failed{words}", status=status, body=body)
         failed.retry_after = wait
         return failed
-    kind, what = APIStatusError, f"the service refused the call{words}"
-    if status in (400, 413, 422):
-        kind, what = BadRequestError, f"the service found the request wrong{words}"
-    elif status == 404:
-        kind, what = NotFoundError, f"the service has nothing there{words}"
-    elif 300 <= status < 400:
+    if 300 <= status < 400:
         where = _destination(response.header("location"))
         target = f" to {redactor.text(where)}" if where else ""
         what = f"the service redirects{target}, and redirects are never followed: check base_url"
-    elif status == 407:
-        what = f"a proxy asks for a user and password: put them into the proxy's URL{words}"
-    elif status == 408:
-        # This is not a refusal: the outcome of a write is unknown.
-        what = f"the service gave up waiting for the request{words}"
-    elif status < 200:
-        what = f"the service gave no final answer{words}"
-    return kind(what, status=status, body=body)
+        return APIStatusError(what, status=status, body=body)
+    kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
+    return kind(f"{what if status >= 200 else 'the service gave no final answer'}{words}", status=status, body=body)
+
+
+_MEANINGS: Final[dict[int, tuple[type[APIStatusError], str]]] = {
+    **dict.fromkeys((400, 413, 422), (BadRequestError, "the service found the request wrong")),
+    404: (NotFoundError, "the service has nothing there"),
+    407: (APIStatusError, "a proxy asks for a user and password: put them into the proxy's URL"),
+    # This is not a refusal: the outcome of a write is unknown.
+    408: (APIStatusError, "the service gave up waiting for the request"),
+}
 
 
 def _destination(location: str | None) -> str | None:

@@ -396,7 +396,7 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
     for key in sorted(extra.keys() & known(model) - _DATES):
         kept: Any = extra[key]
         inside = kept if isinstance(kept, Mapping) else dict(enumerate(kept)) if isinstance(kept, tuple) else {}
-        if key == "rates" and inside:
+        if key == "rates" and isinstance(kept, Mapping):
             yield from (f"{path}{key}.{name}" for name, fee in inside.items() if not _is_blank(fee))
         elif key == "offer" and inside:
             # Other keys are not entries, and a bid may keep several readable ones.
