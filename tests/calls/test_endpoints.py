@@ -570,7 +570,6 @@ async def test_request_with_a_row_for_each_offer_has_all_offers() -> None:
     assert [(one.index, [offer.id for offer in one.offers]) for one in listed] == [(4, [2]), (5, []), (4, [1])]
 
 
-
 @pytest.mark.parametrize("unknown", [{"weight": {}}, {"index": []}, {"index": "FX8"}, 5, None], ids=str)
 async def test_record_without_a_readable_identifier_may_be_the_wanted_one(unknown: object) -> None:
     async with answering({"raterequests": [{"index": 9}, {"index": 10}, unknown]}) as service:

@@ -236,7 +236,7 @@ def _checked(kind: type, baseline: Sequence[object] | None) -> list[Any] | None:
     # An iterator would be empty at the second reading.
     if isinstance(baseline, Sequence) and all(isinstance(record, kind) for record in baseline):
         return [*baseline]
-    raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s alone")
+    raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s, not of other records")
 
 
 # Offers

@@ -28,12 +28,7 @@ class Carriers:
         self._service = service
 
     def list(self) -> Paginator[Carrier]:
-        """List the carriers (service document, 4.11).
-
-        It is one request, since the document shows no pages.
-
-        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
-        """
+        """List the carriers (service document, 4.11). It is one request, without pages."""
         return self._service.listing(_CARRIERS)
 
     async def get(self, index: int) -> Carrier:
@@ -58,12 +53,7 @@ class Currencies:
         self._codes = codes
 
     def list(self) -> Paginator[Currency]:
-        """List the currencies (service document, 4.12).
-
-        It is one request, since the document shows no pages.
-
-        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
-        """
+        """List the currencies (service document, 4.12). It is one request, without pages."""
         return self._service.listing(_CURRENCIES)
 
     async def get(self, index: int) -> Currency:

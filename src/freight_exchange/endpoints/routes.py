@@ -57,28 +57,8 @@ class Routes:
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
             page_size, window, sweep: As `Paginator` has them.
         """
-        filters = wire.encode_route_filters(
-            {
-                "origin": origin,
-                "destination": destination,
-                "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier),
-                "vessel": vessel,
-                "voyage_id": voyage_id,
-                "timezone": timezone,
-                "departure": departure,
-                "arrival": arrival,
-                "cy_cutoff": cy_cutoff,
-                "cfs_cutoff": cfs_cutoff,
-                "departs_from": departs_from,
-                "departs_until": departs_until,
-                "arrives_from": arrives_from,
-                "arrives_until": arrives_until,
-                "cy_from": cy_from,
-                "cy_until": cy_until,
-                "cfs_from": cfs_from,
-                "cfs_until": cfs_until,
-            }
-        )
+        given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
+        filters = wire.encode_route_filters(given)
         return self._service.listing(_LIST._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:

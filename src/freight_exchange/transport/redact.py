@@ -140,10 +140,7 @@ class Redactor:
         return take(value, 0)
 
     def without_secrets(self, value: object, content: bytes) -> object:
-        """Mask the known secrets in a whole JSON value, decoded from `content`.
-
-        Short ones are not masked: they may be words of the records.
-        """
+        """Mask the known secrets in a whole JSON value of `content`, but not short ones, which may be words of it."""
         forms = [form for form in self._forms() if len(form) >= _MIN_IN_PROSE]
         if not any(form.encode("utf-8", "replace") in content for form in forms):
             return value

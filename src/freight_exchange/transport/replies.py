@@ -39,10 +39,7 @@ _TOKEN: Final = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
 
 
 def retry_after(response: Response, *, wall: float) -> float | None:
-    """Return the seconds of `Retry-After`; `None` without a readable one.
-
-    A date is read against the reply's own `Date`, or without one against `wall`, this machine's time.
-    """
+    """Return the seconds of `Retry-After`, a date against the reply's own `Date` or `wall`; `None` if unreadable."""
     text = (response.header("retry-after") or "").strip()
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         return min(float(text), _MAX_SECONDS)

@@ -48,11 +48,7 @@ class Transport:
 
     `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
     masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
-    limit what is sent; `Network` sends it.
-
-    Attributes:
-        user: The user of the last login.
-        backend: Network backend of httpcore for the SDK's own connections, before `open`; for exchanges in memory.
+    limit what is sent; `Network` sends it. Before `open`, `backend` may replace httpcore's, for exchanges in memory.
     """
 
     base_url: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -49,6 +50,9 @@ _FIRST_HOLD, _LONGEST_HOLD = 30.0, 600.0
 _FETCH_INTERVAL = 5.0
 """Seconds between fetches of rejected credentials: not every call of a rejected client asks a secret manager."""
 _FETCH_TIMEOUT: Final = 60.0
+_MAX_REJECTIONS: Final = 3
+"""Refusals in a row that name the credentials, after which an account that has logged in before stays rejected."""
+_CREDENTIAL_WORDS: Final = re.compile(r"pass ?word|user ?name", re.IGNORECASE)
 
 
 def leeway_of(lifetime: float) -> float:
@@ -82,7 +86,8 @@ class Token:
 
     An account whose first login is rejected is not tried again until its credentials change. One that has logged in
     before may meet a gateway, so it is tried again after 30 seconds, and then after twice as long each time, up to ten
-    minutes. Until then calls receive an `AuthenticationError` with the remaining seconds.
+    minutes. Until then calls receive an `AuthenticationError` with the remaining seconds. Three refusals in a row that
+    name the user name or password count as a rejection.
     """
 
     def __init__(
@@ -108,6 +113,7 @@ class Token:
         self._refusal: FreightExchangeError | None = None
         self._held_until = 0.0
         self._hold = 0.0
+        self._rejections = 0
         self._next_fetch = 0.0
 
     async def __call__(self, call: Call, request: Request, call_next: Send) -> Response:
@@ -252,7 +258,14 @@ class Token:
         if not is_refusal or error.status is None or (not is_proven and not isinstance(error, LoginRejectedError)):
             return error
         if self._rejected != credentials:
-            self._hold = 0.0
+            self._hold, self._rejections = 0.0, 0
+        # The `{"message": "Forbidden"}` of a gateway names no credentials.
+        is_named = isinstance(error, LoginRejectedError) and _CREDENTIAL_WORDS.search(str(error.body))
+        self._rejections = self._rejections + 1 if is_named else 0
+        if self._rejections >= _MAX_REJECTIONS:
+            # From here on, further tries are single ones, which do not lock the account, until a login succeeds.
+            self._proven.discard(credentials[0])
+            is_proven = False
         self._hold = min(_LONGEST_HOLD, max(_FIRST_HOLD, 2 * self._hold)) if is_proven else float("inf")
         self._rejected, self._refusal, self._held_until = credentials, error, now + self._hold
         return self._held(now)

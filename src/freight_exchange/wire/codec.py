@@ -458,10 +458,9 @@ def _layout(model: type, keys: frozenset[str]) -> _Strict | None:
 
 
 def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
-    """Make a function that reads rows with exactly these keys and the documented types, and refuses all others.
+    """Make a function that reads flat rows with exactly these keys and the documented types, and refuses all others.
 
-    It reads all values by one `itemgetter`, and sets them on a twin of the class that is not frozen, which halves the
-    time of a record. It exists for flat records only.
+    It sets the values on a twin of the class that is not frozen, which halves the time of a record.
     """
     if model in _PREPARE or model is Route or not hasattr(model, "__slots__"):
         return None
@@ -480,17 +479,10 @@ def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
     plain = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     twin = type("Twin", model.__bases__, {"__slots__": model.__slots__, **plain})
     scope: dict[str, Any] = {
-        "get": itemgetter(*wanted),
-        "new": object.__new__,
-        "twin": twin,
-        "model": model,
-        "decimal": Decimal,
-        "date": datetime.fromisoformat,
-        "flags": {0: False, 1: True},
-        "frozen": frozen,
-        "nothing": NOTHING,
+        "get": itemgetter(*wanted), "new": object.__new__, "twin": twin, "model": model, "decimal": Decimal,
+        "date": datetime.fromisoformat, "flags": {0: False, 1: True}, "frozen": frozen, "nothing": NOTHING,
         "unknown": unknown,
-    }
+    }  # fmt: skip
     variables = [f"v{at}" for at in range(len(wanted))]
     lines = [f"if len(row) != {len(wanted)}: raise KeyError", f"{', '.join(variables)}, = get(row)"]
     texts, integers, sets = list[str](), list[str](), list[str]()

@@ -21,16 +21,8 @@ Body = dict[str, object]
 
 # Names of the wire, where they differ from those of arguments and attributes (service document, 4)
 
-_DRAFT: Final = {
-    "commodityname": "commodity", "requesttype": "type",
-    **{
-        name: name
-        for name in (
-            "origin", "destination", "arrival", "packaging", "quantity", "length", "width", "height", "weight",
-            "incoterm", "hazardous", "notes",
-        )
-    },
-}  # fmt: skip
+_SAME = "origin destination arrival packaging quantity length width height weight incoterm hazardous notes"
+_DRAFT: Final = {"commodityname": "commodity", "requesttype": "type", **{name: name for name in _SAME.split()}}
 _FILTERS: Final = {
     "origin": "origin", "destination": "destination", "carrier": "carrierId", "vessel": "vessel",
     "voyage_id": "voyageId", "timezone": "timezone", "departure": "departure", "arrival": "arrival",
@@ -119,8 +111,9 @@ def check_paired(parameters: object) -> None:
 
 
 def encode_route_filters(filters: Mapping[str, object]) -> Body:
-    """Encode the filters of GET route (service document, 4.5), by the arguments of `routes.list`; skip `None`."""
-    return {_FILTERS[name]: _filter(value, name) for name, value in filters.items() if value is not None}
+    """Encode the filters of GET route (service document, 4.5) among the arguments of `routes.list`; skip `None`."""
+    given = {name: filters[name] for name in _FILTERS if filters.get(name) is not None}
+    return {_FILTERS[name]: _filter(value, name) for name, value in given.items()}
 
 
 def _filter(value: object, name: str) -> str | int:
