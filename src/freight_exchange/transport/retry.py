@@ -58,7 +58,7 @@ class FailedAttemptError(Exception):
 class Outcome:
     """Middleware that turns a reply into a result, or into a described and masked error.
 
-    A write that has begun to leave is in doubt until its reply shows its effect or its refusal, whatever was raised.
+    A write that has begun to leave is in doubt until its reply shows its effect or its refusal, even after an error.
     """
 
     def __init__(self, redactor: Redactor) -> None:
