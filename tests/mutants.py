@@ -272,7 +272,7 @@ _CALLS: Final = (
     Mutant("short-page-ends-a-listing", MISSED, {"Pass.take": after(
         lambda self, keys: setattr(self, "ended", self.ended or len(keys) < self.size)
     )}, _PAGING),
-    Mutant("object-without-its-collection-is-empty", MISSED, {"replies/_collection": lambda read: lambda data, name:
+    Mutant("object-without-its-collection-is-empty", MISSED, {"wire/_collection": lambda read: lambda data, name:
            read({name: []} | data if isinstance(data, dict) else data, name)}, ("unit/test_decoding.py",)),
     Mutant("unreadable-row-hides-its-page", MISSED,
            {"decode_rows": yields(lambda rows: rows._replace(records=()) if rows.broken else rows)},

@@ -35,7 +35,7 @@ from freight_exchange.options import (
     seconds,
 )
 from freight_exchange.platform.clock import SendLimit
-from freight_exchange.transport.call import Limits, Middleware, RequestMeter
+from freight_exchange.transport.call import Limits, Middleware
 from freight_exchange.transport.network import library_of
 from freight_exchange.transport.redact import Secret
 from freight_exchange.transport.token import Credentials
@@ -361,7 +361,7 @@ def dependent(convert: Callable[[Any, Any], Any], *, default: Any = None) -> Any
 class Config:
     """Checked options of a client and its views; `FreightExchange` describes them.
 
-    `meter` and `send_limit` are of views that this package itself uses.
+    `send_limit` is of views that this package itself uses.
     """
 
     base_url: str = option(base_url)
@@ -390,7 +390,6 @@ class Config:
     middleware: tuple[Middleware, ...] = option(_callables, default=())
     hooks: Hooks = option(_hooks, default=())
     instruments: Instruments = option(_instruments)
-    meter: RequestMeter | None = None
     send_limit: SendLimit | None = None
 
     @property

@@ -22,6 +22,9 @@ T_co = TypeVar("T_co", covariant=True)
 DEFAULT_PAGE_SIZE: Final = 100
 """Default of `page_size`."""
 
+_WINDOWS: Final = 8
+"""Windows of pages that are fetched together: a page is decoded while the service works on the next ones."""
+
 _logger = logging.getLogger("freight_exchange")
 
 
@@ -81,13 +84,12 @@ class Paginator(Generic[T]):
 
     One pass yields no record twice. It ends after 20 rows without a new one, at refused pages, or at a repetition of
     the last page, and not at a short page. It can miss rows if earlier rows are removed between two pages, or if 20
-    rows in a row are hidden from the user.
+    rows in a row are hidden from the user. With `sweep=True` the listing is read again until two passes agree, to 100
+    rows past the end: no row that was listed all the time is missing.
 
-    The first page is requested in the size that the service document states, then in 100 rows and in `page_size` as
-    long as each page is full, since a service may cut larger pages silently.
-
-    `sweep=True` repeats the pass until two passes agree, and looks 100 rows past the end. It misses no row that was
-    listed all the time. Up to `window` pages are fetched at a time.
+    The first page is requested in the size that the service document states, then in 100 rows and in `page_size`
+    (default: the client's) as long as each page is full, since a service may cut larger pages silently. Up to `window`
+    pages are in flight at a time.
 
     Records without an identity (listed bids) can come twice if the list moves. With `sweep=True` they come together at
     the end, as often as they are listed.
@@ -238,20 +240,30 @@ class PageIterator(AsyncIterator[Page[T]]):
         at = walk.number, walk.size
         if at not in self._fetched:
             self._fetched = {}
-            numbers = walk.ahead(self._listing.window)
+            window = self._listing.window
+            numbers = walk.ahead(window if window == 1 else window * _WINDOWS)
             if len(numbers) == 1:
-                await self._fetch_page(*at)
+                await self._fetch_pages(iter(numbers), walk.size)
             else:
+                waiting = iter(numbers)
                 async with anyio.create_task_group() as group:
-                    for number in numbers:
-                        group.start_soon(self._fetch_page, number, walk.size)
+                    for _ in range(min(window, len(numbers))):
+                        group.start_soon(self._fetch_pages, waiting, walk.size)
         return self._fetched.pop(at)
 
-    async def _fetch_page(self, number: int, size: int) -> None:
-        try:
-            self._fetched[number, size] = await self._fetch(number, size)
-        except Exception as error:  # noqa: BLE001  # raised when it is the turn of the page
-            self._fetched[number, size] = error
+    async def _fetch_pages(self, numbers: Iterator[int], size: int) -> None:
+        """Fetch pages until one is not full: it may be the last."""
+        for number in numbers:
+            page: Rows[T] | Exception
+            try:
+                page = await self._fetch(number, size)
+            except Exception as error:  # noqa: BLE001  # raised when it is the turn of the page
+                page = error
+            self._fetched[number, size] = page
+            if isinstance(page, Exception) or page.rows < size:
+                for _ in numbers:
+                    # The other readers stop too.
+                    pass
 
     def _report_end(self) -> None:
         """Log that the listing may have more records; raise with a strict client."""

@@ -32,10 +32,8 @@ class Pass:
 
     Attributes:
         fitting: Page size with which a later pass continues after the last page.
-        rows: How often each row was found.
-        pages: Number of the last page with rows, plus one.
-        short: Number of rows of each page with fewer rows than requested.
-        moved: Some row came again.
+        rows: How often each row was found; `moved` if one came again.
+        pages: Number of the last page with rows, plus one; `short` has the rows of those that are not full.
         broken: A page follows one that failed, or rows follow a refused one, so that one was not past the end.
         ignores_offset: The service ignores page numbers.
     """
@@ -198,10 +196,7 @@ class Down:
 
 
 class Places:
-    """Single rows at places that a pass lacks if the service cuts pages below the size of that pass.
-
-    A cut page lacks its last row, and the last page the row after those that it has.
-    """
+    """Single rows that a cut of pages below their size skips: the last of a cut page, or the next of the last page."""
 
     size: Final = 1
 
@@ -234,15 +229,8 @@ class Places:
 class Sweep:
     """Passes up and down until they agree. `number` and `size` describe the next page until it has `ended`.
 
-    Args:
-        documented: Whether the service document states the size `safe`. If not, rows that a cut below that size would
-            have skipped are looked for before the sweep is complete.
-
-    Attributes:
-        up: The last pass upwards.
-        complete: No row that was listed all the time is missing.
-        rows: How often each row was found, by the last pass; rows of earlier passes that it lacks count once.
-        cut: The service cuts pages below `safe`.
+    If the size `safe` is not `documented`, rows that a cut below it would have skipped are looked for before the sweep
+    is complete. `rows` counts those of the last pass; rows of earlier passes that it lacks count once.
     """
 
     def __init__(

@@ -478,6 +478,16 @@ async def test_lookup_finds_its_record_among_others(rows: list[object], weight: 
     assert (found.index, found.weight) == (8, weight)
 
 
+async def test_request_with_a_row_for_each_offer_has_all_offers() -> None:
+    rows = [{"index": 4, "offer": {"offerId": at, "offerAmount": 5, "status": "pending"}} for at in (2, 1)]
+    joined = {"offers": {"0": rows[0], "1": {"index": 5}, "2": rows[1]}}
+    async with answering(joined, joined, {"offers": {}}, {"offers": {}}) as service:
+        found = await service.exchange.offers.get(4)
+        listed = await service.exchange.offers.list().collect()
+    assert [offer.id for offer in found.offers] == [2, 1]
+    assert [(one.index, [offer.id for offer in one.offers]) for one in listed] == [(4, [2]), (5, []), (4, [1])]
+
+
 @pytest.mark.parametrize("unknown", [{"weight": {}}, {"index": []}, {"index": "FX8"}, 5, None], ids=str)
 async def test_record_without_a_readable_identifier_may_be_the_wanted_one(unknown: object) -> None:
     async with answering({"raterequests": [{"index": 9}, {"index": 10}, unknown]}) as service:

@@ -39,7 +39,7 @@ from freight_exchange import (
 )
 from freight_exchange.models import CreateRoute, Publish, Reconciliation, Respond, SubmitOffer, UpdateRoute, Write
 from freight_exchange.testing import FAULTS, Fault
-from freight_sandbox.faults import json_reply
+from freight_sandbox.wire import Reply
 
 pytestmark = pytest.mark.virtual_time
 
@@ -314,8 +314,9 @@ async def test_gateways_answer_to_a_login_is_no_refusal_of_a_type() -> None:
         market.sandbox.exchange.select(market.theirs, market.sandbox.now())
         expired = FAULTS["unauthorized_forever"](method="GET", path="quote/bid")
         typed = [attrs.evolve(fault, when=lambda call: b'"type"' in call.body) for fault in expired]
-        gateway = json_reply(400, {"error": {"code": 400}})
-        market.sandbox.strike(*typed, Fault(name="gateway", path="login", processed=False, times=None, mutate=gateway))
+        refused = Reply(400, body=b'{"error": {"code": 400}}')
+        gateway = Fault(name="gateway", path="login", processed=False, times=None, mutate=lambda *_: refused)
+        market.sandbox.strike(*typed, gateway)
         assert isinstance(await error.reconcile(), StillUnknown)
         market.sandbox.exchange.faults.clear()
         await anyio.sleep(600)
@@ -463,6 +464,22 @@ async def test_answer_is_known_by_the_state_of_the_offer(
     # All but a proof must last: the listing may be out of date.
     is_gone = kind is Applied and offers[0][0] != 1
     assert (listings.end >= 30) == (kind is not Applied or is_gone)
+
+
+@pytest.mark.parametrize(
+    ("approved", "offers", "kind"),
+    [
+        (True, [(2, "selected"), (1, "pending")], Conflict),
+        (True, [(1, "selected"), (2, "pending")], Applied),
+        (False, [(1, "pending"), (2, "pending")], NotApplied),
+    ],
+)
+async def test_answer_is_known_from_all_rows_of_its_request(
+    approved: bool, offers: list[tuple[int, str]], kind: type
+) -> None:
+    """A service may list a request once for each of its offers, as a join does."""
+    rows = [dict(listing(offer)) for offer in offers]
+    assert type(await Listings(Respond(1, approved, 7), lambda *_: rows).verdict()) is kind
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -38,12 +38,7 @@ class Bids:
 
         Args:
             type: `active`, `sel` (selected), `nsel` (not selected) or `offers`; default: the service's own choice.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row can be missing that was listed all the time.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = None if type is None else validation.enum_member(type, BidsType, "type")
         listed = _LIST._replace(parameters=wire.encode_list_parameters(type=word))
@@ -83,7 +78,7 @@ class Bids:
             "POST",
             conventions.addresses["submit"],
             wire.encode_offer(write, conventions.currency_field),
-            wire.decode_bid,
+            lambda data: wire.decode_one(data, wire.BID),
             write,
             started=started,
         )

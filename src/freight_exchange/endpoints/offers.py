@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from freight_exchange import validation, wire
@@ -29,27 +30,13 @@ class Offers:
         self._service = service
 
     def list(self, *, page_size: int | None = None, window: int = 1, sweep: bool = False) -> Paginator[Listing]:
-        """List the shipper's requests, each with its offers (service document, 4.6).
-
-        Args:
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
-        """
+        """List the shipper's requests, each with its offers (service document, 4.6)."""
         return self._service.listing(_LIST, page_size, window, sweep)
 
     async def get(self, index: int) -> Listing:
         """Return the shipper's request with this index and its offers (service document, 4.6 or 4.7).
 
         If a middlebox drops the bodies of GETs, `addresses={"get_offer": "quote/getoffers"}` uses POST.
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: The request cannot be read.
         """
         return await self._service.lookup(_LOOKUPS[self._service.conventions.addresses["get_offer"]], index)
 
@@ -65,12 +52,7 @@ class Offers:
 
         Args:
             type: `all`; `offers`: with an offer; `sel`: with a selected offer; `nsel`: without a selected offer.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.enum_member(type, OffersType, "type")
         listed = _SEARCH._replace(parameters=wire.encode_list_parameters(type=word))
@@ -99,7 +81,7 @@ class Offers:
             OutcomeUnknownError: The offer may or may not have been declined; `reconcile()` finds out.
             BadRequestError: The service found the decline invalid.
         """
-        return await self._respond(offer, False, wire.decode_declined_offer, optional=True)
+        return await self._respond(offer, False, partial(wire.decode_optional, kind=wire.OFFERS), optional=True)
 
     async def _respond(
         self, offer: Offer | int, approved: bool, decode: Callable[[object], T], *, optional: bool = False

@@ -22,6 +22,7 @@ import anyio
 import attrs
 
 from freight_exchange.base import EXACT
+from freight_exchange.endpoints.service import joined
 from freight_exchange.errors import (
     READ_ERRORS,
     BadRequestError,
@@ -84,13 +85,14 @@ def time_limit(settle: float) -> float:
     return 4 * settle + 60
 
 
+@attrs.define(eq=False)
 class _Shared:
     """Readings of one listing, one at a time."""
 
-    def __init__(self) -> None:
-        self.lock = anyio.Lock()
-        self.begun = self.number = 0
-        self.result: tuple[list[Any], bool] | FreightExchangeError = [], False
+    lock: anyio.Lock = attrs.Factory(anyio.Lock)
+    begun: int = 0
+    number: int = 0
+    result: tuple[list[Any], bool] | FreightExchangeError = ([], False)
 
 
 class Readings:
@@ -103,11 +105,7 @@ class Readings:
         self._by_key: dict[Hashable, _Shared] = {}
 
     async def read(self, key: Hashable, listing: Paginator[T]) -> tuple[list[T], bool]:
-        """Return the records of a listing, and whether they are complete.
-
-        Raises:
-            FreightExchangeError: The reading failed. All callers that share it receive the error.
-        """
+        """Return the records of a listing, and whether they are complete; raise the error of a reading for all."""
         shared = self._by_key.setdefault(key, _Shared())
         came = shared.begun
         async with shared.lock:
@@ -141,14 +139,9 @@ async def reconcile(
     settle: timedelta,
     baseline: Sequence[object] | None,
 ) -> Reconciliation:
-    """Find out whether the write happened. It takes about the settle time; no deadline of the client applies.
+    """Find out whether the write happened, in about the settle time; no deadline of the client applies.
 
-    Args:
-        bids, offers, routes: Resources whose listings skip unreadable records.
-        readings: Readings that concurrent reconciliations share.
-        write: The write to look for.
-        settle: Time that the service may take to show a write.
-        baseline: Records that were listed before the write was sent.
+    The listings of the resources skip unreadable records. The `baseline` was listed before the write was sent.
     """
     if not isinstance(settle, timedelta) or settle < timedelta(0):
         raise ValidationError("settle must be a timedelta that is not negative", field="settle")
@@ -161,7 +154,7 @@ async def reconcile(
     ) -> Read:
         async def read(complete: bool) -> Reconciliation:
             records, is_complete = await readings.read((name, None, complete), listing(sweep=complete))
-            return _cautious(conclude(records), is_complete or by_state or not complete)
+            return _cautious(conclude(joined(records)), is_complete or by_state or not complete)
 
         return read
 
@@ -241,15 +234,9 @@ def _checked(kind: type, baseline: Sequence[object] | None) -> list[Any] | None:
     if baseline is None:
         return None
     # An iterator would be empty at the second reading.
-    if not isinstance(baseline, Sequence):
-        raise ConfigurationError(
-            f"the baseline of this write is a sequence of {kind.__name__}s, not a {type(baseline).__name__}"
-        )
-    for record in baseline:
-        if not isinstance(record, kind):
-            found = type(record).__name__
-            raise ConfigurationError(f"the baseline of this write is made of {kind.__name__}s, not {found}s")
-    return [*baseline]
+    if isinstance(baseline, Sequence) and all(isinstance(record, kind) for record in baseline):
+        return [*baseline]
+    raise ConfigurationError(f"the baseline of this write is a sequence of {kind.__name__}s, not of other records")
 
 
 # Offers

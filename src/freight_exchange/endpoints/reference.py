@@ -28,22 +28,11 @@ class Carriers:
         self._service = service
 
     def list(self) -> Paginator[Carrier]:
-        """List the carriers (service document, 4.11).
-
-        It is one request, since the document shows no pages.
-
-        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
-        """
+        """List the carriers (service document, 4.11). It is one request, without pages."""
         return self._service.listing(_CARRIERS)
 
     async def get(self, index: int) -> Carrier:
-        """Return the carrier with this index (service document, 4.11).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such carrier.
-            DecodeError: The carrier cannot be read.
-        """
+        """Return the carrier with this index (service document, 4.11); raise `NotFoundError` without one."""
         return await self._service.lookup(_CARRIERS, index)
 
 
@@ -64,22 +53,11 @@ class Currencies:
         self._codes = codes
 
     def list(self) -> Paginator[Currency]:
-        """List the currencies (service document, 4.12).
-
-        It is one request, since the document shows no pages.
-
-        Iteration raises `NotFoundError` if nothing is at that address, and `DecodeError` if the reply has no such list.
-        """
+        """List the currencies (service document, 4.12). It is one request, without pages."""
         return self._service.listing(_CURRENCIES)
 
     async def get(self, index: int) -> Currency:
-        """Return the currency with this index (service document, 4.12).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such currency.
-            DecodeError: The currency cannot be read.
-        """
+        """Return the currency with this index (service document, 4.12); raise `NotFoundError` without one."""
         return await self._service.lookup(_CURRENCIES, index)
 
     async def by_code(self, code: str) -> Currency:

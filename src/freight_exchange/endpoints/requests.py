@@ -36,24 +36,13 @@ class Requests:
         Args:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         parameters = wire.encode_list_parameters(seconds=validation.window_seconds(since))
         return self._service.listing(_OPEN._replace(parameters=parameters), page_size, window, sweep)
 
     async def get_open(self, index: int) -> RateRequest:
-        """Return the open request with this index, updated within five days (service document, 4.2).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
-        """
+        """Return the open request with this index (service document, 4.2); raise `NotFoundError` without one."""
         return await self._service.lookup(_OPEN, index)
 
     def search(
@@ -73,12 +62,7 @@ class Requests:
             since: Only those updated within this time, rounded up to seconds; default five days, which is the most
                 that the service allows.
             where: Filter of the records, applied on the client: all pages are fetched.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
         word = validation.enum_member(type, SearchType, "type")
         parameters = wire.encode_list_parameters(type=word, seconds=validation.window_seconds(since))
@@ -89,13 +73,7 @@ class Requests:
         return self._service.listing(listed, page_size, window, sweep, where=matches)
 
     async def get(self, index: int) -> RateRequest:
-        """Return the request with this index, updated within five days (service document, 4.4).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: The service lists no such request.
-            DecodeError: It cannot be read.
-        """
+        """Return the request with this index (service document, 4.4); raise `NotFoundError` without one."""
         return await self._service.lookup(SEARCH, index)
 
     async def publish(self, draft: RateRequestDraft) -> RateRequest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from freight_exchange import wire
 from freight_exchange.endpoints.service import Listed, Service, expect, index_of
@@ -54,45 +55,14 @@ class Routes:
             departure, arrival, cy_cutoff, cfs_cutoff: Exact times. All times are naive, as the service compares them.
             departs_from, departs_until, arrives_from, arrives_until: Earliest and latest departure and arrival.
             cy_from, cy_until, cfs_from, cfs_until: Earliest and latest cut-off of container yard and freight station.
-            page_size: Largest number of rows in a page; default: the client's `page_size`.
-            window: Pages in flight at a time.
-            sweep: Read the listing again until no row that was there throughout can be missing.
-
-        Raises:
-            ValidationError: An argument is invalid.
+            page_size, window, sweep: As `Paginator` has them.
         """
-        filters = wire.encode_route_filters(
-            {
-                "origin": origin,
-                "destination": destination,
-                "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier),
-                "vessel": vessel,
-                "voyage_id": voyage_id,
-                "timezone": timezone,
-                "departure": departure,
-                "arrival": arrival,
-                "cy_cutoff": cy_cutoff,
-                "cfs_cutoff": cfs_cutoff,
-                "departs_from": departs_from,
-                "departs_until": departs_until,
-                "arrives_from": arrives_from,
-                "arrives_until": arrives_until,
-                "cy_from": cy_from,
-                "cy_until": cy_until,
-                "cfs_from": cfs_from,
-                "cfs_until": cfs_until,
-            }
-        )
+        given = {**locals(), "carrier": None if carrier is None else index_of(carrier, "carrier", Carrier)}
+        filters = wire.encode_route_filters(given)
         return self._service.listing(_LIST._replace(parameters=filters), page_size, window, sweep)
 
     async def get(self, index: int) -> Route:
-        """Return the route with this index (service document, 4.5).
-
-        Raises:
-            ValidationError: The index is not a positive integer.
-            NotFoundError: There is no such route.
-            DecodeError: The route cannot be read.
-        """
+        """Return the route with this index (service document, 4.5); raise `NotFoundError` without one."""
         return await self._service.lookup(_LIST, index)
 
     async def create(self, draft: RouteDraft) -> Route | None:
@@ -127,4 +97,5 @@ class Routes:
 
     async def _write(self, method: str, route: Route | RouteDraft, write: CreateRoute | UpdateRoute) -> Route | None:
         body = wire.encode_route(route, self._service.conventions.carrier_field)
-        return await self._service.write(method, "route", body, wire.decode_written_route, write, optional=True)
+        decode = partial(wire.decode_optional, kind=wire.ROUTES)
+        return await self._service.write(method, "route", body, decode, write, optional=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from freight_exchange.transport.call import Limits, Response
     from freight_exchange.transport.send import Transport
 
-__all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of"]
+__all__ = ["Conventions", "Listed", "Reported", "Service", "check_reply", "expect", "index_of", "joined"]
 
 T = TypeVar("T")
 
@@ -54,16 +54,7 @@ class Conventions(NamedTuple):
 
 
 class Listed(NamedTuple, Generic[T]):
-    """Request for a listing.
-
-    Attributes:
-        operation: The name in messages.
-        method, path: The call.
-        kind: What it lists.
-        parameters: Parameters in addition to `offset` and `rowsperpage`.
-        documented_size: Rows of a page that the service gives by default (service document, 8); `None` if not stated.
-        paged: Whether the operation has pages.
-    """
+    """Request for a listing. `documented_size` is the rows of a page by default (service document, 8), if stated."""
 
     operation: str
     method: str
@@ -75,10 +66,7 @@ class Listed(NamedTuple, Generic[T]):
 
 
 class Reported:
-    """Unreadable rows that one reading of a listing has reported: a sweep reads every row twice, and reports it once.
-
-    After `wire.MAX_DESCRIBED` errors, further ones are only counted.
-    """
+    """Unreadable rows that one reading of a listing has reported, each once, and `wire.MAX_DESCRIBED` at most."""
 
     def __init__(self) -> None:
         self._highest: Counter[tuple[str, str]] = Counter()
@@ -114,15 +102,7 @@ class _Reply:
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Service:
-    """Access of one view to the service.
-
-    Attributes:
-        connection: The connection, shared with the client's other views.
-        limits: Deadline, timeouts and retries of this view's calls.
-        page_size: Default number of rows in a page of a listing.
-        strict: `True` if one broken record fails its listing.
-        reconciler: The client, for `OutcomeUnknownError.reconcile()`.
-    """
+    """Access of one view to the service. All views of a client share the `connection`."""
 
     connection: Transport
     limits: Limits
@@ -145,10 +125,7 @@ class Service:
         optional: bool = False,
         started: float | None = None,
     ) -> T:
-        """Send a write at most once; raise `OutcomeUnknownError` if it may have been carried out.
-
-        With `optional`, an empty reply is a success too, with the result `None`.
-        """
+        """Send a write at most once; with `optional`, an empty reply is a success too."""
 
         def read(response: Response) -> T:
             if optional and _is_blank(response.content):
@@ -211,8 +188,7 @@ class Service:
         return Paginator(
             name=listed.operation,
             start_read=start_read,
-            # A listed bid has no identifier.
-            identity=None if listed.kind.model is Bid else attrgetter("index"),
+            identity=_IDENTITIES.get(listed.kind.model, attrgetter("index")),
             page_size=rows_wanted if listed.paged else 0,
             documented_size=listed.documented_size,
             path=listed.path,
@@ -254,8 +230,7 @@ class Service:
     async def _pieces(self, listed: Listed[T], number: int, rows: int, torn: DecodeError) -> wire.Rows[T]:
         """Read a page that is not JSON in smaller ones, down to one row, since one row's fault must hide no other.
 
-        Raises:
-            DecodeError: More than `_MAX_TORN` rows are not JSON, or the service gives more rows than requested.
+        `torn` is raised if more than `_MAX_TORN` rows are not JSON, or the service gives more rows than requested.
         """
         parts = next(parts for parts in (2, 3, 5, 7, rows) if rows % parts == 0)
         found: wire.Rows[T] = wire.Rows(())
@@ -308,11 +283,10 @@ class Service:
 
     async def _picked(self, found: wire.Rows[T], reply: _Reply, listed: Listed[T], wanted: int) -> T | None:
         """Return the requested record of a reply, or `None`."""
-        for record in found.records:
-            if getattr(record, "index", None) == wanted:
-                flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
-                await self._report(flaws, listed, reply)
-                return record
+        if records := joined([record for record in found.records if getattr(record, "index", None) == wanted]):
+            flaws = tuple(flaw for flaw in found.flaws if wire.index_of_raw(flaw.raw) == wanted)
+            await self._report(flaws, listed, reply)
+            return records[0]
         # A service that ignores `index` lists other records too, which may be unreadable.
         for broken in found.broken:
             self._describe(broken, listed, reply)
@@ -324,11 +298,7 @@ class Service:
     async def _rows(
         self, listed: Listed[T], parameters: Mapping[str, Any], reply: _Reply, *, may_be_missing: bool = False
     ) -> wire.Rows[T]:
-        """Read the records of one reply, and record its facts.
-
-        With `may_be_missing`, a page may be past the end of its listing: an empty reply, or the sentence that there
-        are no records, has no rows then.
-        """
+        """Read the records of one reply, and record its facts; a page past the end of its listing `may_be_missing`."""
         content, params = self._place(listed.method, {**listed.parameters, **parameters})
 
         def read(response: Response) -> wire.Rows[T]:
@@ -364,10 +334,7 @@ class Service:
         reported: Reported | None = None,
         more: int = 0,
     ) -> None:
-        """Report the new errors of a reply to the log and the hooks; a strict view raises the first.
-
-        `more` is the number of further errors, which are counted and not reported one by one.
-        """
+        """Report the new errors of a reply, and the number of `more`, to log and hooks; a strict view raises one."""
         for error in errors:
             self._describe(error, listed, reply)
             if self.strict:
@@ -393,6 +360,31 @@ class Service:
         if isinstance(error, DecodeError):
             error.request_path = listed.path
             redact_decode_error(error, redactor)
+
+
+def _listing_key(listing: Listing) -> tuple[int, int]:
+    """Return the key of a row: a service may list a request once for each offer."""
+    return listing.index, min((offer.id or 0 for offer in listing.offers), default=0)
+
+
+_IDENTITIES: Final[Mapping[type, Callable[[Any], Any] | None]] = {Bid: None, Listing: _listing_key}
+"""Functions that return the key of a row. A listed bid has none."""
+
+
+def joined(records: Sequence[T]) -> list[T]:
+    """Return the records with one for each index: a request with a row for each offer has the offers of all rows."""
+    found: dict[Any, Any] = {}
+    for record in records:
+        key: Any = getattr(record, "index", None)
+        before = found.setdefault(key, record)
+        if before is not record and isinstance(record, Listing):
+            found[key] = attrs.evolve(
+                before,
+                offers=tuple(dict.fromkeys(before.offers + record.offers)),
+                contact=before.contact or record.contact,
+                company=before.company or record.company,
+            )
+    return [*found.values()]
 
 
 def _is_blank(content: bytes) -> bool:
@@ -430,13 +422,9 @@ def index_of(value: object, field: str, *kinds: type) -> int:
 
 
 def check_reply(write: Write, record: object) -> None:
-    """Check that the record in a write's reply may be that write's.
+    """Raise `DecodeError` if the record in a write's reply contradicts it: it may be another caller's, or a cache's.
 
-    A reply about another request, offer, amount or currency does not prove the write: it may belong to another caller,
-    or come from a cache. Servers round amounts, and omit or change other fields: these are not contradictions.
-
-    Raises:
-        DecodeError: The record contradicts the write; the message names the field.
+    Servers round amounts, and omit or change other fields: these are not contradictions.
     """
     match write, record:
         case SubmitOffer(), Bid():

@@ -26,7 +26,6 @@ __all__ = [
     "Next",
     "Request",
     "RequestKind",
-    "RequestMeter",
     "Response",
     "Send",
     "new_call_id",
@@ -110,37 +109,14 @@ package reaches the caller unchanged.
 """
 
 
-@attrs.define
-class RequestMeter:
-    """Count of the requests that calls sent, logins before replays included.
-
-    Attributes:
-        sent: Total number of requests.
-    """
-
-    sent: int = 0
-    _extra: int = 0
-
-    def record(self, call: Call) -> None:
-        """Count the requests of a call that has ended."""
-        self.sent += call.sends + call.replays
-        self._extra += max(0, call.sends - 1) + call.replays
-
-    def take_extra(self) -> int:
-        """Return how many requests calls needed in addition to their first one, since the last call of this method."""
-        extra, self._extra = self._extra, 0
-        return extra
-
-
 @attrs.frozen(kw_only=True)
 class Limits:
-    """Limits of time and retries for the calls of one view of a client, and the instruments around them."""
+    """Limits of time and retries for the calls of one view of a client."""
 
     deadline: float
     timeouts: Timeouts = attrs.field(factory=Timeouts)
     retries: RetryPolicy = attrs.field(factory=RetryPolicy)
     instruments: Instruments = NO_INSTRUMENTS
-    meter: RequestMeter | None = None
     send_limit: SendLimit | None = None
 
 
@@ -148,22 +124,7 @@ class Limits:
 class Call:
     """One call, and what is known of its current attempt.
 
-    The state is here and not in the `Request`, which middleware may rebuild: no middleware can change the facts that
-    decide whether a write may have taken effect.
-
-    Attributes:
-        read: Turns the reply of a success into the result, or raises `DecodeError`.
-        ends_at: Time on the loop's clock at which the deadline passes.
-        reconciler: The client that can reconcile the call's write.
-        token: The token of the current attempt.
-        sends: How often the network has received a request of this call.
-        replays: Number of logins that followed a refusal of the token.
-        handed: Whether the network has the request of the current attempt.
-        began: Whether a byte of it may have left.
-        stopped: Whether the caller was told the outcome of the attempt, so that nothing of it may be sent any more.
-        reply: The complete reply to the attempt.
-        waits_for_login: Whether the call waits for a login.
-        queue: Description of the wait in which the deadline passed.
+    The state is here and not in the `Request`: a middleware cannot change whether a write may have taken effect.
     """
 
     kind: RequestKind
@@ -173,18 +134,19 @@ class Call:
     limits: Limits
     started: float
     call_id: str
-    content: bytes | None = None
-    params: tuple[tuple[str, str], ...] = ()
     write: Write | None = None
     reconciler: Reconciler | None = None
     token: Secret | None = None
     sends: int = 0
+    # Logins that followed a refusal of the token.
     replays: int = 0
+    # Of the current attempt: the network has it, a byte may have left, nothing more may be sent, the whole reply.
     handed: bool = False
     began: bool = False
     stopped: bool = False
     reply: Response | None = None
     waits_for_login: bool = False
+    # Description of the wait in which the deadline passed.
     queue: str = ""
 
     @property
@@ -198,8 +160,8 @@ class Call:
 
     @property
     def latest_start(self) -> float:
-        """Latest time at which it may be sent. A write needs time to learn its outcome."""
-        return self.ends_at - (_LEAST_SHARE * self.limits.deadline if self.kind is RequestKind.WRITE else 0.0)
+        """Latest time at which it may be sent. A write needs a quarter of its deadline to learn its outcome."""
+        return self.ends_at - (0.25 * self.limits.deadline if self.kind is RequestKind.WRITE else 0.0)
 
     def is_late(self) -> bool:
         """Return whether this is a write that must not be sent any more."""
@@ -211,14 +173,9 @@ class Call:
         self.reply = None
 
 
-_LEAST_SHARE = 0.25
-"""Share of its deadline that a write must have left when its first byte is sent."""
-
-
 def new_call_id() -> str:
-    """Return an id for one call: 16 hexadecimal digits, unique among processes."""
+    """Return an id for one call, unique among processes."""
     return os.urandom(8).hex()
 
 
 Send = Callable[[Call, Request], Awaitable[Response]]
-"""Sender of one attempt."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Brake", "Slots", "too_late"]
 
 MAX_WAIT: Final = 120.0
-"""Longest wait of a call in seconds. A call that would wait longer, or past its deadline, fails without sending."""
+"""Longest wait of a call in seconds."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
@@ -59,9 +59,7 @@ class Brake:
         return response
 
     async def _wait(self, call: Call, seconds: float) -> None:
-        if seconds <= 0:
-            return
-        if seconds > min(MAX_WAIT, call.latest_start - anyio.current_time()):
+        if seconds > 0 and seconds > min(MAX_WAIT, call.latest_start - anyio.current_time()):
             error = RateLimitedError(
                 f"nothing was sent: the service asked for fewer calls; the next is sent in {format_seconds(seconds)}",
                 retry_after=seconds,
@@ -71,7 +69,7 @@ class Brake:
             )
             error.settled = True
             raise error
-        await anyio.sleep(seconds)
+        await anyio.sleep(max(0.0, seconds))
 
 
 class Slots:

@@ -49,9 +49,8 @@ T = TypeVar("T")
 SEND_TIMEOUT: Final = 10
 """Seconds that the kernel continues to send bytes that the peer does not acknowledge.
 
-Without a limit the kernel continues for up to a quarter of an hour, even after the end of the process. An offer could
-then arrive long after `reconcile()` has proven its absence. The limit must be well under the settle time of that proof,
-which is 30 seconds.
+Without a limit an offer could arrive long after `reconcile()` has proven its absence. It must be well under the settle
+time of that proof, which is 30 seconds.
 """
 # Python has the name of the option on Linux only. On Windows the unit is a second.
 _SOCKET_OPTIONS: Final = {
@@ -72,12 +71,7 @@ class NotSent(BaseException):
 
 
 class Network:
-    """Innermost sender of a call.
-
-    Raises:
-        TransportError: The network failed.
-        DecodeError: The reply is too large or cannot be decompressed.
-    """
+    """Innermost sender of a call."""
 
     def __init__(self, base_url: str, connections: Connections | CallersClient, redactor: Redactor) -> None:
         self._connections = connections
@@ -193,10 +187,9 @@ class Network:
 
 
 class _Trace:
-    """Receiver of httpcore's trace, which records whether a byte of the request may have left.
+    """Receiver of httpcore's trace: records whether a byte of the request may have left, and can stop it before.
 
-    It also stops a request right before it is sent, and closes the connection of a failed TLS handshake, which the
-    library forgets. A proxy's tunnel is made by a request of its own, which is a step of connecting.
+    It also closes the connection of a failed TLS handshake, which the library forgets.
     """
 
     def __init__(self, call: Call) -> None:
@@ -408,7 +401,7 @@ async def _read(reply: Any) -> bytes:
             with anyio.CancelScope() as scope:
                 scope.cancel()
                 await anext(chunks, None)
-            raise _too_large()
+            _bounded(bytes(body))
     encoding = b",".join(value for name, value in reply.headers.raw if name.lower() == b"content-encoding")
     layers = [layer for part in encoding.decode("latin-1").lower().split(",") if (layer := part.strip())]
     match [layer for layer in layers if layer != "identity"]:
@@ -421,12 +414,8 @@ async def _read(reply: Any) -> bytes:
 
 def _bounded(content: bytes) -> bytes:
     if len(content) > MAX_BODY:
-        raise _too_large()
+        raise DecodeError(f"the reply is larger than {MAX_BODY:,} bytes")
     return content
-
-
-def _too_large() -> DecodeError:
-    return DecodeError(f"the reply is larger than {MAX_BODY:,} bytes")
 
 
 def _inflated(data: bytes) -> bytes:
@@ -545,17 +534,15 @@ def _explanation(error: Exception, names: set[str], server: str, proxy: str | No
         return f"the proxy {proxy} did not connect to {server}{answer}{advice}", permanent
     if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
         return f"the HTTP library refused the request to {server}", True
-    if "ConnectTimeout" in names:
-        return f"no connection within {timeouts.connect:g} s to {peer}", False
-    if "ConnectError" in names:
-        return f"no connection to {peer}{_reason(error)}", False
-    if "ReadTimeout" in names:
-        return f"nothing came from {peer} for {timeouts.read:g} s", False
-    if "WriteTimeout" in names:
-        return f"{peer} took nothing of the request for {timeouts.write:g} s", False
-    if "PoolTimeout" in names:
-        return f"the http_client had no free connection for {server}", False
-    return f"the connection to {peer} broke{_reason(error)}", False
+    sentences = {
+        "ConnectTimeout": f"no connection within {timeouts.connect:g} s to {peer}",
+        "ConnectError": f"no connection to {peer}{_reason(error)}",
+        "ReadTimeout": f"nothing came from {peer} for {timeouts.read:g} s",
+        "WriteTimeout": f"{peer} took nothing of the request for {timeouts.write:g} s",
+        "PoolTimeout": f"the http_client had no free connection for {server}",
+    }
+    broke = f"the connection to {peer} broke{_reason(error)}"
+    return next((sentence for name, sentence in sentences.items() if name in names), broke), False
 
 
 def _reason(error: BaseException) -> str:
@@ -591,8 +578,7 @@ def _links(error: BaseException) -> Iterator[BaseException]:
 def _foreign(error: Exception) -> TransportError:
     """Return the error for an exception that the HTTP library does not document.
 
-    It has the type and the place of the exception, but not its text, which may show the request with its token. A
-    builtin type counts as a bug, which is not retried.
+    Its text may show the request with its token, and is left out. A builtin type counts as a bug, and is not retried.
     """
     kind = type(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -17,8 +17,8 @@ from typing import Any, Final, NoReturn
 
 from freight_exchange.base import NO_HEADERS, REQUEST_ID_HEADERS, ReplyHeaders
 from freight_exchange.errors import DecodeError
+from freight_exchange.wire import SECRETS, names
 from freight_exchange.wire.json import decoded
-from freight_exchange.wire.replies import SECRETS, names
 
 __all__ = ["LONGEST", "MASK", "Redactor", "Secret", "redact_decode_error", "reply_headers", "sending"]
 
@@ -84,7 +84,7 @@ class Redactor:
         self._known = None
 
     def masked(self, text: str, *, shortest: int = 1) -> str:
-        """Mask secrets in a text of any length; known ones only if they have at least `shortest` characters."""
+        """Mask secrets in a text; known ones only if they have at least `shortest` characters."""
         for form in self._forms():
             if len(form) >= shortest:
                 text = text.replace(form, MASK)
@@ -140,10 +140,7 @@ class Redactor:
         return take(value, 0)
 
     def without_secrets(self, value: object, content: bytes) -> object:
-        """Mask the known secrets in a whole JSON value, decoded from `content`.
-
-        Short ones are not masked: they may be words of the records.
-        """
+        """Mask the known secrets in a whole JSON value of `content`, but not short ones, which may be words of it."""
         forms = [form for form in self._forms() if len(form) >= _MIN_IN_PROSE]
         if not any(form.encode("utf-8", "replace") in content for form in forms):
             return value

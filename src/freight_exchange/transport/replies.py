@@ -39,10 +39,7 @@ _TOKEN: Final = re.compile(r".{20}|(?=.*\d)(?=.*[A-Za-z]).{6}|\d{8}")
 
 
 def retry_after(response: Response, *, wall: float) -> float | None:
-    """Return the seconds of `Retry-After`; `None` without a readable one.
-
-    A date is read against the reply's own `Date`, or without one against `wall`, this machine's time.
-    """
+    """Return the seconds of `Retry-After`, a date against the reply's own `Date` or `wall`; `None` if unreadable."""
     text = (response.header("retry-after") or "").strip()
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         return min(float(text), _MAX_SECONDS)
@@ -100,11 +97,8 @@ def error_of(response: Response, redactor: Redactor, *, wait: float | None) -> A
 def login_error(response: Response, redactor: Redactor, *, wait: float | None) -> APIStatusError | None:
     """Map the reply to a login to an error, or to none.
 
-    A rejection ends all logins, so a wrong address, a proxy's page or an outage must not count as one. It needs a JSON
-    object with a reason and without a token, and a suitable status.
-
-    The reply may contain a token that is not known yet. So the error quotes at most one sentence of its JSON, and masks
-    every word that could be a token.
+    A rejection ends all logins, so it needs a JSON object with a reason and without a token, and a suitable status. The
+    reply may contain a token that is not known yet: the error quotes one sentence, and masks words that could be one.
     """
     data = _json(response)
     sentence = wire.find_sentence(redactor.value(data)) if isinstance(data, dict) else None
@@ -141,39 +135,35 @@ def _status_error(
         failed = ServerError(f"the service failed{words}", status=status, body=body)
         failed.retry_after = wait
         return failed
-    kind, what = APIStatusError, f"the service refused the call{words}"
-    if status in (400, 413, 422):
-        kind, what = BadRequestError, f"the service found the request wrong{words}"
-    elif status == 404:
-        kind, what = NotFoundError, f"the service has nothing there{words}"
-    elif 300 <= status < 400:
+    if 300 <= status < 400:
         where = _destination(response.header("location"))
         target = f" to {redactor.text(where)}" if where else ""
         what = f"the service redirects{target}, and redirects are never followed: check base_url"
-    elif status == 407:
-        what = f"a proxy asks for a user and password: put them into the proxy's URL{words}"
-    elif status == 408:
-        # This is not a refusal: the outcome of a write is unknown.
-        what = f"the service gave up waiting for the request{words}"
-    elif status < 200:
-        what = f"the service gave no final answer{words}"
-    return kind(what, status=status, body=body)
+        return APIStatusError(what, status=status, body=body)
+    kind, what = _MEANINGS.get(status, (APIStatusError, "the service refused the call"))
+    return kind(f"{what if status >= 200 else 'the service gave no final answer'}{words}", status=status, body=body)
+
+
+_MEANINGS: Final[dict[int, tuple[type[APIStatusError], str]]] = {
+    **dict.fromkeys((400, 413, 422), (BadRequestError, "the service found the request wrong")),
+    404: (NotFoundError, "the service has nothing there"),
+    407: (APIStatusError, "a proxy asks for a user and password: put them into the proxy's URL"),
+    # This is not a refusal: the outcome of a write is unknown.
+    408: (APIStatusError, "the service gave up waiting for the request"),
+}
 
 
 def _destination(location: str | None) -> str | None:
     """Return the origin of a redirect, and its path if that cannot hold a token."""
     try:
         parts = urlsplit(location or "")
-        host, port = parts.hostname, parts.port
     except ValueError:
         return None
     path = parts.path.partition(";")[0][:100]
     if not path.isprintable() or any(_TOKEN.search(step) for step in path.split("/")):
         path = ""
-    if not host:
-        return path or None
-    name = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{name}{'' if port is None else f':{port}'}{path}"
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{path}" if host else path or None
 
 
 def _json(response: Response) -> object:

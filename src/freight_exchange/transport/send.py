@@ -19,9 +19,8 @@ from freight_exchange.platform import clock
 from freight_exchange.transport.call import Call, Limits, Request, RequestKind, Response, Send, new_call_id
 from freight_exchange.transport.limits import Brake, Slots
 from freight_exchange.transport.network import CallersClient, Connections, Network, proxy_secrets
-from freight_exchange.transport.outcome import Outcome
 from freight_exchange.transport.redact import Redactor, Secret, filter_logs, reply_headers
-from freight_exchange.transport.retry import Deadline, Retry
+from freight_exchange.transport.retry import Deadline, Outcome, Retry
 from freight_exchange.transport.token import Grant, Token
 
 if TYPE_CHECKING:
@@ -37,14 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["Transport"]
 
 T = TypeVar("T")
-Read = Callable[[Response], T]
-"""Function that turns a successful reply into a result, or raises `DecodeError`."""
-
 _logger = logging.getLogger("freight_exchange.transport")
 
 _CLOSE_TIMEOUT = 5.0
 _LAST_RECORD_TIMEOUT = 1.0
-"""Time limit of the hooks for the record of a cancelled write, in seconds."""
 
 
 @attrs.define(kw_only=True, eq=False, repr=False, slots=False)
@@ -53,11 +48,7 @@ class Transport:
 
     `Deadline` ends the call in time; `Retry` repeats what is safe to repeat; `Outcome` makes a reply a result, or a
     masked error; the user's middleware; `Token` attaches the token; `Report` tells log and hooks; `Brake` and `Slots`
-    limit what is sent; `Network` sends it.
-
-    Attributes:
-        user: The user of the last login.
-        backend: Network backend of httpcore for the SDK's own connections, before `open`; for exchanges in memory.
+    limit what is sent; `Network` sends it. Before `open`, `backend` may replace httpcore's, for exchanges in memory.
     """
 
     base_url: str
@@ -157,7 +148,7 @@ class Transport:
         kind: RequestKind,
         method: str,
         path: str,
-        read: Read[T],
+        read: Callable[[Response], T],
         limits: Limits,
         *,
         content: bytes | None = None,
@@ -167,11 +158,7 @@ class Transport:
         started: float | None = None,
         call_id: str | None = None,
     ) -> T:
-        """Send a request until it succeeds, its retries are used up or its deadline has passed.
-
-        `started` is the time from which the deadline counts, for calls that look something up first. `call_id` is an id
-        chosen by the caller.
-        """
+        """Send a request until it succeeds, its retries are used up or its deadline, from `started` on, has passed."""
         self._check_open()
         call = Call(
             kind=kind,
@@ -190,15 +177,11 @@ class Transport:
         # The body of a login contains the password, which a traceback with locals would show.
         del content
         send = self._chains[kind]
-        try:
-            if limits.instruments:
-                info = CallInfo(base_url=self.base_url, method=method, path=path, call_id=call.call_id, write=write)
-                with limits.instruments.call(info):
-                    return cast("T", await send(call, request))
-            return cast("T", await send(call, request))
-        finally:
-            if limits.meter is not None:
-                limits.meter.record(call)
+        if limits.instruments:
+            info = CallInfo(base_url=self.base_url, method=method, path=path, call_id=call.call_id, write=write)
+            with limits.instruments.call(info):
+                return cast("T", await send(call, request))
+        return cast("T", await send(call, request))
 
     async def log_in(self, deadline: float) -> None:
         """Log in, unless there is a token."""
@@ -237,16 +220,13 @@ class Transport:
         self.redactor.add(password)
 
         def read(response: Response) -> Grant:
-            login = wire.decode_login(wire.parse(response.content))
+            login = wire.decode_login(wire.parse(response.content), wall=clock.wall_time())
             token = Secret(login.token)
             # Known before any error about the rest of the reply is raised.
             self.redactor.add_token(token)
             raw = wire.mask_user(login.raw, self.redactor.value)
             self.user = wire.decode_user(raw)
-            lifetime = login.lifetime
-            if login.expires_at is not None:
-                lifetime = login.expires_at - clock.wall_time()
-            return Grant(token=token, lifetime=lifetime, user=raw)
+            return Grant(token=token, lifetime=login.lifetime, user=raw)
 
         return await self.call(
             RequestKind.LOGIN,
@@ -277,23 +257,22 @@ class Report:
         try:
             response = await call_next(call, request)
         except FreightExchangeError as error:
-            await self._report(call, began, error.status, error=error)
+            await self._report(call, began, error=error)
             raise
         except anyio.get_cancelled_exc_class():
             if call.in_doubt:
                 with anyio.move_on_after(_LAST_RECORD_TIMEOUT, shield=True):
-                    await self._report(call, began, None, abandoned=True)
+                    await self._report(call, began, abandoned=True)
             raise
         # Before the hooks: if they outlast the deadline, `Deadline` finds the reply here.
         call.reply = response
-        await self._report(call, began, response.status, response=response)
+        await self._report(call, began, response=response)
         return response
 
     async def _report(
         self,
         call: Call,
         began: float,
-        status: int | None,
         *,
         error: FreightExchangeError | None = None,
         response: Response | None = None,
@@ -308,7 +287,7 @@ class Report:
             method=call.method,
             path=call.path,
             number=call.sends if call.handed else 0,
-            status=status,
+            status=getattr(response or error, "status", None),
             elapsed=anyio.current_time() - began,
             error=error,
             abandoned=abandoned,

@@ -38,9 +38,7 @@ _logger = logging.getLogger("freight_exchange.auth")
 
 Reason = Literal["first", "clock", "refused"]
 Credentials = Callable[[], Awaitable[tuple[str, "Secret"]]]
-"""Source of the email and password, called before each login."""
 LoginCall = Callable[[str, "Secret"], Awaitable["Grant"]]
-"""Function that logs in, or finds the token of another process."""
 
 _LEEWAY, _LEEWAY_SHARE = 300.0, 0.1
 _REPLACEMENT_AGE: Final = 30.0
@@ -64,15 +62,7 @@ def leeway_of(lifetime: float) -> float:
 
 @attrs.frozen(kw_only=True)
 class Grant:
-    """Result of a login.
-
-    Attributes:
-        token: The bearer token; opaque.
-        lifetime: Seconds from `obtained` until it expires; `None` if it is valid until the service refuses it.
-        user: JSON of the user in the login's reply, without secrets.
-        obtained: Time at which the login was sent.
-        is_adopted: Whether another process logged in. The service may have refused the token since then.
-    """
+    """Result of a login at the time `obtained`, of this process or, if it `is_adopted`, of another one."""
 
     token: Secret
     lifetime: float | None
@@ -107,7 +97,6 @@ class Token:
         log_in: LoginCall,
         on_refused: Callable[[Secret], None] = lambda _: None,
     ) -> None:
-        """Create the middleware; `on_refused` receives the tokens that the service refused."""
         self._hooks = hooks
         self._credentials = credentials
         self._log_in = log_in
@@ -146,8 +135,9 @@ class Token:
             # The refusal proves that the attempt had no effect, even if the deadline passes during the login.
             reply, call.reply = call.reply, None
             call.reset()
-            if self._generation == generation and self._has_replaced_refused():
-                # A replay would be refused too.
+            since = self._replaced_refused
+            if self._generation == generation and since is not None and since.elapsed() < _REPLACEMENT_AGE:
+                # The token has just replaced a refused one: a replay would be refused too.
                 call.reply = reply
                 return response
             generation, grant = await self._current(call, refused=generation)
@@ -161,11 +151,6 @@ class Token:
     def reset(self) -> None:
         """Allow another login with rejected credentials."""
         self._rejected, self._held_until = None, 0.0
-
-    def _has_replaced_refused(self) -> bool:
-        """Return whether the token has just replaced a refused one, so that another login would be the second."""
-        since = self._replaced_refused
-        return since is not None and since.elapsed() < _REPLACEMENT_AGE
 
     async def _current(self, call: Call | None, *, refused: int = 0) -> tuple[int, Grant]:
         """Return the number of a token and the token itself, other than the refused one."""
@@ -251,7 +236,6 @@ class Token:
         return grant
 
     async def _fetched(self) -> tuple[str, Secret]:
-        """Return the credentials from the user's source, within the time limit."""
         with anyio.move_on_after(_FETCH_TIMEOUT):
             return await self._credentials()
         raise DeadlineExceededError(f"the credentials did not come within {_FETCH_TIMEOUT:g} s")
@@ -275,7 +259,9 @@ class Token:
             return error
         if self._rejected != credentials:
             self._hold, self._rejections = 0.0, 0
-        self._rejections = self._rejections + 1 if _names_credentials(error) else 0
+        # The `{"message": "Forbidden"}` of a gateway names no credentials.
+        is_named = isinstance(error, LoginRejectedError) and _CREDENTIAL_WORDS.search(str(error.body))
+        self._rejections = self._rejections + 1 if is_named else 0
         if self._rejections >= _MAX_REJECTIONS:
             # From here on, further tries are single ones, which do not lock the account, until a login succeeds.
             self._proven.discard(credentials[0])
@@ -317,12 +303,6 @@ class Token:
                 await self._hooks.emit(
                     Login(generation=generation, reason=reason, elapsed=started.elapsed(), error=error)
                 )
-
-
-def _names_credentials(error: FreightExchangeError) -> bool:
-    """Return whether the service says that the user name or password is invalid (service document, 7)."""
-    # The `{"message": "Forbidden"}` of a gateway says neither.
-    return isinstance(error, LoginRejectedError) and bool(_CREDENTIAL_WORDS.search(str(error.body)))
 
 
 def _copied(error: FreightExchangeError) -> FreightExchangeError:

@@ -43,7 +43,6 @@ _VERSION: Final = 3
 _CLOCKS: Final = ("wall", "boot", "boot_id")
 _MAX_SIZE: Final = 100_000
 _MAX_CLOCK_SKEW: Final = 300.0
-"""Seconds by which a login may seem to be in the future, as the clocks of two machines differ."""
 _MAX_REFUSED: Final = 16
 _FIRST_PAUSE, _MAX_PAUSE = 0.05, 0.5
 _DISK_TIMEOUT: Final = 5.0
@@ -60,16 +59,7 @@ class _UnusableError(Exception):
 
 @attrs.frozen(kw_only=True)
 class CachedLogin:
-    """Login that any process of the same user may use.
-
-    Attributes:
-        base_url: The service that gave the token.
-        account: The email that logged in.
-        token: The bearer token.
-        lifetime: Seconds from `obtained` until it expires, or `None` if the service gave none.
-        obtained: When the login was sent.
-        user: JSON of the user in the login's reply, without its secrets.
-    """
+    """Login that any process of the same user may use: `account` at `base_url`, sent at the time `obtained`."""
 
     base_url: str
     account: str
@@ -84,7 +74,7 @@ class CachedLogin:
         return not self.lifetime or (age is not None and age < self.lifetime - leeway_of(self.lifetime))
 
     def age(self) -> float | None:
-        """Return the seconds since it was obtained, the maximum of all clocks; `None` if no clock is valid."""
+        """Return the seconds since it was obtained, by the clock that shows most; `None` if no clock is valid."""
         by_wall = clock.wall_time() - self.obtained.wall
         by_boot = clock.boot_time() - self.obtained.boot
         if self.obtained.boot_id and by_boot >= 0 and self.obtained.boot_id == clock.boot_id():
@@ -132,14 +122,11 @@ class TokenFile:
         FreightExchange(..., token_store=TokenFile("~/bots/token.json"))
 
     The first process that needs a token logs in. The others wait, and read the token from the file; so do later runs.
-    The file contains the token and the user of the login's reply, never the password. Only its owner can read it (mode
-    0600; a missing directory is made with 0700).
+    The file contains the token and the user of the login's reply, never the password. Only its owner can read it.
 
-    A file is not used if it is corrupt, if other users can read it, or if it belongs to another user, account or
-    service. The same applies if it cannot be written. In these cases a warning gives the reason, the process logs in
-    for itself, and no call fails. A symbolic link is not followed: the next login replaces it with a file.
-
-    Keep the file on a local disk: file locks over a network are unreliable.
+    A file that is corrupt, open to other users, or of another user, account or service is not used, and a symbolic link
+    is not followed: a warning gives the reason, the process logs in for itself, and no call fails. Keep the file on a
+    local disk: file locks over a network are unreliable.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, inline: bool = False) -> None:
@@ -162,9 +149,7 @@ class TokenFile:
         return "TokenFile()" if self._path is None else f"TokenFile({str(self._path)!r})"
 
     def read(self) -> CachedLogin | None:
-        """Return the login in the file, of any account and service; `None` if there is no usable one.
-
-        The call may block. `base_url`, `account` and `is_fresh()` describe the login.
+        """Return the login in the file, of any account and service; `None` without a usable one. It may block.
 
         Raises:
             ConfigurationError: The store has no path, but a file for each account.
@@ -172,7 +157,7 @@ class TokenFile:
         return self._read(self._own_path())
 
     def forget(self) -> bool:
-        """Remove the file with its login; return whether there was one. The call may block.
+        """Remove the file with its login; return whether there was one. It may block.
 
         Raises:
             ConfigurationError: The store has no path, but a file for each account; or the file cannot be removed.
@@ -208,7 +193,7 @@ class TokenFile:
             self._warn(path, f"is not used: it {unfit}")
             return None
         except OSError as error:
-            self._warn(path, f"is not used: it cannot be read ({_reason(error)})")
+            self._warn(path, f"is not used: it cannot be read ({error.strerror or error!r})")
             return None
         return login
 
@@ -218,7 +203,7 @@ class TokenFile:
             _make_folder(path.parent)
             return FileLock.acquire(path.with_name(f"{path.name}.lock"), private=True)
         except OSError as error:
-            self._warn(path, f"cannot be locked ({_reason(error)}): each process logs in for itself")
+            self._warn(path, f"cannot be locked ({error.strerror or error!r}): each process logs in for itself")
             return FileLock()
 
     def _write(self, path: Path, login: CachedLogin, *, is_locked: bool) -> None:
@@ -244,7 +229,7 @@ class TokenFile:
         except _UnusableError as unfit:
             self._warn(path, f"is not written: it {unfit}")
         except OSError as error:
-            self._warn(path, f"cannot be written ({_reason(error)}): each process logs in for itself")
+            self._warn(path, f"cannot be written ({error.strerror or error!r}): each process logs in for itself")
         finally:
             with contextlib.suppress(OSError):
                 draft.unlink()
@@ -257,10 +242,9 @@ class TokenFile:
 
 
 class SharedLogin:
-    """Login that reads a token file first, and writes its own token there.
+    """Login that reads a token file first, and writes its own token there, one process at a time.
 
-    One process logs in at a time. The others poll until the token is in the file or the lock is free. A process that
-    has waited too long, for example for a suspended process, logs in without the lock.
+    The others poll until the token is in the file or the lock is free; after `lock_timeout` they do not wait any more.
     """
 
     def __init__(
@@ -400,10 +384,6 @@ def _is_foreign(found: os.stat_result) -> bool:
     return hasattr(os, "geteuid") and found.st_uid != os.geteuid()
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__
-
-
 def _absolute(value: str | os.PathLike[str]) -> Path:
     """Return the absolute path, so that a later change of directory does not change the file."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
@@ -424,8 +404,6 @@ def state_folder() -> Path:
     # Imported here: most programs name a path, or share nothing.
     import platformdirs
 
-    try:
-        folder = platformdirs.user_state_path("freight-exchange", appauthor=False)
-    except RuntimeError:
-        raise ConfigurationError("there is no home directory for the token file: give TokenFile a path") from None
-    return folder
+    with contextlib.suppress(RuntimeError):
+        return platformdirs.user_state_path("freight-exchange", appauthor=False)
+    raise ConfigurationError("there is no home directory for the token file: give TokenFile a path")

@@ -42,11 +42,7 @@ _FLAGS: Final = {
 
 
 class RecordError(Exception):
-    """A record without a readable identifier. The message names types and fields, never values.
-
-    Attributes:
-        key: The key of the identifier, or an empty text if the record is no object.
-    """
+    """A record without a readable identifier, which would be at `key`. The message contains no value."""
 
     def __init__(self, message: str, key: str = "") -> None:
         super().__init__(message)
@@ -242,9 +238,9 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
     resolved = attrs.fields(attrs.resolve_types(model))
     required = {field.name for field in resolved if field.default is attrs.NOTHING}
     hooks: Any = {field.name: override(struct_hook=_field_hook(field, field.name in required)) for field in resolved}
-    hooks["extra"] = override(struct_hook=_keep)
+    hooks["extra"] = override(struct_hook=lambda value, _: value)
     build: Callable[..., Any] = make_dict_structure_fn(model, CONVERTER, **hooks)
-    names, known_keys, prepare = _names(model), known(model), _PREPARE.get(model, _nothing)
+    names, known_keys, prepare = _names(model), known(model), _PREPARE.get(model)
 
     def hook(raw: object, _: object = None) -> Any:
         if not isinstance(raw, dict):
@@ -252,7 +248,8 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
         extra = {key: raw[key] for key in sorted(raw.keys() - known_keys)}
         keys = {name: key for name, spellings in names.items() for key in spellings[::-1] if raw.get(key) is not None}
         values = {name: raw[key] for name, key in keys.items()}
-        prepare(values, extra)
+        if prepare is not None:
+            prepare(values, extra)
         try:
             return build({**values, "extra": extra}, model)
         except ClassValidationError as error:
@@ -273,10 +270,6 @@ def _record_hook(model: type) -> Callable[[object, object], Any]:
     return hook
 
 
-def _keep(value: object, _: object) -> object:
-    return value
-
-
 def _field_hook(field: Any, is_required: bool) -> Callable[[object, object], Any]:
     hook = _of_type(field.type)
     if not is_required:
@@ -289,10 +282,6 @@ def _field_hook(field: Any, is_required: bool) -> Callable[[object, object], Any
         return found
 
     return read
-
-
-def _nothing(values: dict[str, Any], extra: dict[str, object]) -> None:
-    """Prepare nothing: the record has no nested parts."""
 
 
 def _prepare_offer(values: dict[str, Any], extra: dict[str, object]) -> None:
@@ -379,11 +368,7 @@ _PREPARE: Final[Mapping[type, Callable[[dict[str, Any], dict[str, object]], None
 
 
 def structure(raw: object, model: type[T]) -> T:
-    """Make a record of wire JSON.
-
-    Raises:
-        RecordError: It has no readable identifier.
-    """
+    """Make a record of wire JSON; raise `RecordError` without a readable identifier."""
     record: T = CONVERTER.structure(raw, model)
     return _zoned(record) if isinstance(record, Route) else record  # type: ignore[return-value]  # of the same class
 
@@ -393,22 +378,13 @@ def _zoned(route: Route) -> Route:
     if zone is None:
         return route
 
-    def zoned(time: datetime | None) -> datetime | None:
-        return None if time is None else time.replace(tzinfo=zone)
-
-    return attrs.evolve(
-        route,
-        cy_cutoff=zoned(route.cy_cutoff),
-        cfs_cutoff=zoned(route.cfs_cutoff),
-        departure=zoned(route.departure),
-    )
+    times = {name: getattr(route, name) for name in ("cy_cutoff", "cfs_cutoff", "departure")}
+    zoned: Any = {name: time.replace(tzinfo=zone) for name, time in times.items() if time is not None}
+    return attrs.evolve(route, **zoned)
 
 
-_DATES: Final = frozenset(
-    key
-    for name in ("need_date", "cy_cutoff", "cfs_cutoff", "departure", "arrival", "last_login")
-    for key in ALIASES[name]
-)
+_TIMES: Final = ("need_date", "cy_cutoff", "cfs_cutoff", "departure", "arrival", "last_login")
+_DATES: Final = frozenset(key for name in _TIMES for key in ALIASES[name])
 
 
 def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
@@ -416,11 +392,19 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
     model = type(record)
     if not attrs.has(model) or not isinstance(raw, dict):
         return
-    names = _names(model)
     extra: Mapping[str, object] = getattr(record, "extra", NOTHING)
     for key in sorted(extra.keys() & known(model) - _DATES):
-        yield from (f"{path}{place}" for place in _unread_places(key, extra[key]))
-    for name, (key, *_) in names.items():
+        kept: Any = extra[key]
+        inside = kept if isinstance(kept, Mapping) else dict(enumerate(kept)) if isinstance(kept, tuple) else {}
+        if key == "rates" and isinstance(kept, Mapping):
+            yield from (f"{path}{key}.{name}" for name, fee in inside.items() if not _is_blank(fee))
+        elif key == "offer" and inside:
+            # Other keys are not entries, and a bid may keep several readable ones.
+            entries = {at: entry for at, entry in inside.items() if position_of(str(at)) >= 0}
+            yield from (f"{path}{key}.{at}" for at, entry in entries.items() if not isinstance(entry, Mapping))
+        else:
+            yield f"{path}{key}"
+    for name, (key, *_) in _names(model).items():
         part = getattr(record, name)
         if name in ("offers", "offer"):
             parts = part if isinstance(part, tuple) else (part,)
@@ -429,21 +413,6 @@ def unread(record: object, raw: object, path: str = "") -> Iterator[str]:
                 yield from unread(offer, entries[at], f"{path}{key}.{at}.")
         else:
             yield from unread(part, raw.get(key) or {}, f"{path}{key}.")
-
-
-def _unread_places(key: str, kept: object) -> Iterator[str]:
-    """Yield the places of the unreadable values among those that `extra` has under a key."""
-    if key == "rates" and isinstance(kept, Mapping):
-        yield from (f"{key}.{name}" for name, fee in kept.items() if not _is_blank(fee))
-    elif key == "offer" and isinstance(kept, Mapping):
-        # Other keys are not entries, and a bid may keep several readable ones.
-        yield from (
-            f"{key}.{at}" for at, entry in kept.items() if position_of(at) >= 0 and not isinstance(entry, Mapping)
-        )
-    elif key == "offer" and isinstance(kept, tuple):
-        yield from (f"{key}.{at}" for at, entry in enumerate(kept) if not isinstance(entry, Mapping))
-    else:
-        yield key
 
 
 def position_of(key: str) -> int:
@@ -489,10 +458,9 @@ def _layout(model: type, keys: frozenset[str]) -> _Strict | None:
 
 
 def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
-    """Make a function that reads rows with exactly these keys and the documented types, and refuses all others.
+    """Make a function that reads flat rows with exactly these keys and the documented types, and refuses all others.
 
-    It reads all values by one `itemgetter`, and sets them on a twin of the class that is not frozen, which halves the
-    time of a record. It exists for flat records only.
+    It sets the values on a twin of the class that is not frozen, which halves the time of a record.
     """
     if model in _PREPARE or model is Route or not hasattr(model, "__slots__"):
         return None
@@ -511,17 +479,10 @@ def _compiled(model: type, keys: frozenset[str]) -> _Strict | None:
     plain = {"__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
     twin = type("Twin", model.__bases__, {"__slots__": model.__slots__, **plain})
     scope: dict[str, Any] = {
-        "get": itemgetter(*wanted),
-        "new": object.__new__,
-        "twin": twin,
-        "model": model,
-        "decimal": Decimal,
-        "date": datetime.fromisoformat,
-        "flags": {0: False, 1: True},
-        "frozen": frozen,
-        "nothing": NOTHING,
+        "get": itemgetter(*wanted), "new": object.__new__, "twin": twin, "model": model, "decimal": Decimal,
+        "date": datetime.fromisoformat, "flags": {0: False, 1: True}, "frozen": frozen, "nothing": NOTHING,
         "unknown": unknown,
-    }
+    }  # fmt: skip
     variables = [f"v{at}" for at in range(len(wanted))]
     lines = [f"if len(row) != {len(wanted)}: raise KeyError", f"{', '.join(variables)}, = get(row)"]
     texts, integers, sets = list[str](), list[str](), list[str]()

@@ -21,16 +21,8 @@ Body = dict[str, object]
 
 # Names of the wire, where they differ from those of arguments and attributes (service document, 4)
 
-_DRAFT: Final = {
-    "commodityname": "commodity", "requesttype": "type",
-    **{
-        name: name
-        for name in (
-            "origin", "destination", "arrival", "packaging", "quantity", "length", "width", "height", "weight",
-            "incoterm", "hazardous", "notes",
-        )
-    },
-}  # fmt: skip
+_SAME = "origin destination arrival packaging quantity length width height weight incoterm hazardous notes"
+_DRAFT: Final = {"commodityname": "commodity", "requesttype": "type", **{name: name for name in _SAME.split()}}
 _FILTERS: Final = {
     "origin": "origin", "destination": "destination", "carrier": "carrierId", "vessel": "vessel",
     "voyage_id": "voyageId", "timezone": "timezone", "departure": "departure", "arrival": "arrival",
@@ -43,11 +35,7 @@ _ROUTE_TIMES: Final = ("cy_cutoff", "cfs_cutoff", "departure", "arrival")
 
 
 def encode_credentials(email: str, password: str) -> bytes:
-    """Encode the body of a login (service document, 4.1).
-
-    Raises:
-        ValidationError: One of them cannot be sent. Neither is in the error or its traceback.
-    """
+    """Encode the body of a login (service document, 4.1). Neither is in an error or its traceback."""
     try:
         return dump({"email": email, "password": password})
     except ValidationError:
@@ -81,11 +69,8 @@ def encode_response(offer_id: int, approved: bool) -> Body:
 def encode_route(draft: RouteDraft | Route, carrier_field: CarrierField = "carrier") -> Body:
     """Encode the body that creates or replaces a route (service document, 4.5).
 
-    An unreadable date is sent back as the received text. An unknown zone is sent back with its naive times.
-
-    Raises:
-        ValidationError: The route lacks a field, which the update would erase; a value cannot be sent; a time is aware
-            and the zone of the route is unknown; or the arrival has a zone.
+    An unreadable date is sent back as the received text, and an unknown zone with its naive times. A missing field,
+    which the update would erase, is a `ValidationError`.
     """
     zone = _zone(draft)
     values = {name: _time(draft, name, zone) for name in _ROUTE_TIMES}
@@ -111,18 +96,8 @@ def encode_list_parameters(
 ) -> Body:
     """Encode the parameters of a listing (service document, 4); `None` omits a parameter.
 
-    Args:
-        offset: The number of the page, from 0.
-        rows: Records per page; the service accepts it only together with `offset`.
-        seconds: Largest age of the last update.
-        index: Index of the only wanted record.
-        type: A word of the listing's filter.
-
-    Raises:
-        ValidationError: `offset` and `rows` are not given together.
+    `offset` is the number of the page, and only accepted together with `rows`.
     """
-    if (offset is None) != (rows is None):
-        raise ValidationError("offset and rows must be given together", field="rows" if rows is None else "offset")
     word = None if type is None else type.value
     parameters = {"index": index, "type": word, "offset": offset, "rowsperpage": rows, "secondsSinceUpdate": seconds}
     return {key: value for key, value in parameters.items() if value is not None}
@@ -136,12 +111,9 @@ def check_paired(parameters: object) -> None:
 
 
 def encode_route_filters(filters: Mapping[str, object]) -> Body:
-    """Encode the filters of GET route (service document, 4.5), by the arguments of `routes.list`; skip `None`.
-
-    Raises:
-        ValidationError: A time is not a `datetime` or has a zone, a text is empty, or the carrier is not an index.
-    """
-    return {_FILTERS[name]: _filter(value, name) for name, value in filters.items() if value is not None}
+    """Encode the filters of GET route (service document, 4.5) among the arguments of `routes.list`; skip `None`."""
+    given = {name: filters[name] for name in _FILTERS if filters.get(name) is not None}
+    return {_FILTERS[name]: _filter(value, name) for name, value in given.items()}
 
 
 def _filter(value: object, name: str) -> str | int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from decimal import Clamped, Context, Decimal, Inexact, InvalidOperation, Overflow, Rounded, Subnormal
-from functools import cache
 from json.encoder import encode_basestring
 from typing import Final, NoReturn
 
@@ -36,14 +35,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
     """Decode a JSON body: fractions as `Decimal` exactly as written, integers as `int`.
 
-    A number out of range stays text: an exponent above 30, a fraction of more than 60 digits, an integer
-    of thousands of digits, NaN and infinity. A field that needs a number refuses the text; other fields ignore it.
-
-    Bytes become text by `decoded`. Escaped lone surrogates become U+FFFD, and line breaks in a string are accepted. If
-    a key repeats, its last value counts.
-
-    Raises:
-        DecodeError: The body is not JSON, or exceeds `largest` bytes (10 MB) or 64 levels.
+    A number out of range stays text. Escaped lone surrogates become U+FFFD. A body that is not JSON, or exceeds
+    `largest` bytes or 64 levels, is a `DecodeError`.
     """
     value, problem = _parsed(content, largest)
     if problem is not None:
@@ -55,24 +48,12 @@ def parse(content: bytes, *, largest: int | None = MAX_BODY) -> object:
 
 
 def decoded(content: bytes) -> str:
-    """Decode text: UTF-8, with or without a byte-order mark; invalid bytes as Windows-1252.
-
-    Valid bytes are not affected, so one record in another charset does not change the other records of its page.
-    """
-    content = content.removeprefix(_BYTE_ORDER_MARK)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content.decode("utf-8", "surrogateescape").translate(_stray_bytes())
+    """Decode text: UTF-8, with or without a byte-order mark."""
+    return content.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
 
 
 def dump(value: object) -> bytes:
-    """Encode as strict, compact JSON in UTF-8; a `Decimal` keeps its digits.
-
-    Raises:
-        ValidationError: JSON cannot represent the value: NaN, infinity, a lone surrogate, a key that is not text, or
-            another type.
-    """
+    """Encode as strict, compact JSON in UTF-8; raise `ValidationError` if JSON cannot represent the value."""
     return _written(value).encode()
 
 
@@ -96,12 +77,6 @@ def _parsed(content: bytes, largest: int | None) -> tuple[object, str | None]:
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         value = _whole_characters(value)
     return value, None
-
-
-@cache
-def _stray_bytes() -> Mapping[int, str]:
-    """Map the surrogates of `surrogateescape` to the characters of Windows-1252."""
-    return {0xDC00 + byte: bytes([byte]).decode("cp1252", "replace") for byte in range(0x80, 0x100)}
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -141,8 +116,7 @@ def _decoded(text: str) -> object:
 def _too_deep(value: object, openings: int) -> bool:
     """Return whether containers are nested too deep; `openings` is at least the number of containers.
 
-    The search goes down level by level, as long as the remaining containers could exceed the limit. For a page of flat
-    records it stops at the records.
+    The search goes down by levels while the remaining containers could exceed the limit, so usually not far.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     for depth in range(1, DEEPEST + 1):
