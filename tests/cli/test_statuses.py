@@ -10,10 +10,10 @@ import pytest
 from tests.cli.harness import SUBMIT, Shell
 
 from freight_exchange import errors
-from freight_exchange.bot.runtime.process.process import STATUSES as BOT_STATUSES
+from freight_exchange.bot.process import STATUSES as BOT_STATUSES
 from freight_exchange.cli.app import run
 from freight_exchange.cli.run import Status, status_of
-from freight_exchange.store.protocol import ConflictError
+from freight_exchange.store.errors import ConflictError
 from freight_sandbox import FAULTS
 from freight_sandbox.server import refused_port
 

@@ -50,7 +50,7 @@ _TABLES: Final = {
     "Carrier": "INDEX> NAME",
     "Currency": "INDEX> CODE NAME",
     "ComparedOffer": "RANK> OFFER>=offer.id TOTAL> OFFERED>/3=own_price STATUS/4=offer.status OWN_TERMS~/1",
-    "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 ERROR~/1",
+    "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 SINCE/5=utc_since ERROR~/1",
     "Doubt": "REQUEST> KIND/6 OFFER>/7 REVISION>/2 AMOUNT> CURRENCY>/4 HANDLER~/5 SINCE/3=utc_since PARKED/1",
     "Gap": "SINCE=utc_since UNTIL=utc_until",
     "Quoted": "REQUEST>=request.index TYPE/2=request.type ORIGIN~/3=request.origin DESTINATION~/1=request.destination"
