@@ -89,7 +89,7 @@ class TestNewHandler:
         assert all(bid.contact is not None for bid in fresh)
 
     @pytest.mark.parametrize("point", ["before", "after"])
-    @pytest.mark.parametrize(("step", "times"), [("route", 1), ("route", 2), ("claim", 1), ("settle", 2)])
+    @pytest.mark.parametrize(("step", "times"), [("route", 1), ("route", 2), ("claim", 1), ("claim", 2)])
     async def test_gets_each_once_through_crash(
         self, sandbox: Sandbox, store: Any, point: str, step: str, times: int
     ) -> None:

@@ -23,6 +23,8 @@ import anyio.lowlevel
 import attrs
 
 from freight_exchange.bot.outcomes import ProcessEnd, describe
+from freight_exchange.bot.signals import SIGNALS
+from freight_exchange.bot.tasks import unwrap_errors
 from freight_exchange.errors import (
     ConfigurationError,
     FreightExchangeError,
@@ -39,6 +41,7 @@ from freight_exchange.platform.text import CleanFormatter
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import InFlight
     from freight_exchange.bot.supervisor import Supervisor
+from freight_exchange.store.errors import ConflictError
 
 __all__ = ["CLOSE_TIMEOUT", "HUNG_STATUS", "STATUSES", "importing", "run"]
 
@@ -53,6 +56,7 @@ HUNG_STATUS: Final = 70
 STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
     (HeldError, 75),
     (StoreAwayError, 75),
+    (ConflictError, 75),
     (StoreError, 73),
     (LoginRejectedError, 77),
     (ConfigurationError, 78),
@@ -63,7 +67,7 @@ STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
 """Exit statuses, by the first of these types that an error has. The numbers are those of `sysexits.h`: another start
 may help after 75, and does not after 76, 77 and 78."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
 _REPEAT_WINDOW: Final = 0.1
 """Seconds in which a signal that comes again counts once: `timeout` signals the process, and then its group."""
 _GRACE: Final = 1.0
@@ -116,7 +120,9 @@ def run(
         raise SystemExit(status) from error
     except ProcessEnd as end:
         status = _status_of(end.reason)
-        raise SystemExit(status) from end.reason
+        code = getattr(end.reason, "code", None)
+        # Python prints a text.
+        raise SystemExit(code if isinstance(code, str) else status) from end.reason
     except BaseException as error:
         status = _status_of(error)
         raise
@@ -154,6 +160,7 @@ class _Program:
         self._in_flight = in_flight
         self._drain = drain
         self._logged: BaseException | None = None
+        self._failure: BaseException | None = None
         self._signals: list[int] = []
         self._last_signal = (0, -math.inf)
         self._scope: anyio.CancelScope | None = None
@@ -164,15 +171,19 @@ class _Program:
     async def main(self) -> None:
         """Run the bot until it ends, or a second signal cancels it."""
         self._token = anyio.lowlevel.current_token()
-        with anyio.CancelScope() as self._scope:
-            supervisor = self._supervisor = self._begin(self._on_failure)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._limit_drain, supervisor)
-                if self._signals:
-                    # It came before the loop ran.
-                    supervisor.stop()
-                await self._serve(supervisor)
-                tasks.cancel_scope.cancel()
+        try:
+            with unwrap_errors(), anyio.CancelScope() as self._scope:
+                supervisor = self._supervisor = self._begin(self._on_failure)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._limit_drain, supervisor)
+                    if self._signals:
+                        # It came before the loop ran.
+                        supervisor.stop()
+                    await self._serve(supervisor)
+                    tasks.cancel_scope.cancel()
+        except BaseExceptionGroup:
+            # Several tasks have failed at once: the first failure was logged, and decides the status.
+            raise (self._failure or RuntimeError("the bot has failed")) from None
         self._has_ended = True
 
     def log(self, error: BaseException) -> None:
@@ -184,9 +195,16 @@ class _Program:
         _logger.critical("the bot ends with status %d: %s", _status_of(error), what)
 
     def _on_failure(self, error: BaseException) -> None:
-        # A handler that ends the process was logged by its worker.
+        if isinstance(error, Exception | ProcessEnd):
+            self._failure = error
         if isinstance(error, Exception):
             self.log(error)
+        elif not isinstance(error, ProcessEnd) and self.ended_by is None:
+            _logger.critical(
+                "the bot ends: cancelled by the lifespan or by other code of the process, such as by a failed task; its"
+                " error is logged after the handlers end"
+            )
+        # A handler that ends the process was logged by its worker.
         self._limit_end(_status_of(error))
 
     async def _limit_drain(self, supervisor: Supervisor) -> None:
@@ -203,7 +221,7 @@ class _Program:
     @contextmanager
     def receiving_signals(self) -> Iterator[None]:
         """Receive signals during the block, in this process and not in its forks."""
-        previous = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        previous = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         try:
             yield
         finally:

@@ -112,7 +112,13 @@ class Session:
                 with starting:
                     await self._reported(lambda: self._start(tasks))
                 if self.phase == "running":
-                    await self.stopping.wait()
+                    try:
+                        await self.stopping.wait()
+                    except BaseException as error:
+                        # The cause of a cancellation is known only after all tasks have ended.
+                        if self.failure is None:
+                            self._on_failure(error)
+                        raise
                     await self._drain(tasks)
                 tasks.cancel_scope.cancel()
         except BaseException as error:
@@ -178,6 +184,7 @@ class Session:
             is_shared=is_shared,
             is_cut_off=lambda: parts.metrics.is_cut_off,
             last_scan=self.last_scan,
+            on_failure=self._note,
         )
         self._start_task(tasks, self._work, worker)
         self._start_task(tasks, self._keep_counting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import threading
@@ -24,7 +25,7 @@ from freight_exchange.bot.process import CLOSE_TIMEOUT
 from freight_exchange.bot.session import Parts, Session
 from freight_exchange.bot.status import BotStatus
 from freight_exchange.bot.tasks import find_failure, unwrap_errors
-from freight_exchange.errors import FencedError, HeldError, LoginRejectedError, StoreAwayError
+from freight_exchange.errors import ConfigurationError, FencedError, HeldError, LoginRejectedError, StoreAwayError
 from freight_exchange.store.database import Store, as_store
 from freight_exchange.store.errors import HeldHereError, StoreRefusedError
 
@@ -112,7 +113,7 @@ class Supervisor:
         try:
             with unwrap_errors():
                 async with anyio.create_task_group() as tasks, AsyncExitStack() as stack:
-                    await self._open_port(tasks)
+                    self._open_port(tasks)
                     client = await stack.enter_async_context(entered_client(exchange))
                     client = client._instrumented(self._metrics)
                     tasks.start_soon(self._take_snapshots)
@@ -144,6 +145,7 @@ class Supervisor:
         self.stopping.set()
         if self.session is not None:
             self.session.stop()
+        self.status()
 
     def abandon(self) -> None:
         """Keep this replica's claims and leases in the store, as the end of a process does."""
@@ -237,6 +239,7 @@ class Supervisor:
 
     def _set_ready(self) -> None:
         self._was_running = True
+        self.status()
         self.ready.set()
 
     def _joins_again(self, error: BaseException) -> bool:
@@ -262,7 +265,7 @@ class Supervisor:
 
     # Operator's port
 
-    async def _open_port(self, tasks: Any) -> None:
+    def _open_port(self, tasks: Any) -> None:
         """Open the port. With `standby`, another process may hold it until its drain and its lifespan have ended."""
         options = self._options
         if options.port is None:
@@ -272,8 +275,7 @@ class Supervisor:
             assert options.port is not None
             return OperatorPort(options.host, options.port, self.status, self._expose)
 
-        async def open_later() -> None:
-            timeout = options.drain.total_seconds() + CLOSE_TIMEOUT
+        async def open_later(timeout: float) -> None:
             try:
                 self._port = await open_port(make, timeout=timeout, counts=self._has_store)
             except BaseException as error:
@@ -281,10 +283,15 @@ class Supervisor:
                 raise
 
         if options.standby:
-            tasks.start_soon(open_later)
-        else:
+            tasks.start_soon(open_later, options.drain.total_seconds() + CLOSE_TIMEOUT)
+            return
+        try:
+            self._port = make()
+        except ConfigurationError as error:
             # A second process must fail because of the store, which another one holds, and not because of the port.
-            self._port = await open_port(make, timeout=0.0, counts=lambda: True)
+            if options.store is None or getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
+                raise
+            tasks.start_soon(open_later, _STANDBY_PAUSE)
 
     def _has_store(self) -> bool:
         return self.session is not None and self.session.has_joined
@@ -306,7 +313,7 @@ class Supervisor:
         return attrs.evolve(last, age=last.age + passed, live=last.live and is_young) if passed > timedelta(0) else last
 
     async def _take_snapshots(self) -> None:
-        while self._port is not None or self._metrics.histograms:
+        while self._options.port is not None or self._metrics.histograms:
             self.status()
             await anyio.sleep(_SNAPSHOT_PERIOD)
 

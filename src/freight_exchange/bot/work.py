@@ -92,6 +92,7 @@ class Worker:
         is_shared: Whether other replicas may make work in the same store.
         is_cut_off: Returns whether the exchange does not answer this replica.
         last_scan: Returns when the last complete scan began, on the store's clock; minus infinity before the first.
+        on_failure: Called with an error that ends the bot, while other handlers may still run.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Worker:
         is_shared: bool,
         is_cut_off: Callable[[], bool],
         last_scan: Callable[[], float],
+        on_failure: Callable[[BaseException], None],
     ) -> None:
         self._store = store
         self._handlers = handlers
@@ -122,6 +124,7 @@ class Worker:
         self._is_shared = is_shared
         self._is_cut_off = is_cut_off
         self._last_scan = last_scan
+        self._on_failure = on_failure
         self._log = AttemptLog()
         self._random = Random()
         self._running: set[tuple[int, int]] = set()
@@ -176,6 +179,9 @@ class Worker:
             )  # fmt: skip
             with self._exchange._options.limits.instruments.handler(run):
                 await self._attempt(claimed, delivery, handler, run)
+        except BaseException as error:
+            self._on_failure(error)
+            raise
         finally:
             self._running.discard(key)
             self._store.wake("work")

@@ -221,7 +221,7 @@ def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
     if not report.holder:
         yield "it is not running"
     if covered is None or covered < datetime.now(UTC) - age:
-        yield f"it covers nothing after {_until(covered)}"
+        yield "it has covered nothing yet" if covered is None else f"it covers nothing after {_until(covered)}"
     for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
         if count:
             yield f"{count} {noun}"
