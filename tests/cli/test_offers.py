@@ -85,8 +85,7 @@ def test_offers_in_a_currency_without_a_rate_are_not_compared(shipper: Shell, ra
 def test_offer_is_watched_as_line_and_as_json(shipper: Shell) -> None:
     line = shipper("offers", "watch", "--count", "1").out
     assert re.fullmatch(
-        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 USD  Hong Kong to Long Beach\n",
-        line,
+        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 USD  Hong Kong to Long Beach\n", line
     )
     (event,) = shipper("offers", "watch", "1", "--count", "1", "--json").objects
     assert (event["object"], event["kind"], event["offer"]["id"]) == ("offer_event", "new", 5001)

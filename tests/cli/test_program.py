@@ -42,7 +42,7 @@ def test_program_has_exactly_these_commands() -> None:
         "offers approve", "offers decline", "bids list", "bids submit", "routes list",
         "requests watch", "offers compare", "tariff check",
         "routes get", "routes create", "routes update", "carriers", "currencies", "sandbox", "demo", "bot run",
-        "bot status", "bot dead list", "bot dead replay", "bot doubts list", "bot doubts resolve", "bot gaps list",
+        "bot status", "bot backup", "bot dead list", "bot dead replay", "bot dead drop", "bot doubts list", "bot doubts resolve", "bot gaps list",
         "bot gaps ack", "explain", "store migrate", "store copy",
     }  # fmt: skip
 
@@ -91,7 +91,7 @@ def test_help_describes_each_option(path: tuple[str, ...]) -> None:
         (["requests", "list", "--url", "x"], "--url belongs before the command: freight-exchange --url ..."),
         (
             ["bot", "dead", "--store", "x"],
-            "--store belongs behind a command of `freight-exchange bot dead`: list, replay",
+            "--store belongs behind a command of `freight-exchange bot dead`: drop, list, replay",
         ),
         (["requests", "list", "--orign", "x"], "No such option '--orign'."),
     ],

@@ -172,11 +172,7 @@ class TestPublish:
         result = shell("requests", "publish", *arguments, "--yes", "--json", piped=piped)
         assert result.status == 0, result.err
         (request,) = result.objects
-        assert (request["commodity"], request["quantity"], request["volume"]) == (
-            "Ceramic tiles",
-            20,
-            "21.600",
-        )
+        assert (request["commodity"], request["quantity"], request["volume"]) == ("Ceramic tiles", 20, "21.600")
         (change,) = shell.exchange.audit_log.changes
         assert change.state.cargo.origin == "Hong Kong"
         assert change.state.cargo.arrival.startswith("2036-03-01")

@@ -87,10 +87,8 @@ def run(
     be in the environment, because a bot that runs for months logs in again. A bot whose own client has another URL or
     account than the options does not run.
 
-    \b
-    Example:
-      freight-exchange bot run my_bot:bot
-      freight-exchange bot run my_bot:make_bot
+    $ bot run my_bot:bot
+    $ bot run my_bot:make_bot
     """
     for name in _UNSUPPORTED:
         if getattr(options, name) is not None:
@@ -202,10 +200,8 @@ def _log_as_json() -> None:
 def status(store: str, name: str | None, check: float | None, out: Out) -> None:
     """Show the status of a bot, as recorded in its file or database.
 
-    \b
-    Examples:
-      freight-exchange bot status --store bot.db
-      freight-exchange bot status --store postgresql://bots@db.internal/freight
+    $ bot status --store bot.db
+    $ bot status --store postgresql://bots@db.internal/freight
     """
     report = BotFile(store, name=name).status()
     if out.format:
@@ -265,9 +261,7 @@ def _other(counts: Any) -> str:
 def explain(index: int, store: str, name: str | None, out: Out) -> None:
     """Show the deliveries of request INDEX to handlers, or why there is none yet, and its offers and answers.
 
-    \b
-    Example:
-      freight-exchange explain 4 --store bot.db
+    $ explain 4 --store bot.db
     """
     report = BotFile(store, name=name).explain(index)
     explanation = report.explanation

@@ -203,11 +203,9 @@ def import_(
     FILE.progress beside the file records each step. Run the command again after an interruption: it continues, and
     publishes no row twice. If a reply was lost, it looks for the row before it sends anything again.
 
-    \b
-    Examples:
-      freight-exchange requests import --template > requests.csv
-      freight-exchange requests import requests.csv --check
-      freight-exchange requests import requests.csv
+    $ requests import --template > requests.csv
+    $ requests import requests.csv --check
+    $ requests import requests.csv
     """
     if template:
         _print_template(out)
@@ -291,10 +289,8 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
     There is a row for each offer, and a column for each fee. Without a REQUEST, the offers on all requests are
     exported. Amounts are exact, currencies are three-letter codes.
 
-    \b
-    Examples:
-      freight-exchange offers export > offers.csv
-      freight-exchange offers export 4 7 --csv
+    $ offers export > offers.csv
+    $ offers export 4 7 --csv
     """
     out = Out("csv" if as_csv else "json")
     await out.read_codes(exchange)
@@ -355,9 +351,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
 
     Offers in another currency need a rate. OWN TERMS are the clauses that not every offer has.
 
-    \b
-    Example:
-      freight-exchange offers compare 4 --to USD --rate EUR=1.08
+    $ offers compare 4 --to USD --rate EUR=1.08
     """
     from freight_exchange import quotes
 
@@ -426,10 +420,8 @@ def check(options: opt.Options, /, file: str, per: Per, reads_requests: bool, li
 
     The command names every invalid cell by line and column.
 
-    \b
-    Examples:
-      freight-exchange tariff check tariff.csv --weight unit
-      freight-exchange tariff check tariff.csv --weight unit --requests
+    $ tariff check tariff.csv --weight unit
+    $ tariff check tariff.csv --weight unit --requests
     """
     from freight_exchange.tariff import Tariff
 

@@ -93,10 +93,8 @@ async def list_requests(
     A ? after KG marks a weight that is implausible for the volume. A ? after INCOTERM marks a term that is not in
     Incoterms 2020, or a sea-only term for goods that go by air or road. `requests get` gives the details.
 
-    \b
-    Examples:
-      freight-exchange requests list --origin "Hong Kong" --type shipping --max-volume 60
-      freight-exchange requests list --json | jq .index
+    $ requests list --origin "Hong Kong" --type shipping --max-volume 60
+    $ requests list --json | jq .index
     """
     where = RequestFilter(**{name: value for name, value in filters.items() if value not in (None, ())})
     printed = await out.listing(
@@ -118,9 +116,7 @@ async def list_requests(
 async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> None:
     """Show one request, with warnings about implausible values.
 
-    \b
-    Example:
-      freight-exchange requests get 4
+    $ requests get 4
     """
     try:
         request = await exchange.requests.get(index)
@@ -143,10 +139,8 @@ async def publish(exchange: FreightExchange, /, past: bool, yes: bool, out: Out,
 
     The fields come from options, a file (JSON or TOML), or both; options take precedence.
 
-    \b
-    Examples:
-      freight-exchange requests publish --file tiles.toml
-      freight-exchange requests publish --file tiles.toml --quantity 24 --yes
+    $ requests publish --file tiles.toml
+    $ requests publish --file tiles.toml --quantity 24 --yes
     """
     draft = files.draft_of(models.RateRequestDraft, typed, past=past)
     await exchange.login()
@@ -203,9 +197,7 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
 
     CSV has a row for each offer.
 
-    \b
-    Example:
-      freight-exchange offers list --state with-offers
+    $ offers list --state with-offers
     """
     listing = exchange.offers.search(type=state)
     if out.format == "json":
@@ -230,9 +222,7 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
 async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> None:
     """Show one of your requests, with the offers on it.
 
-    \b
-    Example:
-      freight-exchange offers get 4
+    $ offers get 4
     """
     listing = await files.get_listing(exchange, request)
     if not out.format:
@@ -250,9 +240,7 @@ async def approve(exchange: FreightExchange, /, offer: int, yes: bool, out: Out)
 
     OFFER is the number of the offer. The service gives you and the forwarder each other's contact.
 
-    \b
-    Example:
-      freight-exchange offers approve 17
+    $ offers approve 17
     """
     await _respond(exchange, offer, "Approve", exchange.offers.approve, yes=yes, out=out)
 
@@ -267,9 +255,7 @@ async def decline(exchange: FreightExchange, /, offer: int, yes: bool, out: Out)
 
     OFFER is the number of the offer.
 
-    \b
-    Example:
-      freight-exchange offers decline 17 --yes
+    $ offers decline 17 --yes
     """
     await _respond(exchange, offer, "Decline", exchange.offers.decline, yes=yes, out=out)
 
@@ -356,9 +342,7 @@ def bids() -> None:
 async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int | None, out: Out) -> None:
     """List your own offers, with the contact of each selected one.
 
-    \b
-    Example:
-      freight-exchange bids list --state selected
+    $ bids list --state selected
     """
     if not out.format:
         await out.read_codes(exchange)
@@ -401,10 +385,8 @@ def submit(
     REQUEST is the index of the request. The offer is sent only once: a failure is not retried. Your earlier offers on
     the request are shown first. A second offer with the same amount and currency needs --again.
 
-    \b
-    Examples:
-      freight-exchange bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
-      freight-exchange bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
+    $ bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
+    $ bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
     """
     values = files.require_fields(_OFFER, typed, also=("rates",))
     fees = values.pop("rates", {})
@@ -481,9 +463,7 @@ def routes() -> None:
 async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out, **filters: Any) -> None:
     """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
 
-    \b
-    Example:
-      freight-exchange routes list --origin "Hong Kong" --departs-from 2027-02-01
+    $ routes list --origin "Hong Kong" --departs-from 2027-02-01
     """
     listing = exchange.routes.list(**filters)
     await out.listing(listing, "There are no such routes.", limit=limit, columns=csv_columns(models.Route))
@@ -496,9 +476,7 @@ async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out,
 async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one route.
 
-    \b
-    Example:
-      freight-exchange routes get 2
+    $ routes get 2
     """
     out.record(await exchange.routes.get(index))
 
@@ -514,9 +492,7 @@ async def create(exchange: FreightExchange, /, past: bool, yes: bool, out: Out, 
 
     The fields come from options, a file (JSON or TOML), or both; options take precedence.
 
-    \b
-    Example:
-      freight-exchange routes create --file sailing.toml --vessel "Ever Patient"
+    $ routes create --file sailing.toml --vessel "Ever Patient"
     """
     draft = files.draft_of(models.RouteDraft, typed, past=past)
     await exchange.login()
@@ -545,10 +521,8 @@ async def update(exchange: FreightExchange, /, index: int, past: bool, yes: bool
     A new --timezone keeps the local times of cut-offs and departure: 17:00 in Hong Kong becomes 17:00 in Hamburg, seven
     hours later. The question lists every date that changes.
 
-    \b
-    Examples:
-      freight-exchange routes update 2 --vessel "Ever Patient"
-      freight-exchange routes update 2 --timezone Europe/Berlin
+    $ routes update 2 --vessel "Ever Patient"
+    $ routes update 2 --timezone Europe/Berlin
     """
     changes = files.collect_fields(_ROUTE, typed)
     if not changes:
@@ -587,9 +561,7 @@ def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
 async def carriers(exchange: FreightExchange, /, out: Out) -> None:
     """List the carriers of routes.
 
-    \b
-    Example:
-      freight-exchange carriers
+    $ carriers
     """
     await out.listing(exchange.carriers.list(), "There are no carriers.", columns=csv_columns(models.Carrier))
 
@@ -601,8 +573,6 @@ async def carriers(exchange: FreightExchange, /, out: Out) -> None:
 async def currencies(exchange: FreightExchange, /, out: Out) -> None:
     """List the currencies of offers.
 
-    \b
-    Example:
-      freight-exchange currencies --json
+    $ currencies --json
     """
     await out.listing(exchange.currencies.list(), "There are no currencies.", columns=csv_columns(models.Currency))

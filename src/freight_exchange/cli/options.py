@@ -6,6 +6,7 @@ the field, the help from `_HELP`. The SDK checks the values. If it refuses one, 
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
@@ -233,7 +234,16 @@ _ARGUMENTS: Final = {"base_url": "--url", "deadline": "--timeout", "proxy": "--p
 
 
 class Command(click.Command):
-    """Command that receives its output as `out`, and names the option of a value that the SDK refuses."""
+    """Command that receives its output as `out`, and names the option of a value that the SDK refuses.
+
+    Lines `$ ...` at the end of its help are its examples, without the name of the program.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        text, *examples = re.split(r"\n\s*\$ ", inspect.cleandoc(self.help or ""))
+        title = f"\n\n\b\nExample{'s' if len(examples) > 1 else ''}:"
+        self.help = text + title + "".join(f"\n  freight-exchange {one}" for one in examples) if examples else text
 
     def invoke(self, ctx: click.Context) -> Any:
         if "output" in ctx.params:

@@ -41,9 +41,7 @@ def dead() -> None:
 def list_dead(store: str, name: str | None, out: Out) -> None:
     """List the dead letters, the oldest first.
 
-    \b
-    Example:
-      freight-exchange bot dead list --store bot.db
+    $ bot dead list --store bot.db
     """
     letters = BotFile(store, name=name).dead_letters()
     out.records(letters, "There are no dead letters.", csv_columns(DeadLetter))
@@ -61,10 +59,8 @@ def replay(
 ) -> None:
     """Call HANDLER again for EVENT, as if for the first time. Fix the handler first.
 
-    \b
-    Examples:
-      freight-exchange bot dead replay 17 quote --store bot.db
-      freight-exchange bot dead replay --all --store bot.db
+    $ bot dead replay 17 quote --store bot.db
+    $ bot dead replay --all --store bot.db
     """
     letters = _chosen(file := BotFile(store, name=name), event, handler, every=replays_all)
     count = _count(len(letters), "dead letter")
@@ -88,9 +84,7 @@ def drop(
 ) -> None:
     """Discard a dead letter: HANDLER is never called for EVENT again.
 
-    \b
-    Example:
-      freight-exchange bot dead drop 17 quote --store bot.db
+    $ bot dead drop 17 quote --store bot.db
     """
     letters = _chosen(file := BotFile(store, name=name), event, handler, every=drops_all)
     count = _count(len(letters), "dead letter")
@@ -129,9 +123,7 @@ def list_doubts(store: str, name: str | None, out: Out) -> None:
     Offers come before approvals and declines, the oldest first. The parked ones need your decision; the bot resolves
     the others.
 
-    \b
-    Example:
-      freight-exchange bot doubts list --store bot.db
+    $ bot doubts list --store bot.db
     """
     out.records(BotFile(store, name=name).doubts(), "There are no offers in doubt.", csv_columns(Doubt))
 
@@ -160,10 +152,8 @@ def resolve(
     Check the service's website first: after --not-taken, the bot may send it again. While no bot runs, --not-taken
     waits for 20 seconds if the service may still receive it.
 
-    \b
-    Examples:
-      freight-exchange bot doubts resolve 4 --taken --store bot.db
-      freight-exchange bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
+    $ bot doubts resolve 4 --taken --store bot.db
+    $ bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
     """
     if taken is None:
         raise click.UsageError("give --taken or --not-taken")
@@ -196,9 +186,7 @@ def list_gaps(store: str, name: str | None, out: Out) -> None:
 
     Check the requests of these periods on the service's website.
 
-    \b
-    Example:
-      freight-exchange bot gaps list --store bot.db
+    $ bot gaps list --store bot.db
     """
     out.records(BotFile(store, name=name).gaps(), "There are no gaps.", csv_columns(Gap))
 
@@ -210,9 +198,7 @@ def list_gaps(store: str, name: str | None, out: Out) -> None:
 def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
     """Acknowledge the gaps, after you have checked their requests.
 
-    \b
-    Example:
-      freight-exchange bot gaps ack --store bot.db
+    $ bot gaps ack --store bot.db
     """
     file = BotFile(store, name=name)
     if count := len(file.gaps()):
@@ -230,9 +216,7 @@ def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
 def backup(store: str, name: str | None, target: str, out: Out) -> None:
     """Copy the file of a bot into the new FILE, at any time. A database is backed up with pg_dump.
 
-    \b
-    Example:
-      freight-exchange bot backup bot-backup.db --store bot.db
+    $ bot backup bot-backup.db --store bot.db
     """
     run(partial(copying.backup, store, target))
     out.result(f"Copied {store} to {target}.", {"file": target})
@@ -268,9 +252,7 @@ def migrate(database: str, yes: bool, out: Out) -> None:
 
     The schema is called freight_exchange. A bot does the same when it starts, if its database user has the right.
 
-    \b
-    Example:
-      freight-exchange store migrate postgresql://bots@db.internal/freight
+    $ store migrate postgresql://bots@db.internal/freight
     """
     db = as_store(database).database
     try:
@@ -300,9 +282,7 @@ def copy(file: str, database: str, name: str | None, yes: bool, out: Out) -> Non
     Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again. If
     the command is interrupted, run it again.
 
-    \b
-    Example:
-      freight-exchange store copy bot.db postgresql://bots@db.internal/freight
+    $ store copy bot.db postgresql://bots@db.internal/freight
     """
     if is_database(file):
         # It may have a password.

@@ -83,9 +83,7 @@ def sandbox(
     On the board you are the shipper: publish requests, watch the offers of your bot arrive, approve one, and switch on
     faults to test the bot. The sandbox needs no network and no account, and never contacts a real exchange.
 
-    \b
-    Example:
-      freight-exchange sandbox --state exchange.journal
+    $ sandbox --state exchange.journal
     """
     try:
         with (
@@ -193,9 +191,7 @@ def demo() -> None:
 
     The demo uses real HTTP on a local port and leaves no files.
 
-    \b
-    Example:
-      freight-exchange demo
+    $ demo
     """
     run(_demo)
 

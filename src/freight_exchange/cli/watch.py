@@ -70,10 +70,8 @@ def watch(
     Ctrl-C ends it. With --store, the next run continues where the last one ended, misses no event and repeats none.
     Without it, each run starts from scratch.
 
-    \b
-    Examples:
-      freight-exchange requests watch --origin Shenzhen --type air-freight
-      freight-exchange requests watch --store requests.db --json | ./quote
+    $ requests watch --origin Shenzhen --type air-freight
+    $ requests watch --store requests.db --json | ./quote
     """
     where = RequestFilter(**{name: value for name, value in filters.items() if value not in (None, ())})
     first_scan = ExitStack()
@@ -126,10 +124,8 @@ def watch_offers(
     --store, the next run continues where the last one ended, misses no event and repeats none. Without it, each run
     starts from scratch.
 
-    \b
-    Examples:
-      freight-exchange offers watch
-      freight-exchange offers watch 4 --store tender.db --json | ./award
+    $ offers watch
+    $ offers watch 4 --store tender.db --json | ./award
     """
     where = OfferFilter(request=requests) if requests else None
 
