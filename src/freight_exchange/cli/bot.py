@@ -62,20 +62,8 @@ bot.add_command(gaps)
 
 @bot.command
 @click.argument("target", metavar="MODULE:BOT")
-@click.option(
-    "--backend",
-    type=click.Choice(["asyncio", "trio"]),
-    default="asyncio",
-    show_default=True,
-    help="Async library that runs the bot.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log on standard error; json is one object per line.",
-)
+@opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.", "asyncio")
+@opt.choice("--log-format", ["text", "json"], "Format of the log on standard error; json: an object per line.", "text")
 @click.pass_obj
 def run(
     options: opt.Options, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]

@@ -28,7 +28,6 @@ from freight_exchange.models import RateRequestDraft
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, RateRequest
     from freight_exchange.bulk import Row, State
-    from freight_exchange.cargo import Per
     from freight_exchange.quotes import Comparison
     from freight_exchange.tariff import NoQuote, Quote
 
@@ -321,29 +320,10 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
             out.json(row)
 
 
-def _parse_rates(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-    rates: dict[str, str] = {}
-    for value in values:
-        code, _, rate = (part.strip() for part in value.partition("="))
-        if not code or not rate:
-            raise click.BadParameter(f"{value!r} must be a code and a rate, such as EUR=1.08")
-        if code.upper() in rates:
-            raise click.BadParameter(f"{code} is given twice")
-        rates[code.upper()] = rate
-    return rates
-
-
 @click.command(cls=opt.Command)
 @click.argument("request", type=opt.index)
 @click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
-@click.option(
-    "--rate",
-    "rates",
-    multiple=True,
-    metavar="CODE=RATE",
-    callback=_parse_rates,
-    help="Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.",
-)
+@opt.pairs("CODE", "Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.")
 @opt.as_json
 @with_client
 async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], out: Out) -> None:
@@ -415,7 +395,7 @@ def tariff() -> None:
 @opt.limit
 @opt.as_json
 @click.pass_obj
-def check(options: opt.Options, /, file: str, per: Per, reads_requests: bool, limit: int | None, out: Out) -> None:
+def check(options: opt.Options, /, file: str, reads_requests: bool, limit: int | None, out: Out) -> None:
     """Read the tariff in FILE, and show what it would quote. Nothing is sent.
 
     The command names every invalid cell by line and column.
@@ -426,7 +406,7 @@ def check(options: opt.Options, /, file: str, per: Per, reads_requests: bool, li
     from freight_exchange.tariff import Tariff
 
     try:
-        prices = Tariff.read(file, weight_per=per)
+        prices = Tariff.read(file, weight_per=out.per)
     except OSError as error:
         raise click.UsageError(f"{file} cannot be read: {error.strerror}") from None
     if not reads_requests:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -73,14 +73,7 @@ def requests() -> None:
 @opt.as_csv
 @with_client
 async def list_requests(
-    exchange: FreightExchange,
-    /,
-    state: str,
-    since: timedelta | None,
-    per: Per,
-    limit: int | None,
-    out: Out,
-    **filters: Any,
+    exchange: FreightExchange, /, state: str, since: timedelta | None, limit: int | None, out: Out, **filters: Any
 ) -> None:
     """List the requests of the last five days, open and awarded.
 
@@ -113,7 +106,7 @@ async def list_requests(
 @opt.weight(default="unit", show_default=True)
 @opt.as_json
 @with_client
-async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> None:
+async def get(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one request, with warnings about implausible values.
 
     $ requests get 4
@@ -125,7 +118,7 @@ async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> N
         raise
     out.record(request)
     if not out.format:
-        _warn_of(request, per)
+        _warn_of(request, out.per)
 
 
 @requests.command
@@ -230,34 +223,18 @@ async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> No
     _print_listing(listing, out)
 
 
-@offers.command
-@click.argument("offer", type=opt.index)
-@yes_option("sent")
-@opt.as_json
-@with_client(lookup="offers list")
-async def approve(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
-    """Approve OFFER, and show who made it.
-
-    OFFER is the number of the offer. The service gives you and the forwarder each other's contact.
-
-    $ offers approve 17
-    """
-    await _respond(exchange, offer, "Approve", exchange.offers.approve, yes=yes, out=out)
+def _add_answer(verb: str, help: str) -> None:
+    @offers.command(verb, help=f"{help}\n\nOFFER is the number of the offer.\n\n$ offers {verb} 17")
+    @click.argument("offer", type=opt.index)
+    @yes_option("sent")
+    @opt.as_json
+    @with_client(lookup="offers list")
+    async def command(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
+        await _respond(exchange, offer, verb.title(), getattr(exchange.offers, verb), yes=yes, out=out)
 
 
-@offers.command
-@click.argument("offer", type=opt.index)
-@yes_option("sent")
-@opt.as_json
-@with_client(lookup="offers list")
-async def decline(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
-    """Decline OFFER.
-
-    OFFER is the number of the offer.
-
-    $ offers decline 17 --yes
-    """
-    await _respond(exchange, offer, "Decline", exchange.offers.decline, yes=yes, out=out)
+_add_answer("approve", "Approve OFFER, and show who made it. You and the forwarder get each other's contact.")
+_add_answer("decline", "Decline OFFER.")
 
 
 async def _respond(
@@ -354,25 +331,10 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
     )
 
 
-def _rates(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-    pairs = [value.rpartition("=") for value in values]
-    for value, (_, equals, _) in zip(values, pairs, strict=True):
-        if not equals:
-            raise click.UsageError(f"--rate takes NAME=AMOUNT, not {value!r}; nothing was sent", context)
-    return {name.strip(): amount.strip() for name, _, amount in pairs}
-
-
 @bids.command
 @click.argument("request", type=opt.index)
 @draft_options(_OFFER)
-@click.option(
-    "--rate",
-    "rates",
-    multiple=True,
-    metavar="NAME=AMOUNT",
-    callback=_rates,
-    help="Fee, part of the total. May be repeated.",
-)
+@opt.pairs("NAME", "Fee, part of the total, such as 'Ocean Freight=1700'. May be repeated.")
 @click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @yes_option("sent")
 @opt.as_json
@@ -554,25 +516,16 @@ def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
 # Lists
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
-@opt.as_csv
-@with_client
-async def carriers(exchange: FreightExchange, /, out: Out) -> None:
-    """List the carriers of routes.
+def _list_of(name: str, record: type, help: str) -> click.Command:
+    @click.command(name, cls=opt.Command, help=f"{help}\n\n$ {name} --json")
+    @opt.as_json
+    @opt.as_csv
+    @with_client
+    async def command(exchange: FreightExchange, /, out: Out) -> None:
+        await out.listing(getattr(exchange, name).list(), f"There are no {name}.", columns=csv_columns(record))
 
-    $ carriers
-    """
-    await out.listing(exchange.carriers.list(), "There are no carriers.", columns=csv_columns(models.Carrier))
+    return command
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
-@opt.as_csv
-@with_client
-async def currencies(exchange: FreightExchange, /, out: Out) -> None:
-    """List the currencies of offers.
-
-    $ currencies --json
-    """
-    await out.listing(exchange.currencies.list(), "There are no currencies.", columns=csv_columns(models.Currency))
+carriers = _list_of("carriers", models.Carrier, "List the carriers of routes.")
+currencies = _list_of("currencies", models.Currency, "List the currencies of offers.")

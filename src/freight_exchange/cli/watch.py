@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -20,7 +19,6 @@ from freight_exchange.hooks import Scan, ScanProgress
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
-    from freight_exchange.cargo import Per
     from freight_exchange.hooks import Event as HookEvent
 
 __all__ = ["watch", "watch_offers"]
@@ -55,15 +53,7 @@ def _feed_options(command: opt.AnyCommand) -> opt.AnyCommand:
 @opt.weight(default="unit", show_default=True)
 @click.pass_obj
 def watch(
-    options: opt.Options,
-    /,
-    store: str | None,
-    start: Any,
-    interval: timedelta,
-    count: int | None,
-    per: Per,
-    out: Out,
-    **filters: Any,
+    options: opt.Options, /, store: str | None, start: Any, interval: Any, count: int | None, out: Out, **filters: Any
 ) -> None:
     """Watch for requests: new, changed and withdrawn ones.
 
@@ -99,24 +89,11 @@ def watch(
 
 @click.command("watch", cls=opt.Command)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
-@click.option(
-    "--start",
-    type=click.Choice(["now", "backfill"]),
-    default="backfill",
-    show_default=True,
-    help="Events of the first run: those of all pending offers (backfill), or later ones only (now).",
-)
+@opt.choice("--start", ["now", "backfill"], "First run: all pending offers (backfill), or later ones only.", "backfill")
 @_feed_options
 @click.pass_obj
 def watch_offers(
-    options: opt.Options,
-    /,
-    requests: Sequence[int],
-    store: str | None,
-    start: Any,
-    interval: timedelta,
-    count: int | None,
-    out: Out,
+    options: opt.Options, /, requests: Sequence[int], count: int | None, out: Out, **feed_options: Any
 ) -> None:
     """Watch for offers on your requests.
 
@@ -130,7 +107,7 @@ def watch_offers(
     where = OfferFilter(request=requests) if requests else None
 
     async def work(exchange: FreightExchange) -> None:
-        async with exchange.watch_offers(store=store, start=start, interval=interval, where=where) as feed:
+        async with exchange.watch_offers(where=where, **feed_options) as feed:
             if not out.format:
                 try:
                     await out.read_codes(exchange)
