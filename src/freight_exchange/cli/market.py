@@ -40,13 +40,10 @@ _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 """Times in the zone of the route."""
 
 
-def _state(
-    words: type[models.SearchType | models.OffersType | models.BidsType], plain: Mapping[str, str], **settings: Any
-) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    """Return `--state`; `plain` has names for words that the service abbreviates."""
-    names = {word: name for name, word in plain.items()}
-    kind = opt.Choices({names.get(word.value, word.value): word.value for word in words})
-    return click.option("--state", type=kind, **settings)
+def _state(help: str, default: str | None = "all", **words: str) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
+    """Return `--state`; `words` are those of the service by the names that they have here."""
+    kind = opt.Choices({name.replace("_", "-"): word for name, word in words.items()})
+    return click.option("--state", type=kind, default=default, show_default=default is not None, help=help)
 
 
 # Requests
@@ -59,13 +56,7 @@ def requests() -> None:
 
 @requests.command("list")
 @opt.made_from(opt.fields_of(RequestFilter))
-@_state(
-    models.SearchType,
-    {"open": "pending", "awarded": "accept"},
-    default="all",
-    show_default=True,
-    help="State of the requests.",
-)
+@_state("State of the requests.", open="pending", awarded="accept", all="all")
 @click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
 @opt.weight(default="unit", show_default=True)
 @opt.limit
@@ -174,13 +165,7 @@ def offers() -> None:
 
 
 @offers.command("list")
-@_state(
-    models.OffersType,
-    {"with-offers": "offers", "selected": "sel", "not-selected": "nsel"},
-    default="all",
-    show_default=True,
-    help="Your requests with offers, with a selected offer, without a selected offer, or all.",
-)
+@_state("Which of your requests.", all="all", with_offers="offers", selected="sel", not_selected="nsel")
 @opt.limit
 @opt.as_json
 @opt.as_csv
@@ -307,11 +292,7 @@ def bids() -> None:
 
 
 @bids.command("list")
-@_state(
-    models.BidsType,
-    {"selected": "sel", "not-selected": "nsel", "all": "offers"},
-    help="State of your offers. Default: the service's own choice.",
-)
+@_state("Default: the service's own choice.", None, active="active", selected="sel", not_selected="nsel", all="offers")
 @opt.limit
 @opt.as_json
 @opt.as_csv
