@@ -16,7 +16,17 @@ from freight_exchange.cli import options as opt
 from freight_exchange.cli.files import draft_options
 from freight_exchange.cli.login import connect, with_client
 from freight_exchange.cli.run import Failure, Status, confirm, warn, yes_option
-from freight_exchange.cli.show import Out, collect, csv_columns, price_of, progress, text_of, units_of, warnings_of
+from freight_exchange.cli.show import (
+    Out,
+    collect,
+    counted,
+    csv_columns,
+    price_of,
+    progress,
+    text_of,
+    units_of,
+    warnings_of,
+)
 from freight_exchange.cli.watch import watch, watch_offers
 from freight_exchange.errors import BadRequestError, NotFoundError
 
@@ -352,7 +362,7 @@ def submit(
             await out.read_codes(exchange)
         if earlier:
             prices = ", ".join(f"{price_of(bid, out)} ({bid.status})" for bid in earlier)
-            warn(f"You have {_count(len(earlier))} on request {request} already: {text_of(prices)}.")
+            warn(f"You have {counted(len(earlier), 'offer')} on request {request} already: {text_of(prices)}.")
         named = text_of(currency).casefold()
         equal = sum(
             bid.amount == amount and named in (str(bid.currency), out.codes.get(bid.currency or 0, "").casefold())
@@ -360,10 +370,10 @@ def submit(
         )
         if equal and not again:
             raise click.UsageError(
-                f"you have {_count(equal)} of {price} on request {request} already: give --again to send another;"
-                " nothing was sent"
+                f"you have {counted(equal, 'offer')} of {price} on request {request} already: give --again to send"
+                " another; nothing was sent"
             )
-        notes.append(f"Before this offer, you had {_count(equal)} of {price} on request {request}.")
+        notes.append(f"Before this offer, you had {counted(equal, 'offer')} of {price} on request {request}.")
         if target is not None:
             if str(target.status).casefold() == "selected":
                 warn("The request is Selected: its shipper has accepted an offer.")
@@ -372,10 +382,6 @@ def submit(
         out.record(await exchange.bids.submit(request, rates=fees or None, **values))
 
     connect(options, work, lookup="bids list", notes=notes)
-
-
-def _count(number: int) -> str:
-    return f"{number} offer{'' if number == 1 else 's'}"
 
 
 def _warn_of_difference(amount: Decimal | None, fees: Mapping[str, object]) -> None:

@@ -12,7 +12,7 @@ from freight_exchange import DeadLetter, Doubt, Gap
 from freight_exchange.bot.admin import BotFile
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Status, confirm, run, warn, yes_option
-from freight_exchange.cli.show import Out, csv_columns
+from freight_exchange.cli.show import Out, counted, csv_columns
 from freight_exchange.errors import ValidationError
 from freight_exchange.store import copy as copying
 from freight_exchange.store import schema
@@ -24,10 +24,6 @@ __all__ = ["backup", "dead", "doubts", "gaps", "store"]
 
 def _ask(question: str, *, yes: bool) -> None:
     run(partial(confirm, question, yes=yes, effect="changed"))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _add_list(
@@ -65,7 +61,7 @@ def _add_change(
         store: str, name: str | None, event: int | None, handler: str | None, every: bool, yes: bool, out: Out
     ) -> None:
         letters = _chosen(file := BotFile(store, name=name), event, handler, every=every)
-        count = _count(len(letters), "dead letter")
+        count = counted(len(letters), "dead letter")
         if letters:
             _ask(question.format(count), yes=yes)
         for letter in letters:
@@ -166,9 +162,9 @@ def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
     """
     file = BotFile(store, name=name)
     if count := len(file.gaps()):
-        _ask(f"Acknowledge {_count(count, 'gap')}?", yes=yes)
+        _ask(f"Acknowledge {counted(count, 'gap')}?", yes=yes)
         count = file.acknowledge_gaps()
-        out.result(f"{_count(count, 'gap')} acknowledged.", {"acknowledged": count})
+        out.result(f"{counted(count, 'gap')} acknowledged.", {"acknowledged": count})
     else:
         out.result("There are no gaps.", {"acknowledged": 0})
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Paginator
     from freight_exchange.cargo import CargoWarning
 
-__all__ = ["Column", "Out", "collect", "csv_columns", "price_of", "progress", "text_of", "units_of",
+__all__ = ["Column", "Out", "collect", "counted", "csv_columns", "price_of", "progress", "text_of", "units_of",
            "warnings_of"]  # fmt: skip
 
 T = TypeVar("T")
@@ -326,6 +326,11 @@ class Out:
             "chargeable": quantity and dict(zip(("amount", "unit", "by"), map(str, quantity), strict=True)),
             "doubts": [attrs.asdict(warning) for warning in warnings_of(request, self.per)],
         }
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number of things."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def text_of(value: object) -> str:

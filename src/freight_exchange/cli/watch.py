@@ -13,7 +13,7 @@ from freight_exchange import OfferFilter, RequestFilter
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.login import connect
 from freight_exchange.cli.run import Interrupted, warn
-from freight_exchange.cli.show import Out, progress, text_of
+from freight_exchange.cli.show import Out, counted, progress, text_of
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Scan, ScanProgress
 
@@ -197,6 +197,5 @@ async def _show_live(feed: Any, pull: Callable[[Callable[[Any], None]], Awaitabl
 def _status_of(status: Any, shown: int) -> str:
     age = status.cover_age
     coverage = "list not read yet" if age is None else f"all seen up to {age.total_seconds():.0f} s ago"
-    pages = f"{status.pages} page{'' if status.pages == 1 else 's'}"
-    first = f" · {pages} read" if status.state == "priming" and status.pages else ""
+    first = f" · {counted(status.pages, 'page')} read" if status.state == "priming" and status.pages else ""
     return f"{status.state}{first} · {coverage} · {shown} shown · Ctrl-C ends"
