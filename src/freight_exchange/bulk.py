@@ -34,7 +34,7 @@ from freight_exchange.errors import (
 )
 from freight_exchange.models import Applied, Listing, NotApplied, Publish, RateRequest, RateRequestDraft, Reconciliation
 from freight_exchange.platform import clock
-from freight_exchange.platform.csv import CsvTable, Parser, yes_or_no
+from freight_exchange.platform.csv import CsvTable, Parser, point, yes_or_no
 from freight_exchange.serialization import to_dict
 from freight_exchange.store import effects, fleet
 from freight_exchange.store.database import SQLite
@@ -284,7 +284,10 @@ def _whole_number(cell: str, column: str) -> int:
         raise ValidationError(f"{column} must be a whole number, not {cell!r}", field=column) from None
 
 
-_PARSERS: Final[Mapping[str, Parser]] = {"arrival": _time, "quantity": _whole_number, "hazardous": yes_or_no}
+_PARSERS: Final[Mapping[str, Parser]] = {
+    "arrival": _time, "quantity": _whole_number, "hazardous": yes_or_no,
+    **dict.fromkeys(("length", "width", "height", "weight"), point),
+}  # fmt: skip
 _PARAMETERS: Final = inspect.signature(RateRequestDraft).parameters
 _COLUMNS: Final = {name: _PARSERS.get(name, lambda cell, column: cell) for name in _PARAMETERS}
 _REQUIRED: Final = [name for name, parameter in _PARAMETERS.items() if parameter.default is inspect.Parameter.empty]

@@ -26,10 +26,7 @@ def served() -> Iterator[tuple[Exchange, str]]:
 
 @pytest.fixture
 def shell(
-    served: tuple[Exchange, str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    served: tuple[Exchange, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Shell:
     """Shell of the forwarder, in an empty directory."""
     exchange, url = served

@@ -54,34 +54,6 @@ def test_offer_is_read_from_file(shell: Shell) -> None:
     assert bid["offer"]["rates"] == {"Ocean": "1700.10", "Chassis": "140"}
 
 
-@pytest.mark.parametrize("rates", [None, [1], "x", 5])
-def test_rates_of_file_must_be_an_object(shell: Shell, rates: object) -> None:
-    Path("offer.json").write_text(json.dumps({"amount": 5, "currency": "USD", "rates": rates}))
-    result = shell("bids", "submit", "1", "--file", "offer.json", "--yes")
-    assert result.status == Status.USAGE
-    assert "rates" in result.err
-    assert "nothing was sent" in result.err
-    assert shell.exchange.audit_log.calls == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--amount", "0", "--currency", "USD"], "amount must be greater than zero"),
-        (["--amount", "12"], "still missing: currency (--currency)"),
-        (["--amount", "12", "--currency", "XXX"], "currency"),
-        (["--amount", "12", "--currency", "USD", "--rate", "Ocean"], "--rate takes NAME=AMOUNT, not 'Ocean'"),
-        (["--amount", "12", "--currency", "USD", "--rate", "Ocean=dear"], "--rate['Ocean'] must be a number"),
-    ],
-)
-def test_invalid_offer_is_not_sent(shell: Shell, arguments: list[str], message: str) -> None:
-    request = shell.publish()
-    result = shell("bids", "submit", str(request), *arguments, "--yes")
-    assert result.status == Status.USAGE
-    assert message in result.err
-    assert shell.exchange.audit_log.offers == []
-
-
 def test_write_is_last_call_of_a_command(shell: Shell) -> None:
     # The failure of a later call would look like the write's own.
     def last_path() -> str:
@@ -183,17 +155,6 @@ def test_identical_offer_is_refused_without_again(shell: Shell, how: str) -> Non
     assert len(shell.exchange.audit_log.offers) == 1
     assert shell("bids", "submit", "1", "--amount", "1840.50", "--currency", "EUR", "--yes").status == 0
     assert shell("bids", "submit", "1", "--amount", "1840.49", "--currency", "USD", "--yes").status == 0
-
-
-def test_awarded_request_is_warned_of_before_question(shell: Shell) -> None:
-    shell.publish()
-    shell(*SUBMIT, "--yes")
-    shell.use_account(shell.exchange.shipper)
-    shell("offers", "approve", "5001", "--yes")
-    shell.use_account(shell.exchange.forwarder)
-    result = shell(*SUBMIT, "--again", typed="n\n")
-    assert "(Selected).\n" in result.err
-    assert "The request is Selected: its shipper has accepted an offer.\n" in result.err
 
 
 def test_offer_in_doubt_is_reported_with_count_of_earlier_equal_offers(shell: Shell) -> None:

@@ -6,7 +6,6 @@ import csv
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import attrs
 import pytest
@@ -14,7 +13,7 @@ from tests.cli.harness import DRAFT, TILES, Shell
 from tools.pages import ROOT
 
 from freight_exchange.cli.run import Status
-from freight_sandbox import FAULTS, Fault
+from freight_sandbox import Fault
 from freight_sandbox.faults import json_reply
 
 EXAMPLE = ROOT / "examples" / "requests.csv"
@@ -32,47 +31,6 @@ def shipper(shell: Shell) -> Shell:
 
 
 # Drafts
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"arrival": "soon"}, "arrival: 'soon' is not a date such as 2027-03-01 or '2027-03-01 17:00'"),
-        ({"colour": "red"}, "the file has an unknown field 'colour'; the fields are commodity, type, origin"),
-        ({"commodity": ...}, "still missing: commodity (--commodity)"),
-        ({"hazardous": ...}, "still missing: hazardous (--hazardous or --not-hazardous)"),
-        ({"quantity": None}, "the file has null for quantity: leave it out, or give a value"),
-    ],
-)
-def test_missing_or_unknown_field_is_named(shipper: Shell, change: dict[str, Any], message: str) -> None:
-    fields = {name: value for name, value in (DRAFT | change).items() if value is not ...}
-    Path("draft.json").write_text(json.dumps(fields))
-    result = shipper("requests", "publish", "--file", "draft.json", "--yes")
-    assert result.status == Status.USAGE
-    assert f"Error: {message}" in result.err
-    assert result.err.endswith("nothing was sent\n")
-    assert shipper.exchange.audit_log.calls == []
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("draft.json", b"{", "draft.json cannot be read: Expecting property name"),
-        ("draft.json", b"[1]", "draft.json must hold one object with the fields"),
-        ("draft.json", b"", "draft.json cannot be read: it is empty"),
-        ("draft.json", b'{"notes": "M\xf6bel"}', "draft.json cannot be read: byte 13 is not UTF-8"),
-        ("draft.json", b"[" * 100_000, "draft.json cannot be read: it is nested too deeply"),
-        ("draft.toml", b"a=" + b"[" * 5000, "draft.toml cannot be read: it is nested too deeply"),
-        ("draft.json", b'{"quantity": ' + b"9" * 5000 + b"}", "it has a number of thousands of digits"),
-        ("draft.json", b'{"quantity": 2, "quantity": 3}', "draft.json cannot be read: it gives 'quantity' twice"),
-    ],
-)
-def test_unreadable_file_is_rejected(shipper: Shell, name: str, content: bytes, message: str) -> None:
-    Path(name).write_bytes(content)
-    result = shipper("requests", "publish", "--file", name, "--yes")
-    assert result.status == Status.USAGE
-    assert message in result.err
-    assert result.err.endswith("nothing was sent\n")
 
 
 @pytest.mark.parametrize(
@@ -172,13 +130,6 @@ def test_template_is_a_file_that_can_be_published(shipper: Shell) -> None:
     assert published.out.endswith(f"{len(rows)} of {len(rows)} rows are published.\n")
 
 
-def test_example_is_not_in_the_past(shipper: Shell) -> None:
-    """Fault 39: the file of the examples is accepted as it is, for years."""
-    assert shipper("requests", "import", "requests.csv", "--check").status == 0
-    arrivals = [row["arrival"] for row in csv.DictReader(EXAMPLE.read_text().splitlines())]
-    assert min(map(date.fromisoformat, arrivals)) > date(2035, 1, 1)
-
-
 SEMICOLONS = f"{HEADER}\n{ROW}".replace(",", ";")
 
 
@@ -224,14 +175,6 @@ def test_text_of_another_encoding_is_not_guessed(shipper: Shell, name: str, enco
     result = shipper("requests", "import", "sheet.csv", "--check")
     assert result.status == Status.USAGE
     assert "sheet.csv is not UTF-8 at byte" in result.err
-
-
-def test_import_in_doubt_is_looked_up_by_the_next_run(shipper: Shell) -> None:
-    shipper.exchange.faults.add(*FAULTS["unavailable"](path="quote/submitrequest"))
-    Path("requests.csv").write_text(f"{HEADER}\n{ROW}\n")
-    result = shipper("requests", "import", "requests.csv", "--yes")
-    assert result.status in (0, Status.OUTCOME_UNKNOWN)
-    assert len(shipper.exchange.audit_log.publications) <= 1
 
 
 # Tariffs

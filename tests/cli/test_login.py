@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 from pathlib import Path
 
 import pytest
@@ -40,20 +39,6 @@ def test_commands_after_login_need_no_credentials(fresh_shell: Shell) -> None:
     assert "company     Forward & Co. Ltd\n" in fresh_shell("whoami").out
 
 
-def test_login_file_is_private_and_holds_no_password(fresh_shell: Shell) -> None:
-    log_in(fresh_shell)
-    file = login_file(fresh_shell)
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert "password" not in file.read_text()
-
-
-def test_login_ignores_kept_login(fresh_shell: Shell) -> None:
-    log_in(fresh_shell)
-    result = fresh_shell("login", typed="wrong\n")
-    assert result.status == Status.LOGIN_REJECTED
-    assert [login.accepted for login in fresh_shell.exchange.audit_log.logins] == [True, False]
-
-
 def test_failed_login_keeps_previous_one(fresh_shell: Shell) -> None:
     log_in(fresh_shell)
     with refused_port() as port:
@@ -80,13 +65,6 @@ def test_login_that_cannot_be_kept_is_reported(fresh_shell: Shell) -> None:
     assert "Error: logged in, but the login cannot be saved" in result.err
 
 
-def test_login_of_another_account_replaces_kept_one(fresh_shell: Shell) -> None:
-    log_in(fresh_shell)
-    result = fresh_shell("--email", "shipper@demo.example", "login", typed="shipper\n")
-    assert result.out == f"Logged in as Sylvia Ship at {fresh_shell.url}.\n"
-    assert fresh_shell("whoami", "--json").objects[0]["user"]["email"] == "shipper@demo.example"
-
-
 def test_expired_token_is_reported_without_a_login(fresh_shell: Shell) -> None:
     log_in(fresh_shell)
     fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"](path="currency"))
@@ -95,14 +73,6 @@ def test_expired_token_is_reported_without_a_login(fresh_shell: Shell) -> None:
     assert "the saved login has expired: run `freight-exchange login`" in result.err
     assert "password" not in result.err
     assert len(fresh_shell.exchange.audit_log.logins) == 1
-
-
-def test_whoami_checks_login_with_service(fresh_shell: Shell) -> None:
-    log_in(fresh_shell)
-    fresh_shell.exchange.faults.add(*FAULTS["unauthorized_forever"]())
-    result = fresh_shell("whoami")
-    assert (result.status, result.out) == (Status.LOGIN_REJECTED, "")
-    assert "the saved login has expired" in result.err
 
 
 def test_token_past_its_lifetime_is_not_sent(fresh_shell: Shell) -> None:
@@ -170,15 +140,6 @@ def test_token_file_option_replaces_default_file(fresh_shell: Shell) -> None:
     assert fresh_shell("whoami").status == 0
 
 
-def test_token_file_open_to_others_is_not_used(fresh_shell: Shell) -> None:
-    log_in(fresh_shell)
-    login_file(fresh_shell).chmod(0o644)
-    result = fresh_shell("whoami")
-    assert result.status == Status.CONFIGURATION
-    assert "Warning: the token file" in result.err
-    assert "is open to other users (mode 0644)" in result.err
-
-
 def test_command_with_password_keeps_no_login(shell: Shell) -> None:
     assert shell("currencies").status == 0
     assert not login_file(shell).exists()
@@ -205,13 +166,6 @@ def test_command_without_login_asks_nothing(fresh_shell: Shell, typed: str | Non
     }
     assert result.status == Status.CONFIGURATION
     assert result.err == f"Error: not logged in: run `freight-exchange login`\n  {notes[len(known)]}\n"
-
-
-def test_login_rejects_wrong_url_before_it_asks_for_the_account(fresh_shell: Shell) -> None:
-    result = fresh_shell("login", typed="localhost\na@b.example\nx\n")
-    assert result.status == Status.CONFIGURATION
-    assert "Error: --url must be an http or https URL with a host" in result.err
-    assert "Email" not in result.err
 
 
 def test_command_of_another_account_names_its_login(fresh_shell: Shell) -> None:
@@ -279,18 +233,6 @@ def test_profile_comes_before_the_account_of_the_environment(shell: Shell) -> No
     result = shell("--profile", "shipper", "--email", "forwarder@demo.example", "whoami")
     assert result.status == Status.CONFIGURATION
     assert [one.accepted for one in shell.exchange.audit_log.logins] == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--profile", "../x", "whoami"), "the name of a profile has letters, digits, - and _ only, not '../x'"),
-        (("--profile", "a", "--token-file", "b", "whoami"), "give --profile or --token-file: each names a saved login"),
-    ],
-)
-def test_wrong_profile_is_refused(shell: Shell, words: tuple[str, ...], message: str) -> None:
-    result = shell(*words)
-    assert (result.status, result.err) == (Status.CONFIGURATION, f"Error: {message}\n")
 
 
 def test_machine_without_a_home_needs_no_login_file(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,20 +45,6 @@ def test_unknown_offer_is_not_found(shipper: Shell, command: str) -> None:
         assert "Offer 77 is not among those that your requests show.\n" in result.err
 
 
-def test_account_without_published_requests_is_shown_where_to_look(shell: Shell) -> None:
-    assert "You have published no such requests. See `freight-exchange bids list`" in shell("offers", "list").err
-    shell.publish()
-    for command in (("offers", "get", "1"), ("offers", "compare", "1", "--to", "USD")):
-        result = shell(*command)
-        assert result.status == Status.NOT_FOUND
-        assert "For a request that another shipper published, see `freight-exchange requests get 1`." in result.err
-
-
-def test_second_approval_is_refused(shipper: Shell) -> None:
-    assert shipper("offers", "approve", "5001", "--yes").status == 0
-    assert shipper("offers", "approve", "5001", "--yes").status == Status.REFUSED
-
-
 def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
     result = shipper("offers", "compare", "1", "--to", "EUR", "--rate", "usd=0.9")
     (row,) = result.rows
@@ -67,26 +53,10 @@ def test_offers_are_compared_in_one_currency(shipper: Shell) -> None:
     assert comparison["offers"][0]["total"] == "1840.50"
 
 
-@pytest.mark.parametrize(
-    ("rates", "message"),
-    [
-        ([], "--rate: an offer is in USD: give the exchange rate of USD to EUR"),
-        (["--rate", "dollar=2"], "--rate must be a currency code of three letters, not 'DOLLAR'"),
-        (["--rate", "USD"], "'USD' must be a code and a rate, such as EUR=1.08"),
-        (["--rate", "USD=1", "--rate", "usd=2"], "usd is given twice"),
-    ],
-)
-def test_offers_in_a_currency_without_a_rate_are_not_compared(shipper: Shell, rates: list[str], message: str) -> None:
-    result = shipper("offers", "compare", "1", "--to", "EUR", *rates)
-    assert (result.status, result.out) == (Status.USAGE, "")
-    assert message in result.err
-
-
 def test_offer_is_watched_as_line_and_as_json(shipper: Shell) -> None:
     line = shipper("offers", "watch", "--count", "1").out
     assert re.fullmatch(
-        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 USD  Hong Kong to Long Beach\n",
-        line,
+        r"\d\d:\d\d:\d\d  new        request 1  offer 5001  1840.50 USD  Hong Kong to Long Beach\n", line
     )
     (event,) = shipper("offers", "watch", "1", "--count", "1", "--json").objects
     assert (event["object"], event["kind"], event["offer"]["id"]) == ("offer_event", "new", 5001)
@@ -117,12 +87,6 @@ def test_offers_are_exported_with_a_column_for_each_fee(shipper: Shell) -> None:
     assert shipper("offers", "export", "1").out.splitlines() == [header, row]
     (record,) = shipper("offers", "export", "--json").objects
     assert record["fees"] == {} or set(record["fees"]) <= set(header.split(","))
-
-
-def test_export_of_a_request_that_is_not_there_fails(shipper: Shell) -> None:
-    result = shipper("offers", "export", "1", "98", "99")
-    assert (result.status, result.out) == (Status.NOT_FOUND, "")
-    assert "you have no request 98, 99" in result.err
 
 
 def test_answer_to_a_hidden_offer_shows_the_sentence_of_the_service(shipper: Shell) -> None:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 import click
-import pytest
 from tests.cli.harness import DRAFT, ROUTE, TILES, Shell
 from tools.pages import ROOT, snippets_of
 
-from freight_exchange import FreightExchange, RateRequestDraft, Route, RouteDraft
 from freight_exchange.cli.app import program
 from freight_exchange.options import ADDRESSES
-from freight_exchange.testing import Sandbox
 
 PAGE = (ROOT / "docs" / "service.md").read_text()
 ROWS = re.findall(r"^\| (4\.\d+) \| `(\w+ [\w/]+)` \| (.*?) \| (.*?) \|$", PAGE, re.MULTILINE)
@@ -26,10 +22,6 @@ WHEN = datetime(2036, 2, 1, 17)
 
 def quoted(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
-
-
-def calls_of(sandbox: Sandbox) -> set[str]:
-    return {f"{call.method} {call.path}" for call in sandbox.audit_log.calls}
 
 
 def test_page_has_each_operation_of_the_document() -> None:
@@ -43,80 +35,6 @@ def test_page_has_each_operation_of_the_document() -> None:
             documented.append((number, f"{method} {own or address}"))
     assert sorted((number, operation) for number, operation, _, _ in ROWS) == sorted(documented)
     assert len(documented) == 17
-
-
-async def publish(exchange: FreightExchange) -> object:
-    return await exchange.requests.publish(RateRequestDraft(**{**DRAFT, "arrival": WHEN}))
-
-
-async def watch(exchange: FreightExchange) -> None:
-    async with exchange.watch(start="backfill") as feed:
-        await anext(feed)
-
-
-async def create(exchange: FreightExchange) -> object:
-    times: dict[str, Any] = dict.fromkeys(("cy_cutoff", "cfs_cutoff", "departure", "arrival"), WHEN)
-    return await exchange.routes.create(RouteDraft(**{**ROUTE, **times}))
-
-
-async def get_route(exchange: FreightExchange) -> Route:
-    (route, *_) = await exchange.routes.list()
-    return await exchange.routes.get(route.index)
-
-
-async def update(exchange: FreightExchange) -> object:
-    return await exchange.routes.update(await get_route(exchange))
-
-
-METHODS: dict[str, Callable[[FreightExchange], Awaitable[object]]] = {
-    "exchange.login()": lambda exchange: exchange.login(),
-    "exchange.requests.open()": lambda exchange: exchange.requests.open().first(),
-    "exchange.requests.get_open(index)": lambda exchange: exchange.requests.get_open(1),
-    "exchange.requests.publish(draft)": publish,
-    "exchange.requests.search()": lambda exchange: exchange.requests.search().first(),
-    "exchange.requests.get(index)": lambda exchange: exchange.requests.get(1),
-    "exchange.watch()": watch,
-    "exchange.routes.list()": lambda exchange: exchange.routes.list().first(),
-    "exchange.routes.get(index)": get_route,
-    "exchange.routes.create(draft)": create,
-    "exchange.routes.update(route)": update,
-    "exchange.offers.list()": lambda exchange: exchange.offers.list().first(),
-    "exchange.offers.get(request)": lambda exchange: exchange.offers.get(1),
-    "exchange.offers.search()": lambda exchange: exchange.offers.search().first(),
-    "exchange.offers.approve(offer)": lambda exchange: exchange.offers.approve(5001),
-    "exchange.offers.decline(offer)": lambda exchange: exchange.offers.decline(5001),
-    "exchange.bids.list()": lambda exchange: exchange.bids.list().first(),
-    "exchange.bids.submit(request)": lambda exchange: exchange.bids.submit(1, amount=1, currency=840),
-    "exchange.carriers.list()": lambda exchange: exchange.carriers.list().first(),
-    "exchange.carriers.get(index)": lambda exchange: exchange.carriers.get(1),
-    "exchange.currencies.list()": lambda exchange: exchange.currencies.list().first(),
-    "exchange.currencies.get(index)": lambda exchange: exchange.currencies.get(840),
-    "exchange.currencies.by_code(code)": lambda exchange: exchange.currencies.by_code("USD"),
-}
-
-
-OPTIONS = {"publish": "publish", "approve": "approve", "decline": "approve", "submit": "submit"}
-
-
-@pytest.mark.parametrize(("operation", "methods"), [(operation, methods) for _, operation, methods, _ in ROWS])
-async def test_methods_reach_their_operation(operation: str, methods: str) -> None:
-    names = [name for name in quoted(methods) if name.startswith("exchange.")]
-    assert names
-    for name in names:
-        sandbox = Sandbox()
-        account = sandbox.shipper if re.search(r"offers|publish", name) else sandbox.forwarder
-        index = sandbox.publish()
-        sandbox.exchange.offer(sandbox.rival, index, sandbox.now())
-        options: dict[str, Any] = {}
-        if "by an option" in methods:
-            words = name.split("(")[0].split(".")[-1]
-            options = {"addresses": {OPTIONS[words]: operation.split(" ")[1]}}
-        client = FreightExchange(
-            sandbox.url, email=account.email, password=account.password, http_client=sandbox.http_client(), **options
-        )
-        async with client as exchange:
-            await METHODS[name](exchange)
-        assert operation in calls_of(sandbox), name
 
 
 def test_page_has_each_address() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.cli.harness import DRAFT, TILES, Shell
@@ -75,6 +74,7 @@ class TestList:
             ["--commodity", "lithium  batteries"],
             ["--hazardous"],
             ["--max-volume", "5"],
+            ["--origin", "Shenzhen", "--need-by", "2031-01-01"],
             ["--max-weight", "100"],
             ["--limit", "1"],
             ["--state", "open", "--limit", "1"],
@@ -86,32 +86,9 @@ class TestList:
         shell.publish(BATTERIES)
         assert [request["index"] for request in shell("requests", "list", "--json", *options).objects] == [2]
 
-    @pytest.mark.parametrize("options", [["--not-hazardous"], ["--need-by", "2028-01-01"]], ids=" ".join)
-    def test_options_exclude_requests(self, shell: Shell, options: list[str]) -> None:
-        shell.publish(TILES)
-        shell.publish(BATTERIES)
-        assert [request["index"] for request in shell("requests", "list", "--json", *options).objects] == [1]
-
     def test_since_is_sent_to_service(self, shell: Shell) -> None:
         shell("requests", "list", "--since", "6h")
         assert shell.exchange.audit_log.calls[-1].parameters["secondsSinceUpdate"] == 6 * 3600
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            (["--since", "6d"], "--since must be at most five days, which is all that the service lists"),
-            (["--since", "99999999999999d"], "--since must be at most five days"),
-            (["--since", "0s"], "--since must be longer than zero"),
-            (["--since", "soon"], "'--since': 'soon' is not a duration such as 90s"),
-            (["--max-volume", "much"], "--max-volume must be a number such as 1840.50, not 'much'"),
-            (["--need-by", "2027-03-01T12:00Z"], "--need-by is compared with need_date, which has no zone"),
-        ],
-    )
-    def test_invalid_option_is_rejected(self, shell: Shell, options: list[str], message: str) -> None:
-        result = shell("requests", "list", *options)
-        assert (result.status, result.out) == (Status.USAGE, "")
-        assert message in result.err
-        assert shell.exchange.audit_log.calls == []
 
     def test_empty_list_prints_message_to_stderr(self, shell: Shell) -> None:
         result = shell("requests", "list")
@@ -172,37 +149,10 @@ class TestPublish:
         result = shell("requests", "publish", *arguments, "--yes", "--json", piped=piped)
         assert result.status == 0, result.err
         (request,) = result.objects
-        assert (request["commodity"], request["quantity"], request["volume"]) == (
-            "Ceramic tiles",
-            20,
-            "21.600",
-        )
+        assert (request["commodity"], request["quantity"], request["volume"]) == ("Ceramic tiles", 20, "21.600")
         (change,) = shell.exchange.audit_log.changes
         assert change.state.cargo.origin == "Hong Kong"
         assert change.state.cargo.arrival.startswith("2036-03-01")
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"weight": -1}, "--weight must be greater than zero"),
-            ({"incoterm": "FREE"}, "--incoterm must be three letters"),
-            ({"type": "Pigeon"}, "--type must be one of"),
-            ({"quantity": 2.5}, "--quantity must be a positive integer, not 2.5"),
-            ({"hazardous": "no"}, "--hazardous must be True or False, not 'no'"),
-            ({"length": "long"}, "--length must be a number such as 1840.50, not 'long'"),
-            ({"arrival": 5}, "--arrival must be a datetime, not 5"),
-            ({"arrival": "2027-03-01T12:00Z"}, "--arrival must have no zone: give the wall time"),
-        ],
-    )
-    def test_invalid_field_is_named_before_anything_is_sent(
-        self, shell: Shell, change: dict[str, Any], message: str
-    ) -> None:
-        shell.use_account(shell.exchange.shipper)
-        Path("draft.json").write_text(json.dumps(DRAFT | change))
-        result = shell("requests", "publish", "--file", "draft.json", "--yes")
-        assert result.status == Status.USAGE
-        assert message in result.err
-        assert shell.exchange.audit_log.calls == []
 
     @pytest.mark.parametrize(("options", "status"), [(["--yes"], 0), (["--yes", "--json"], 0), ([], Status.USAGE)])
     def test_implausible_draft_is_warned_of_before_it_is_sent(

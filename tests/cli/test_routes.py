@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.cli.harness import ROUTE, Shell
 
 from freight_exchange.cli.run import Status
@@ -85,31 +84,6 @@ def test_new_timezone_keeps_local_times(shell: Shell) -> None:
     assert updated["cy_cutoff"] == "2036-02-01T17:00:00+01:00"
     assert updated["departure"] == "2036-02-04T05:00:00+01:00"
     assert updated["arrival"] == created["arrival"]
-
-
-def test_timezone_with_same_offset_changes_no_date(shell: Shell) -> None:
-    index = str(create(shell)["index"])
-    result = shell("routes", "update", index, "--timezone", "Asia/Shanghai", typed="n\n")
-    assert ": timezone Asia/Hong_Kong to Asia/Shanghai? [y/N]:" in result.err
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"timezone": "Asia/Atlantis"}, "--timezone must be the name of a known time zone"),
-        ({"timezone": 5}, "--timezone must be text, not 5"),
-        ({"departure": 5}, "--departure must be a datetime, not 5"),
-        ({"timezone": "Europe/Berlin", "departure": 5}, "--departure must be a datetime, not 5"),
-        ({"carrier": "abc"}, "--carrier must be a positive integer, not 'abc'"),
-    ],
-)
-def test_invalid_update_is_not_sent(shell: Shell, change: dict[str, Any], message: str) -> None:
-    created = create(shell)
-    Path("change.json").write_text(json.dumps(change))
-    result = shell("routes", "update", str(created["index"]), "--file", "change.json", "--yes")
-    assert result.status == Status.USAGE
-    assert message in result.err
-    assert shell("routes", "get", str(created["index"]), "--json").objects == [created]
 
 
 def test_carriers_and_currencies_are_listed(shell: Shell) -> None:

@@ -168,12 +168,3 @@ def test_status_line_fits_a_narrow_terminal(shell: Shell) -> None:
     assert status_lines
     assert max(map(len, status_lines)) <= 30
     assert terminal.process.returncode == Status.INTERRUPTED
-
-
-def test_error_of_a_live_watch_is_reported(shell: Shell) -> None:
-    shell.set("FREIGHT_EXCHANGE_PASSWORD", "wrong")
-    with open_terminal(("requests", "watch")) as terminal:
-        output = terminal.read_rest()
-        assert terminal.process.wait(TIMEOUT) == Status.LOGIN_REJECTED
-    assert "Error: the service rejected the email or password" in output
-    assert "Traceback" not in output

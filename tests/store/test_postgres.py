@@ -205,7 +205,7 @@ class TestLoss:
     async def test_a_lock_that_is_held_for_long_is_a_conflict(self, address: str) -> None:
         async with Store(address) as store:
             await store.join(BINDING)
-            with pytest.raises(ConflictError, match="met those of other replicas"):
+            with pytest.raises(ConflictError, match="is held up by locks of other"):
                 await store.run(_lock_elsewhere, address)
 
 

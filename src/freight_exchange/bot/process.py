@@ -41,6 +41,7 @@ from freight_exchange.platform.text import CleanFormatter
 if TYPE_CHECKING:
     from freight_exchange.bot.metrics import InFlight
     from freight_exchange.bot.supervisor import Supervisor
+from freight_exchange.store.errors import ConflictError
 
 __all__ = ["CLOSE_TIMEOUT", "HUNG_STATUS", "STATUSES", "importing", "run"]
 
@@ -55,6 +56,7 @@ HUNG_STATUS: Final = 70
 STATUSES: Final[tuple[tuple[type[FreightExchangeError], int], ...]] = (
     (HeldError, 75),
     (StoreAwayError, 75),
+    (ConflictError, 75),
     (StoreError, 73),
     (LoginRejectedError, 77),
     (ConfigurationError, 78),

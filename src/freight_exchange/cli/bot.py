@@ -62,20 +62,8 @@ bot.add_command(gaps)
 
 @bot.command
 @click.argument("target", metavar="MODULE:BOT")
-@click.option(
-    "--backend",
-    type=click.Choice(["asyncio", "trio"]),
-    default="asyncio",
-    show_default=True,
-    help="Async library that runs the bot.",
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the log on standard error; json is one object per line.",
-)
+@opt.choice("--backend", ["asyncio", "trio"], "Async library that runs the bot.", "asyncio")
+@opt.choice("--log-format", ["text", "json"], "Format of the log on standard error; json: an object per line.", "text")
 @click.pass_obj
 def run(
     options: opt.Options, /, target: str, backend: Literal["asyncio", "trio"], log_format: Literal["text", "json"]
@@ -87,10 +75,8 @@ def run(
     be in the environment, because a bot that runs for months logs in again. A bot whose own client has another URL or
     account than the options does not run.
 
-    \b
-    Example:
-      freight-exchange bot run my_bot:bot
-      freight-exchange bot run my_bot:make_bot
+    $ bot run my_bot:bot
+    $ bot run my_bot:make_bot
     """
     for name in _UNSUPPORTED:
         if getattr(options, name) is not None:
@@ -202,10 +188,8 @@ def _log_as_json() -> None:
 def status(store: str, name: str | None, check: float | None, out: Out) -> None:
     """Show the status of a bot, as recorded in its file or database.
 
-    \b
-    Examples:
-      freight-exchange bot status --store bot.db
-      freight-exchange bot status --store postgresql://bots@db.internal/freight
+    $ bot status --store bot.db
+    $ bot status --store postgresql://bots@db.internal/freight
     """
     report = BotFile(store, name=name).status()
     if out.format:
@@ -221,7 +205,7 @@ def _problems(report: StoreStatus, age: timedelta) -> Iterator[str]:
     if not report.holder:
         yield "it is not running"
     if covered is None or covered < datetime.now(UTC) - age:
-        yield f"it covers nothing after {_until(covered)}"
+        yield "it has covered nothing yet" if covered is None else f"it covers nothing after {_until(covered)}"
     for count, noun in ((report.parked, "parked"), (report.deliveries["dead"], "dead"), (len(report.gaps), "gaps")):
         if count:
             yield f"{count} {noun}"
@@ -265,9 +249,7 @@ def _other(counts: Any) -> str:
 def explain(index: int, store: str, name: str | None, out: Out) -> None:
     """Show the deliveries of request INDEX to handlers, or why there is none yet, and its offers and answers.
 
-    \b
-    Example:
-      freight-exchange explain 4 --store bot.db
+    $ explain 4 --store bot.db
     """
     report = BotFile(store, name=name).explain(index)
     explanation = report.explanation

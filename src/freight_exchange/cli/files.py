@@ -28,7 +28,6 @@ from freight_exchange.models import RateRequestDraft
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Listing, RateRequest
     from freight_exchange.bulk import Row, State
-    from freight_exchange.cargo import Per
     from freight_exchange.quotes import Comparison
     from freight_exchange.tariff import NoQuote, Quote
 
@@ -203,11 +202,9 @@ def import_(
     FILE.progress beside the file records each step. Run the command again after an interruption: it continues, and
     publishes no row twice. If a reply was lost, it looks for the row before it sends anything again.
 
-    \b
-    Examples:
-      freight-exchange requests import --template > requests.csv
-      freight-exchange requests import requests.csv --check
-      freight-exchange requests import requests.csv
+    $ requests import --template > requests.csv
+    $ requests import requests.csv --check
+    $ requests import requests.csv
     """
     if template:
         _print_template(out)
@@ -291,10 +288,8 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
     There is a row for each offer, and a column for each fee. Without a REQUEST, the offers on all requests are
     exported. Amounts are exact, currencies are three-letter codes.
 
-    \b
-    Examples:
-      freight-exchange offers export > offers.csv
-      freight-exchange offers export 4 7 --csv
+    $ offers export > offers.csv
+    $ offers export 4 7 --csv
     """
     out = Out("csv" if as_csv else "json")
     await out.read_codes(exchange)
@@ -325,29 +320,10 @@ async def export(exchange: FreightExchange, /, requests: Sequence[int], as_csv: 
             out.json(row)
 
 
-def _parse_rates(context: click.Context, option: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-    rates: dict[str, str] = {}
-    for value in values:
-        code, _, rate = (part.strip() for part in value.partition("="))
-        if not code or not rate:
-            raise click.BadParameter(f"{value!r} must be a code and a rate, such as EUR=1.08")
-        if code.upper() in rates:
-            raise click.BadParameter(f"{code} is given twice")
-        rates[code.upper()] = rate
-    return rates
-
-
 @click.command(cls=opt.Command)
 @click.argument("request", type=opt.index)
 @click.option("--to", required=True, metavar="CODE", help="The currency to compare in, such as USD.")
-@click.option(
-    "--rate",
-    "rates",
-    multiple=True,
-    metavar="CODE=RATE",
-    callback=_parse_rates,
-    help="Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.",
-)
+@opt.pairs("CODE", "Exchange rate: value of 1 CODE in the currency of --to, such as EUR=1.08. May be repeated.")
 @opt.as_json
 @with_client
 async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Mapping[str, str], out: Out) -> None:
@@ -355,9 +331,7 @@ async def compare(exchange: FreightExchange, /, request: int, to: str, rates: Ma
 
     Offers in another currency need a rate. OWN TERMS are the clauses that not every offer has.
 
-    \b
-    Example:
-      freight-exchange offers compare 4 --to USD --rate EUR=1.08
+    $ offers compare 4 --to USD --rate EUR=1.08
     """
     from freight_exchange import quotes
 
@@ -421,20 +395,18 @@ def tariff() -> None:
 @opt.limit
 @opt.as_json
 @click.pass_obj
-def check(options: opt.Options, /, file: str, per: Per, reads_requests: bool, limit: int | None, out: Out) -> None:
+def check(options: opt.Options, /, file: str, reads_requests: bool, limit: int | None, out: Out) -> None:
     """Read the tariff in FILE, and show what it would quote. Nothing is sent.
 
     The command names every invalid cell by line and column.
 
-    \b
-    Examples:
-      freight-exchange tariff check tariff.csv --weight unit
-      freight-exchange tariff check tariff.csv --weight unit --requests
+    $ tariff check tariff.csv --weight unit
+    $ tariff check tariff.csv --weight unit --requests
     """
     from freight_exchange.tariff import Tariff
 
     try:
-        prices = Tariff.read(file, weight_per=per)
+        prices = Tariff.read(file, weight_per=out.per)
     except OSError as error:
         raise click.UsageError(f"{file} cannot be read: {error.strerror}") from None
     if not reads_requests:

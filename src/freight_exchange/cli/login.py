@@ -312,10 +312,8 @@ def login(options: opt.Options, /, out: Out) -> None:
     Later commands need no URL, account or password. A file that only you can read keeps the service's token, never the
     password. When the token expires, log in again. With --profile, several logins are kept beside each other.
 
-    \b
-    Examples:
-      freight-exchange --url https://host/api login
-      freight-exchange --profile shipper login
+    $ --url https://host/api login
+    $ --profile shipper login
     """
     path = _path(options)
     # The old login stays until the new one has succeeded.
@@ -347,9 +345,7 @@ def logout(options: opt.Options, /, out: Out) -> None:
 
     The service has no logout: a copy of the token stays valid until it expires.
 
-    \b
-    Example:
-      freight-exchange logout
+    $ logout
     """
     existed = freight_exchange.TokenFile(_path(options)).forget()
     sentence = "The login is forgotten." if existed else "There was no login to forget."
@@ -364,9 +360,7 @@ def whoami(options: opt.Options, /, out: Out) -> None:
 
     The command checks with the service that the login is still valid.
 
-    \b
-    Example:
-      freight-exchange whoami
+    $ whoami
     """
 
     async def check(exchange: FreightExchange) -> User:

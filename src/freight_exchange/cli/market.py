@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,7 +16,17 @@ from freight_exchange.cli import options as opt
 from freight_exchange.cli.files import draft_options
 from freight_exchange.cli.login import connect, with_client
 from freight_exchange.cli.run import Failure, Status, confirm, warn, yes_option
-from freight_exchange.cli.show import Out, collect, csv_columns, price_of, progress, text_of, units_of, warnings_of
+from freight_exchange.cli.show import (
+    Out,
+    collect,
+    counted,
+    csv_columns,
+    price_of,
+    progress,
+    text_of,
+    units_of,
+    warnings_of,
+)
 from freight_exchange.cli.watch import watch, watch_offers
 from freight_exchange.errors import BadRequestError, NotFoundError
 
@@ -40,13 +50,10 @@ _ZONED: Final = ("cy_cutoff", "cfs_cutoff", "departure")
 """Times in the zone of the route."""
 
 
-def _state(
-    words: type[models.SearchType | models.OffersType | models.BidsType], plain: Mapping[str, str], **settings: Any
-) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
-    """Return `--state`; `plain` has names for words that the service abbreviates."""
-    names = {word: name for name, word in plain.items()}
-    kind = opt.Choices({names.get(word.value, word.value): word.value for word in words})
-    return click.option("--state", type=kind, **settings)
+def _state(help: str, default: str | None = "all", **words: str) -> Callable[[opt.AnyCommand], opt.AnyCommand]:
+    """Return `--state`; `words` are those of the service by the names that they have here."""
+    kind = opt.Choices({name.replace("_", "-"): word for name, word in words.items()})
+    return click.option("--state", type=kind, default=default, show_default=default is not None, help=help)
 
 
 # Requests
@@ -59,13 +66,7 @@ def requests() -> None:
 
 @requests.command("list")
 @opt.made_from(opt.fields_of(RequestFilter))
-@_state(
-    models.SearchType,
-    {"open": "pending", "awarded": "accept"},
-    default="all",
-    show_default=True,
-    help="State of the requests.",
-)
+@_state("State of the requests.", open="pending", awarded="accept", all="all")
 @click.option("--since", type=opt.duration, metavar="TIME", help="Updated within this time, such as 6h. Default: 5d.")
 @opt.weight(default="unit", show_default=True)
 @opt.limit
@@ -73,14 +74,7 @@ def requests() -> None:
 @opt.as_csv
 @with_client
 async def list_requests(
-    exchange: FreightExchange,
-    /,
-    state: str,
-    since: timedelta | None,
-    per: Per,
-    limit: int | None,
-    out: Out,
-    **filters: Any,
+    exchange: FreightExchange, /, state: str, since: timedelta | None, limit: int | None, out: Out, **filters: Any
 ) -> None:
     """List the requests of the last five days, open and awarded.
 
@@ -93,10 +87,8 @@ async def list_requests(
     A ? after KG marks a weight that is implausible for the volume. A ? after INCOTERM marks a term that is not in
     Incoterms 2020, or a sea-only term for goods that go by air or road. `requests get` gives the details.
 
-    \b
-    Examples:
-      freight-exchange requests list --origin "Hong Kong" --type shipping --max-volume 60
-      freight-exchange requests list --json | jq .index
+    $ requests list --origin "Hong Kong" --type shipping --max-volume 60
+    $ requests list --json | jq .index
     """
     where = RequestFilter(**{name: value for name, value in filters.items() if value not in (None, ())})
     printed = await out.listing(
@@ -115,12 +107,10 @@ async def list_requests(
 @opt.weight(default="unit", show_default=True)
 @opt.as_json
 @with_client
-async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> None:
+async def get(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one request, with warnings about implausible values.
 
-    \b
-    Example:
-      freight-exchange requests get 4
+    $ requests get 4
     """
     try:
         request = await exchange.requests.get(index)
@@ -129,7 +119,7 @@ async def get(exchange: FreightExchange, /, index: int, per: Per, out: Out) -> N
         raise
     out.record(request)
     if not out.format:
-        _warn_of(request, per)
+        _warn_of(request, out.per)
 
 
 @requests.command
@@ -143,10 +133,8 @@ async def publish(exchange: FreightExchange, /, past: bool, yes: bool, out: Out,
 
     The fields come from options, a file (JSON or TOML), or both; options take precedence.
 
-    \b
-    Examples:
-      freight-exchange requests publish --file tiles.toml
-      freight-exchange requests publish --file tiles.toml --quantity 24 --yes
+    $ requests publish --file tiles.toml
+    $ requests publish --file tiles.toml --quantity 24 --yes
     """
     draft = files.draft_of(models.RateRequestDraft, typed, past=past)
     await exchange.login()
@@ -187,13 +175,7 @@ def offers() -> None:
 
 
 @offers.command("list")
-@_state(
-    models.OffersType,
-    {"with-offers": "offers", "selected": "sel", "not-selected": "nsel"},
-    default="all",
-    show_default=True,
-    help="Your requests with offers, with a selected offer, without a selected offer, or all.",
-)
+@_state("Which of your requests.", all="all", with_offers="offers", selected="sel", not_selected="nsel")
 @opt.limit
 @opt.as_json
 @opt.as_csv
@@ -203,9 +185,7 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
 
     CSV has a row for each offer.
 
-    \b
-    Example:
-      freight-exchange offers list --state with-offers
+    $ offers list --state with-offers
     """
     listing = exchange.offers.search(type=state)
     if out.format == "json":
@@ -230,9 +210,7 @@ async def list_offers(exchange: FreightExchange, /, state: str, limit: int | Non
 async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> None:
     """Show one of your requests, with the offers on it.
 
-    \b
-    Example:
-      freight-exchange offers get 4
+    $ offers get 4
     """
     listing = await files.get_listing(exchange, request)
     if not out.format:
@@ -240,38 +218,18 @@ async def get_offers(exchange: FreightExchange, /, request: int, out: Out) -> No
     _print_listing(listing, out)
 
 
-@offers.command
-@click.argument("offer", type=opt.index)
-@yes_option("sent")
-@opt.as_json
-@with_client(lookup="offers list")
-async def approve(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
-    """Approve OFFER, and show who made it.
-
-    OFFER is the number of the offer. The service gives you and the forwarder each other's contact.
-
-    \b
-    Example:
-      freight-exchange offers approve 17
-    """
-    await _respond(exchange, offer, "Approve", exchange.offers.approve, yes=yes, out=out)
+def _add_answer(verb: str, help: str) -> None:
+    @offers.command(verb, help=f"{help}\n\nOFFER is the number of the offer.\n\n$ offers {verb} 17")
+    @click.argument("offer", type=opt.index)
+    @yes_option("sent")
+    @opt.as_json
+    @with_client(lookup="offers list")
+    async def command(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
+        await _respond(exchange, offer, verb.title(), getattr(exchange.offers, verb), yes=yes, out=out)
 
 
-@offers.command
-@click.argument("offer", type=opt.index)
-@yes_option("sent")
-@opt.as_json
-@with_client(lookup="offers list")
-async def decline(exchange: FreightExchange, /, offer: int, yes: bool, out: Out) -> None:
-    """Decline OFFER.
-
-    OFFER is the number of the offer.
-
-    \b
-    Example:
-      freight-exchange offers decline 17 --yes
-    """
-    await _respond(exchange, offer, "Decline", exchange.offers.decline, yes=yes, out=out)
+_add_answer("approve", "Approve OFFER, and show who made it. You and the forwarder get each other's contact.")
+_add_answer("decline", "Decline OFFER.")
 
 
 async def _respond(
@@ -344,11 +302,7 @@ def bids() -> None:
 
 
 @bids.command("list")
-@_state(
-    models.BidsType,
-    {"selected": "sel", "not-selected": "nsel", "all": "offers"},
-    help="State of your offers. Default: the service's own choice.",
-)
+@_state("Default: the service's own choice.", None, active="active", selected="sel", not_selected="nsel", all="offers")
 @opt.limit
 @opt.as_json
 @opt.as_csv
@@ -356,9 +310,7 @@ def bids() -> None:
 async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int | None, out: Out) -> None:
     """List your own offers, with the contact of each selected one.
 
-    \b
-    Example:
-      freight-exchange bids list --state selected
+    $ bids list --state selected
     """
     if not out.format:
         await out.read_codes(exchange)
@@ -370,25 +322,10 @@ async def list_bids(exchange: FreightExchange, /, state: str | None, limit: int 
     )
 
 
-def _rates(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
-    pairs = [value.rpartition("=") for value in values]
-    for value, (_, equals, _) in zip(values, pairs, strict=True):
-        if not equals:
-            raise click.UsageError(f"--rate takes NAME=AMOUNT, not {value!r}; nothing was sent", context)
-    return {name.strip(): amount.strip() for name, _, amount in pairs}
-
-
 @bids.command
 @click.argument("request", type=opt.index)
 @draft_options(_OFFER)
-@click.option(
-    "--rate",
-    "rates",
-    multiple=True,
-    metavar="NAME=AMOUNT",
-    callback=_rates,
-    help="Fee, part of the total. May be repeated.",
-)
+@opt.pairs("NAME", "Fee, part of the total, such as 'Ocean Freight=1700'. May be repeated.")
 @click.option("--again", is_flag=True, help="Submit the offer even if you have an identical one on the request.")
 @yes_option("sent")
 @opt.as_json
@@ -401,10 +338,8 @@ def submit(
     REQUEST is the index of the request. The offer is sent only once: a failure is not retried. Your earlier offers on
     the request are shown first. A second offer with the same amount and currency needs --again.
 
-    \b
-    Examples:
-      freight-exchange bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
-      freight-exchange bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
+    $ bids submit 4 --amount 1840.50 --currency USD --terms "valid 14 days"
+    $ bids submit 4 --amount 1840.50 --currency USD --rate "Ocean Freight=1700" --rate "Chassis=140.50"
     """
     values = files.require_fields(_OFFER, typed, also=("rates",))
     fees = values.pop("rates", {})
@@ -427,7 +362,7 @@ def submit(
             await out.read_codes(exchange)
         if earlier:
             prices = ", ".join(f"{price_of(bid, out)} ({bid.status})" for bid in earlier)
-            warn(f"You have {_count(len(earlier))} on request {request} already: {text_of(prices)}.")
+            warn(f"You have {counted(len(earlier), 'offer')} on request {request} already: {text_of(prices)}.")
         named = text_of(currency).casefold()
         equal = sum(
             bid.amount == amount and named in (str(bid.currency), out.codes.get(bid.currency or 0, "").casefold())
@@ -435,10 +370,10 @@ def submit(
         )
         if equal and not again:
             raise click.UsageError(
-                f"you have {_count(equal)} of {price} on request {request} already: give --again to send another;"
-                " nothing was sent"
+                f"you have {counted(equal, 'offer')} of {price} on request {request} already: give --again to send"
+                " another; nothing was sent"
             )
-        notes.append(f"Before this offer, you had {_count(equal)} of {price} on request {request}.")
+        notes.append(f"Before this offer, you had {counted(equal, 'offer')} of {price} on request {request}.")
         if target is not None:
             if str(target.status).casefold() == "selected":
                 warn("The request is Selected: its shipper has accepted an offer.")
@@ -447,10 +382,6 @@ def submit(
         out.record(await exchange.bids.submit(request, rates=fees or None, **values))
 
     connect(options, work, lookup="bids list", notes=notes)
-
-
-def _count(number: int) -> str:
-    return f"{number} offer{'' if number == 1 else 's'}"
 
 
 def _warn_of_difference(amount: Decimal | None, fees: Mapping[str, object]) -> None:
@@ -481,9 +412,7 @@ def routes() -> None:
 async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out, **filters: Any) -> None:
     """List routes. Cut-offs and departure are in the route's time zone; the zone of the arrival is not stated.
 
-    \b
-    Example:
-      freight-exchange routes list --origin "Hong Kong" --departs-from 2027-02-01
+    $ routes list --origin "Hong Kong" --departs-from 2027-02-01
     """
     listing = exchange.routes.list(**filters)
     await out.listing(listing, "There are no such routes.", limit=limit, columns=csv_columns(models.Route))
@@ -496,9 +425,7 @@ async def list_routes(exchange: FreightExchange, /, limit: int | None, out: Out,
 async def get_route(exchange: FreightExchange, /, index: int, out: Out) -> None:
     """Show one route.
 
-    \b
-    Example:
-      freight-exchange routes get 2
+    $ routes get 2
     """
     out.record(await exchange.routes.get(index))
 
@@ -514,9 +441,7 @@ async def create(exchange: FreightExchange, /, past: bool, yes: bool, out: Out, 
 
     The fields come from options, a file (JSON or TOML), or both; options take precedence.
 
-    \b
-    Example:
-      freight-exchange routes create --file sailing.toml --vessel "Ever Patient"
+    $ routes create --file sailing.toml --vessel "Ever Patient"
     """
     draft = files.draft_of(models.RouteDraft, typed, past=past)
     await exchange.login()
@@ -545,10 +470,8 @@ async def update(exchange: FreightExchange, /, index: int, past: bool, yes: bool
     A new --timezone keeps the local times of cut-offs and departure: 17:00 in Hong Kong becomes 17:00 in Hamburg, seven
     hours later. The question lists every date that changes.
 
-    \b
-    Examples:
-      freight-exchange routes update 2 --vessel "Ever Patient"
-      freight-exchange routes update 2 --timezone Europe/Berlin
+    $ routes update 2 --vessel "Ever Patient"
+    $ routes update 2 --timezone Europe/Berlin
     """
     changes = files.collect_fields(_ROUTE, typed)
     if not changes:
@@ -580,29 +503,16 @@ def _changed(before: models.Route, changes: Mapping[str, Any]) -> models.Route:
 # Lists
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
-@opt.as_csv
-@with_client
-async def carriers(exchange: FreightExchange, /, out: Out) -> None:
-    """List the carriers of routes.
+def _list_of(name: str, record: type, help: str) -> click.Command:
+    @click.command(name, cls=opt.Command, help=f"{help}\n\n$ {name} --json")
+    @opt.as_json
+    @opt.as_csv
+    @with_client
+    async def command(exchange: FreightExchange, /, out: Out) -> None:
+        await out.listing(getattr(exchange, name).list(), f"There are no {name}.", columns=csv_columns(record))
 
-    \b
-    Example:
-      freight-exchange carriers
-    """
-    await out.listing(exchange.carriers.list(), "There are no carriers.", columns=csv_columns(models.Carrier))
+    return command
 
 
-@click.command(cls=opt.Command)
-@opt.as_json
-@opt.as_csv
-@with_client
-async def currencies(exchange: FreightExchange, /, out: Out) -> None:
-    """List the currencies of offers.
-
-    \b
-    Example:
-      freight-exchange currencies --json
-    """
-    await out.listing(exchange.currencies.list(), "There are no currencies.", columns=csv_columns(models.Currency))
+carriers = _list_of("carriers", models.Carrier, "List the carriers of routes.")
+currencies = _list_of("currencies", models.Currency, "List the currencies of offers.")

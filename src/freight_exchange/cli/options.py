@@ -6,8 +6,9 @@ the field, the help from `_HELP`. The SDK checks the values. If it refuses one, 
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -22,8 +23,9 @@ from freight_exchange.errors import ConfigurationError, ValidationError
 from freight_exchange.options import DEFAULT_DEADLINE, CarrierField, CurrencyField, GetParameters
 
 __all__ = [
-    "AnyCommand", "Choices", "Command", "Fields", "Group", "Options", "as_csv", "as_json", "duration", "fields_of",
-    "file_path", "index", "is_typed", "limit", "made_from", "moment", "name_of", "past", "store", "weight",
+    "AnyCommand", "Choices", "Command", "Fields", "Group", "Options", "as_csv", "as_json", "choice", "duration",
+    "fields_of", "file_path", "index", "is_typed", "limit", "made_from", "moment", "name_of", "pairs", "past",
+    "store", "weight",
 ]  # fmt: skip
 
 AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any])
@@ -233,13 +235,22 @@ _ARGUMENTS: Final = {"base_url": "--url", "deadline": "--timeout", "proxy": "--p
 
 
 class Command(click.Command):
-    """Command that receives its output as `out`, and names the option of a value that the SDK refuses."""
+    """Command that receives its output as `out`, and names the option of a value that the SDK refuses.
+
+    Lines `$ ...` at the end of its help are its examples, without the name of the program.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        text, *examples = re.split(r"\n\s*\$ ", inspect.cleandoc(self.help or ""))
+        title = f"\n\n\b\nExample{'s' if len(examples) > 1 else ''}:"
+        self.help = text + title + "".join(f"\n  freight-exchange {one}" for one in examples) if examples else text
 
     def invoke(self, ctx: click.Context) -> Any:
         if "output" in ctx.params:
             from freight_exchange.cli.show import Out
 
-            ctx.params["out"] = Out(ctx.params.pop("output"), ctx.params.get("per", "unit"))
+            ctx.params["out"] = Out(ctx.params.pop("output"), ctx.params.pop("per", "unit"))
         try:
             return super().invoke(ctx)
         except (ConfigurationError, ValidationError) as error:
@@ -288,6 +299,31 @@ as_csv: Final = click.option(
 )
 limit: Final = click.option("--limit", type=index, metavar="N", help="Maximum number of records.")
 past: Final = click.option("--past", is_flag=True, help="Accept an arrival date in the past.")
+
+
+def choice(
+    name: str, words: Sequence[str], help: str, default: str | None = None
+) -> Callable[[AnyCommand], AnyCommand]:
+    """Add an option that takes one of several words."""
+    return click.option(name, type=click.Choice(words), default=default, show_default=True, help=help)
+
+
+def pairs(example: str, help: str) -> Callable[[AnyCommand], AnyCommand]:
+    """Add `--rate NAME=NUMBER`, which may be repeated."""
+    metavar = f"{example}=NUMBER"
+
+    def parse(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> Mapping[str, str]:
+        rates: dict[str, str] = {}
+        for value in values:
+            name, _, number = (part.strip() for part in value.rpartition("="))
+            if not name or not number:
+                raise click.BadParameter(f"{value!r} is not {metavar}; nothing was sent")
+            if name.casefold() in map(str.casefold, rates):
+                raise click.BadParameter(f"{name} is given twice; nothing was sent")
+            rates[name] = number
+        return rates
+
+    return click.option("--rate", "rates", multiple=True, metavar=metavar, callback=parse, help=help)
 
 
 def weight(**settings: Any) -> Callable[[AnyCommand], AnyCommand]:

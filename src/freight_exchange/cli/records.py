@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from freight_exchange import DeadLetter, Doubt, Gap
 from freight_exchange.bot.admin import BotFile
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.run import Failure, Status, confirm, run, warn, yes_option
-from freight_exchange.cli.show import Out, csv_columns
+from freight_exchange.cli.show import Out, counted, csv_columns
 from freight_exchange.errors import ValidationError
 from freight_exchange.store import copy as copying
 from freight_exchange.store import schema
@@ -25,8 +26,15 @@ def _ask(question: str, *, yes: bool) -> None:
     run(partial(confirm, question, yes=yes, effect="changed"))
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _add_list(
+    group: click.Group, record: type, read: Callable[[BotFile], Sequence[Any]], empty: str, help: str
+) -> None:
+    @group.command("list", help=f"{help}\n\n$ bot {group.name} list --store bot.db")
+    @opt.store
+    @opt.as_json
+    @opt.as_csv
+    def command(store: str, name: str | None, out: Out) -> None:
+        out.records(read(BotFile(store, name=name)), empty, csv_columns(record))
 
 
 @click.group(cls=opt.Group)
@@ -34,71 +42,31 @@ def dead() -> None:
     """Dead letters: deliveries whose handler failed too often."""
 
 
-@dead.command("list")
-@opt.store
-@opt.as_json
-@opt.as_csv
-def list_dead(store: str, name: str | None, out: Out) -> None:
-    """List the dead letters, the oldest first.
-
-    \b
-    Example:
-      freight-exchange bot dead list --store bot.db
-    """
-    letters = BotFile(store, name=name).dead_letters()
-    out.records(letters, "There are no dead letters.", csv_columns(DeadLetter))
+_add_list(dead, DeadLetter, BotFile.dead_letters, "There are no dead letters.", "List the dead letters, oldest first.")
 
 
-@dead.command
-@click.argument("event", type=opt.index, required=False)
-@click.argument("handler", required=False)
-@click.option("--all", "replays_all", is_flag=True, help="Replay all dead letters.")
-@opt.store
-@yes_option("changed")
-@opt.as_json
-def replay(
-    store: str, name: str | None, event: int | None, handler: str | None, replays_all: bool, yes: bool, out: Out
+def _add_change(
+    word: str, key: str, question: str, done: str, change: Callable[[BotFile, int, str], object], help: str
 ) -> None:
-    """Call HANDLER again for EVENT, as if for the first time. Fix the handler first.
-
-    \b
-    Examples:
-      freight-exchange bot dead replay 17 quote --store bot.db
-      freight-exchange bot dead replay --all --store bot.db
-    """
-    letters = _chosen(file := BotFile(store, name=name), event, handler, every=replays_all)
-    count = _count(len(letters), "dead letter")
-    if letters:
-        _ask(f"Deliver {count} again?", yes=yes)
-    for letter in letters:
-        file.replay(letter.event, letter.handler)
-    sentence = f"The bot delivers {count} again, as soon as it runs." if letters else "There are no dead letters."
-    out.result(sentence, {"replayed": len(letters)})
-
-
-@dead.command
-@click.argument("event", type=opt.index, required=False)
-@click.argument("handler", required=False)
-@click.option("--all", "drops_all", is_flag=True, help="Drop all dead letters.")
-@opt.store
-@yes_option("changed")
-@opt.as_json
-def drop(
-    store: str, name: str | None, event: int | None, handler: str | None, drops_all: bool, yes: bool, out: Out
-) -> None:
-    """Discard a dead letter: HANDLER is never called for EVENT again.
-
-    \b
-    Example:
-      freight-exchange bot dead drop 17 quote --store bot.db
-    """
-    letters = _chosen(file := BotFile(store, name=name), event, handler, every=drops_all)
-    count = _count(len(letters), "dead letter")
-    if letters:
-        _ask(f"Discard {count}?", yes=yes)
-    for letter in letters:
-        file.drop(letter.event, letter.handler)
-    out.result(f"Discarded {count}." if letters else "There are no dead letters.", {"dropped": len(letters)})
+    @dead.command(
+        word, help=f"{help}\n\n$ bot dead {word} 17 quote --store bot.db\n$ bot dead {word} --all --store bot.db"
+    )
+    @click.argument("event", type=opt.index, required=False)
+    @click.argument("handler", required=False)
+    @click.option("--all", "every", is_flag=True, help="All dead letters.")
+    @opt.store
+    @yes_option("changed")
+    @opt.as_json
+    def command(
+        store: str, name: str | None, event: int | None, handler: str | None, every: bool, yes: bool, out: Out
+    ) -> None:
+        letters = _chosen(file := BotFile(store, name=name), event, handler, every=every)
+        count = counted(len(letters), "dead letter")
+        if letters:
+            _ask(question.format(count), yes=yes)
+        for letter in letters:
+            change(file, letter.event, letter.handler)
+        out.result(done.format(count) if letters else "There are no dead letters.", {key: len(letters)})
 
 
 def _chosen(file: BotFile, event: int | None, handler: str | None, *, every: bool) -> list[DeadLetter]:
@@ -111,6 +79,16 @@ def _chosen(file: BotFile, event: int | None, handler: str | None, *, every: boo
     return letters
 
 
+_add_change(
+    "replay", "replayed", "Deliver {} again?", "The bot delivers {} again, as soon as it runs.", BotFile.replay,
+    "Call HANDLER again for EVENT, as if for the first time. Fix the handler first.",
+)  # fmt: skip
+_add_change(
+    "drop", "dropped", "Discard {}?", "Discarded {}.", BotFile.drop,
+    "Discard a dead letter: HANDLER is never called for EVENT again.",
+)  # fmt: skip
+
+
 @click.group(cls=opt.Group)
 def doubts() -> None:
     """Offers, approvals and declines in doubt.
@@ -119,21 +97,12 @@ def doubts() -> None:
     """
 
 
-@doubts.command("list")
-@opt.store
-@opt.as_json
-@opt.as_csv
-def list_doubts(store: str, name: str | None, out: Out) -> None:
-    """List the offers, approvals and declines in doubt.
-
-    Offers come before approvals and declines, the oldest first. The parked ones need your decision; the bot resolves
-    the others.
-
-    \b
-    Example:
-      freight-exchange bot doubts list --store bot.db
-    """
-    out.records(BotFile(store, name=name).doubts(), "There are no offers in doubt.", csv_columns(Doubt))
+_add_list(
+    doubts, Doubt, lambda file: sorted(file.doubts(), key=lambda one: (one.kind != "offer", one.since)),
+    "There are no offers in doubt.",
+    "List the offers, approvals and declines in doubt.\n\nThe parked ones need your decision;"
+    " the bot resolves the others.",
+)  # fmt: skip
 
 
 @doubts.command
@@ -144,41 +113,30 @@ def list_doubts(store: str, name: str | None, out: Out) -> None:
 @opt.store
 @yes_option("changed")
 @opt.as_json
-def resolve(
-    store: str,
-    name: str | None,
-    request: int,
-    taken: bool | None,
-    revision: int,
-    offer: int | None,
-    yes: bool,
-    out: Out,
-) -> None:
+def resolve(store: str, name: str | None, request: int, taken: bool | None, yes: bool, out: Out, **key: Any) -> None:
     """Record whether the service took an offer in doubt.
 
     The command is about your offer on REQUEST or, with --offer, about your approval or decline of another's offer.
     Check the service's website first: after --not-taken, the bot may send it again. While no bot runs, --not-taken
     waits for 20 seconds if the service may still receive it.
 
-    \b
-    Examples:
-      freight-exchange bot doubts resolve 4 --taken --store bot.db
-      freight-exchange bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
+    $ bot doubts resolve 4 --taken --store bot.db
+    $ bot doubts resolve 4 --offer 5001 --not-taken --store tender.db
     """
     if taken is None:
         raise click.UsageError("give --taken or --not-taken")
-    subject = "The offer" if offer is None else f"The answer to offer {offer}"
+    subject = "The offer" if key["offer"] is None else f"The answer to offer {key['offer']}"
     effect = "it counts as made" if taken else "it may be made again"
     _ask(f"{subject} on request {request} is {'' if taken else 'not '}there, and {effect}?", yes=yes)
     try:
-        BotFile(store, name=name).resolve(request, taken=taken, revision=revision, offer=offer, on_wait=warn)
+        BotFile(store, name=name).resolve(request, taken=taken, **key, on_wait=warn)
     except ValidationError as error:
         # The options are valid: there is no such doubt, or it is too early to say that it was not taken.
         status = Status.TRY_LATER if error.field == "taken" else Status.NOT_FOUND
         raise Failure(str(error), status) from error
     if not taken:
         effect = "its handler makes it again, if the bot still has that handler"
-    about = {"revision": revision} if offer is None else {"offer": offer}
+    about = {name: value for name, value in key.items() if (name == "offer") == (key["offer"] is not None)}
     out.result(f"Noted: {effect}.", {"request": request, **about, "taken": taken})
 
 
@@ -187,20 +145,10 @@ def gaps() -> None:
     """Gaps: periods without a scan, which may lack requests."""
 
 
-@gaps.command("list")
-@opt.store
-@opt.as_json
-@opt.as_csv
-def list_gaps(store: str, name: str | None, out: Out) -> None:
-    """List the gaps that were not acknowledged.
-
-    Check the requests of these periods on the service's website.
-
-    \b
-    Example:
-      freight-exchange bot gaps list --store bot.db
-    """
-    out.records(BotFile(store, name=name).gaps(), "There are no gaps.", csv_columns(Gap))
+_add_list(
+    gaps, Gap, BotFile.gaps, "There are no gaps.",
+    "List the gaps that were not acknowledged.\n\nCheck the requests of these periods on the service's website.",
+)  # fmt: skip
 
 
 @gaps.command
@@ -210,15 +158,13 @@ def list_gaps(store: str, name: str | None, out: Out) -> None:
 def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
     """Acknowledge the gaps, after you have checked their requests.
 
-    \b
-    Example:
-      freight-exchange bot gaps ack --store bot.db
+    $ bot gaps ack --store bot.db
     """
     file = BotFile(store, name=name)
     if count := len(file.gaps()):
-        _ask(f"Acknowledge {_count(count, 'gap')}?", yes=yes)
+        _ask(f"Acknowledge {counted(count, 'gap')}?", yes=yes)
         count = file.acknowledge_gaps()
-        out.result(f"{_count(count, 'gap')} acknowledged.", {"acknowledged": count})
+        out.result(f"{counted(count, 'gap')} acknowledged.", {"acknowledged": count})
     else:
         out.result("There are no gaps.", {"acknowledged": 0})
 
@@ -230,9 +176,7 @@ def ack(store: str, name: str | None, yes: bool, out: Out) -> None:
 def backup(store: str, name: str | None, target: str, out: Out) -> None:
     """Copy the file of a bot into the new FILE, at any time. A database is backed up with pg_dump.
 
-    \b
-    Example:
-      freight-exchange bot backup bot-backup.db --store bot.db
+    $ bot backup bot-backup.db --store bot.db
     """
     run(partial(copying.backup, store, target))
     out.result(f"Copied {store} to {target}.", {"file": target})
@@ -268,9 +212,7 @@ def migrate(database: str, yes: bool, out: Out) -> None:
 
     The schema is called freight_exchange. A bot does the same when it starts, if its database user has the right.
 
-    \b
-    Example:
-      freight-exchange store migrate postgresql://bots@db.internal/freight
+    $ store migrate postgresql://bots@db.internal/freight
     """
     db = as_store(database).database
     try:
@@ -300,9 +242,7 @@ def copy(file: str, database: str, name: str | None, yes: bool, out: Out) -> Non
     Stop the bot first. The command verifies the copy and marks FILE as moved, so that no bot starts with it again. If
     the command is interrupted, run it again.
 
-    \b
-    Example:
-      freight-exchange store copy bot.db postgresql://bots@db.internal/freight
+    $ store copy bot.db postgresql://bots@db.internal/freight
     """
     if is_database(file):
         # It may have a password.

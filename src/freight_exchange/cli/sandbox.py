@@ -53,26 +53,18 @@ def _check_address(context: click.Context, parameter: click.Parameter, value: st
 
 @click.command(cls=opt.Command)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="The port; 0 takes a free one."
+    "--port", default=8765, show_default=True, help="Port; 0 takes a free one.", type=click.IntRange(0, 65535)
 )
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, callback=_check_address, help="The address to listen on."
-)
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Host name that clients use, besides localhost and addresses. May be repeated.",
-)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.", callback=_check_address)
+@click.option("--name", "names", multiple=True, metavar="NAME", help="Further name of this host. May be repeated.")
 @click.option("--state", type=opt.file_path, metavar="FILE", help="File that keeps the exchange across restarts.")
 @click.option("--seed", type=int, help="Seed for random orders and tokens; equal seeds give equal ones.")
 @click.option(
     "--requests",
-    type=click.IntRange(0, 1000),
     default=0,
     show_default=True,
     help="Number of example requests in a new exchange.",
+    type=click.IntRange(0, 1000),
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the addresses and accounts as one line of JSON.")
 def sandbox(
@@ -83,9 +75,7 @@ def sandbox(
     On the board you are the shipper: publish requests, watch the offers of your bot arrive, approve one, and switch on
     faults to test the bot. The sandbox needs no network and no account, and never contacts a real exchange.
 
-    \b
-    Example:
-      freight-exchange sandbox --state exchange.journal
+    $ sandbox --state exchange.journal
     """
     try:
         with (
@@ -193,9 +183,7 @@ def demo() -> None:
 
     The demo uses real HTTP on a local port and leaves no files.
 
-    \b
-    Example:
-      freight-exchange demo
+    $ demo
     """
     run(_demo)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from freight_exchange import FreightExchange, Paginator
     from freight_exchange.cargo import CargoWarning
 
-__all__ = ["Column", "Out", "collect", "csv_columns", "price_of", "progress", "text_of", "units_of",
+__all__ = ["Column", "Out", "collect", "counted", "csv_columns", "price_of", "progress", "text_of", "units_of",
            "warnings_of"]  # fmt: skip
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ _TABLES: Final = {
     "Carrier": "INDEX> NAME",
     "Currency": "INDEX> CODE NAME",
     "ComparedOffer": "RANK> OFFER>=offer.id TOTAL> OFFERED>/3=own_price STATUS/4=offer.status OWN_TERMS~/1",
-    "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 ERROR~/1",
+    "DeadLetter": "EVENT> HANDLER~ REQUEST>/2 KIND/3 ATTEMPTS>/4 SINCE/5=utc_since ERROR~/1",
     "Doubt": "REQUEST> KIND/6 OFFER>/7 REVISION>/2 AMOUNT> CURRENCY>/4 HANDLER~/5 SINCE/3=utc_since PARKED/1",
     "Gap": "SINCE=utc_since UNTIL=utc_until",
     "Quoted": "REQUEST>=request.index TYPE/2=request.type ORIGIN~/3=request.origin DESTINATION~/1=request.destination"
@@ -326,6 +326,11 @@ class Out:
             "chargeable": quantity and dict(zip(("amount", "unit", "by"), map(str, quantity), strict=True)),
             "doubts": [attrs.asdict(warning) for warning in warnings_of(request, self.per)],
         }
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number of things."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def text_of(value: object) -> str:

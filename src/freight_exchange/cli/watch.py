@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,13 +13,12 @@ from freight_exchange import OfferFilter, RequestFilter
 from freight_exchange.cli import options as opt
 from freight_exchange.cli.login import connect
 from freight_exchange.cli.run import Interrupted, warn
-from freight_exchange.cli.show import Out, progress, text_of
+from freight_exchange.cli.show import Out, counted, progress, text_of
 from freight_exchange.errors import FreightExchangeError
 from freight_exchange.hooks import Scan, ScanProgress
 
 if TYPE_CHECKING:
     from freight_exchange import FreightExchange
-    from freight_exchange.cargo import Per
     from freight_exchange.hooks import Event as HookEvent
 
 __all__ = ["watch", "watch_offers"]
@@ -55,25 +53,15 @@ def _feed_options(command: opt.AnyCommand) -> opt.AnyCommand:
 @opt.weight(default="unit", show_default=True)
 @click.pass_obj
 def watch(
-    options: opt.Options,
-    /,
-    store: str | None,
-    start: Any,
-    interval: timedelta,
-    count: int | None,
-    per: Per,
-    out: Out,
-    **filters: Any,
+    options: opt.Options, /, store: str | None, start: Any, interval: Any, count: int | None, out: Out, **filters: Any
 ) -> None:
     """Watch for requests: new, changed and withdrawn ones.
 
     Ctrl-C ends it. With --store, the next run continues where the last one ended, misses no event and repeats none.
     Without it, each run starts from scratch.
 
-    \b
-    Examples:
-      freight-exchange requests watch --origin Shenzhen --type air-freight
-      freight-exchange requests watch --store requests.db --json | ./quote
+    $ requests watch --origin Shenzhen --type air-freight
+    $ requests watch --store requests.db --json | ./quote
     """
     where = RequestFilter(**{name: value for name, value in filters.items() if value not in (None, ())})
     first_scan = ExitStack()
@@ -101,24 +89,11 @@ def watch(
 
 @click.command("watch", cls=opt.Command)
 @click.argument("requests", type=opt.index, nargs=-1, metavar="[REQUEST]...")
-@click.option(
-    "--start",
-    type=click.Choice(["now", "backfill"]),
-    default="backfill",
-    show_default=True,
-    help="Events of the first run: those of all pending offers (backfill), or later ones only (now).",
-)
+@opt.choice("--start", ["now", "backfill"], "First run: all pending offers (backfill), or later ones only.", "backfill")
 @_feed_options
 @click.pass_obj
 def watch_offers(
-    options: opt.Options,
-    /,
-    requests: Sequence[int],
-    store: str | None,
-    start: Any,
-    interval: timedelta,
-    count: int | None,
-    out: Out,
+    options: opt.Options, /, requests: Sequence[int], count: int | None, out: Out, **feed_options: Any
 ) -> None:
     """Watch for offers on your requests.
 
@@ -126,15 +101,13 @@ def watch_offers(
     --store, the next run continues where the last one ended, misses no event and repeats none. Without it, each run
     starts from scratch.
 
-    \b
-    Examples:
-      freight-exchange offers watch
-      freight-exchange offers watch 4 --store tender.db --json | ./award
+    $ offers watch
+    $ offers watch 4 --store tender.db --json | ./award
     """
     where = OfferFilter(request=requests) if requests else None
 
     async def work(exchange: FreightExchange) -> None:
-        async with exchange.watch_offers(store=store, start=start, interval=interval, where=where) as feed:
+        async with exchange.watch_offers(where=where, **feed_options) as feed:
             if not out.format:
                 try:
                     await out.read_codes(exchange)
@@ -224,6 +197,5 @@ async def _show_live(feed: Any, pull: Callable[[Callable[[Any], None]], Awaitabl
 def _status_of(status: Any, shown: int) -> str:
     age = status.cover_age
     coverage = "list not read yet" if age is None else f"all seen up to {age.total_seconds():.0f} s ago"
-    pages = f"{status.pages} page{'' if status.pages == 1 else 's'}"
-    first = f" · {pages} read" if status.state == "priming" and status.pages else ""
+    first = f" · {counted(status.pages, 'page')} read" if status.state == "priming" and status.pages else ""
     return f"{status.state}{first} · {coverage} · {shown} shown · Ctrl-C ends"

@@ -247,7 +247,7 @@ class Postgres(Database):
     def _store_error(self, error: psycopg.Error) -> StoreError:
         line = self._masked(str(error).partition("\n")[0])
         if isinstance(error, _CONFLICTS):
-            return ConflictError(f"a write in {self.place} met those of other replicas again and again: {line}")
+            return ConflictError(f"{self.place} is held up by locks of other replicas or programs: {line}")
         if isinstance(error, errors.ReadOnlySqlTransaction):
             # During a fail-over the address may lead to the next primary while it is still a standby.
             return StoreAwayError(f"{self.place} is read-only: give the address of the primary")
