@@ -33,6 +33,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -195,10 +196,8 @@ def _renewed_alone(renew: Any) -> Any:
     return wait
 
 
-def _withdraw(self: Any) -> Any:
-    row = self._lookups.next_row()
-    self._lookups.close(row.index)
-    return self._journal.record_withdrawal(row, self._clock.read())
+def _untied(self: Any) -> Any:
+    yield
 
 
 def _whatever_version(finish: Any) -> Any:
@@ -237,15 +236,12 @@ _CONNECTIONS: Final = "calls/test_connections.py"
 _LOGIN: Final = "calls/test_login.py"
 _SECRETS: Final = "calls/test_secrets.py"
 _PAGING: Final = ("calls/test_paging.py", "model/test_paging.py")
-_WATCHER: Final = "unit/feed/watcher"
-_STARTS: Final = f"{_WATCHER}/test_starts.py"
-_RULES: Final = f"{_WATCHER}/test_watcher.py::"
-_EVENTS: Final = f"{_WATCHER}/test_rules.py::"
+_REQUESTS: Final = "watch/test_requests.py"
+_READING: Final = "watch/test_reading.py"
+_RULE: Final = f"{_REQUESTS}::test_rule"
 _LEDGER: Final = "bot/test_ledger.py"
 _DOUBTS: Final = "bot/test_doubts.py"
 _ANSWERS: Final = "bot/test_answers.py"
-_DELIVERY: Final = "unit/bot/delivery"
-_PROCESS: Final = "unit/bot/runtime/process"
 _POSTGRES: Final = "unit/store/postgres"
 _TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
 
@@ -304,56 +300,66 @@ _CALLS: Final = (
 )
 
 _WATCH: Final = (
-    Mutant("no-allowance-for-late-updates", MISSED, {
-        "window_for": lambda window_for: lambda elapsed, allowance, scan_time: window_for(elapsed, 0.0, scan_time),
-        "is_covered": lambda is_covered: lambda window, elapsed, allowance: is_covered(window, elapsed, 0.0),
-    }, (f"{_RULES}test_rule_1_each_window_covers_the_watermarks_age_the_allowance_and_a_scan",)),
-    Mutant("window-not-checked-after-the-scan", MISSED, {"is_covered": returns(True)},
-           (f"{_RULES}test_rule_1_scan_whose_window_slid_past_the_watermark_is_repeated_with_a_wider_one",)),
-    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"ScanJournal.record_page": lambda record: lambda
-           self, scan, page, sent, received: (scan.scanner.ended and scan.__setattr__("began", received),
-                                              record(self, scan, page, sent, received))[1]},
-           (f"{_RULES}test_rule_1_watermark_is_when_page_0_was_requested",)),
+    Mutant("no-allowance-for-late-updates", MISSED,
+           {"Poller.__init__": after(lambda self, *_: setattr(self, "_allowance", 0.0))},
+           (f"{_RULE}[asyncio-an update that is shown within the allowance]",)),
+    Mutant("window-not-checked-after-the-scan", MISSED, {"State.reaches": returns(True)},
+           (f"{_REQUESTS}::test_scan_whose_window_slid_past_the_watermark_is_repeated_wider",)),
+    Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._after": lambda after: lambda self, scan, *, moved:
+           (setattr(scan, "began", self._clock.read()), after(self, scan, moved=moved))[1]},
+           (f"{_READING}::test_watermark_is_when_the_first_page_was_requested",)),
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
            ("unit/platform/test_clock.py",)),
-    Mutant("partial-scan-moves-the-watermark", MISSED, {"StateRules.advance": given(is_covering=True)},
-           ("unit/feed/scanning/test_journal.py::test_scan_that_fails_after_its_first_page_does_not_move_the_watermark",)),
-    Mutant("page-committed-in-pieces", MISSED, {"connection/transaction": lambda transaction: names(transaction)
-           ["contextlib"].contextmanager(lambda connection, path: iter([None]))},
-           ("model/test_models.py",)),
-    Mutant("pages-read-once-while-rows-move", MISSED,
-           {"WindowWalk._reach_end": lambda _: lambda self, last_page: setattr(self, "ended", True)},
-           ("unit/feed/core/planning/test_scanner.py::test_rule_2_a_row_that_slips_down_while_pages_are_read_is_seen",)),
-    Mutant("no-deep-scans", MISSED, {"due_tier": lambda due_tier: lambda *_: names(due_tier)["NARROW"]},
-           (f"{_RULES}test_rule_5_request_shown_too_late_for_narrow_scans_is_found_by_deep_ones",)),
+    Mutant("partial-scan-moves-the-watermark", MISSED, {"Poller._commit": given(is_end=True)},
+           (f"{_READING}::test_scan_that_fails_half_way_moves_no_watermark_and_delivers_its_events",)),
+    Mutant("page-committed-in-pieces", MISSED, {"SQLite.transaction": lambda _: _untied}, ("model/test_models.py",)),
+    Mutant("pages-read-once-while-rows-move", MISSED, {"_MOST_PASSES": becomes(1)},
+           (f"{_REQUESTS}::test_rows_that_move_while_pages_are_read_are_not_missed",)),
+    Mutant("short-snapshot-is-the-end", MISSED, {"Snapshot.take": after(
+        lambda self, keys: self.__dict__.update(ended=True, is_cut=False)
+    )}, (_REQUESTS,)),
+    Mutant("no-deep-scans", MISSED, {"Poller._plan_deep": returns(None)},
+           (f"{_RULE}[asyncio-an update that is shown later than the allowance, within five minutes]",)),
     Mutant("no-deep-scan-at-a-start", MISSED,
-           {"Planner.__init__": after(lambda self, _: setattr(self, "is_fresh", False))},
-           (f"{_RULES}test_rule_5_a_restart_looks_five_days_back",)),
-    Mutant("unreadable-request-untold", MISSED, {"classify": given(broken=())},
-           (f"{_EVENTS}test_rule_7_unreadable_record_is_reported_once_and_before_the_watermark_moves",)),
-    Mutant("gap-untold", MISSED, {"find_gap": lambda _: lambda state, reading: ((), state)}, (_STARTS,)),
-    Mutant("update-untold", MISSED, {"classify/_events_of": lambda events: lambda kind, *rest, **named:
-           iter(()) if kind == "updated" else events(kind, *rest, **named)},
-           (f"{_EVENTS}test_rule_7_new_updated_there_and_back",)),
-    Mutant("old-request-forgotten", TWICE, {"feed_sql/prune": after(
-        lambda connection, *_: connection.execute("DELETE FROM seen WHERE record IS NULL")
-    )}, (f"{_EVENTS}test_rule_8_after_six_days_a_tombstone_is_left",)),
-    Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda *args:
-           attrs.evolve(load(*args), stage="entering")}, (_STARTS,)),
-    Mutant("withdrawn-without-a-look-up", RECORDS, {"WithdrawalCheck._look_up_one": lambda _: _withdraw},
-           (f"{_EVENTS}test_rule_7_request_that_a_look_up_finds_is_not_withdrawn",)),
-    Mutant("denial-without-a-control", RECORDS, {"LookupTrust.begin": given(listed=())},
-           (f"{_WATCHER}/test_look_ups.py::test_look_ups_that_find_nothing_that_is_listed_withdraw_nothing",)),
-    Mutant("offer-gone-without-a-control", RECORDS, {"GoneCheck._finds_listed_offer": returns(True)},
-           ("unit/offer_feed/scanning/test_confirm_gone.py",)),
-    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventQueue.requeue_unacknowledged": returns(None)},
-           ("unit/feed/test_feed_acks.py",)),
-    Mutant("feeds-in-step", STORM, {"pacer/_JITTER": becomes(0.0),
-           "Pacer.begin": after(lambda self, now: setattr(self, "due", now))},
-           (f"{_RULES}test_rule_11_the_first_phase_is_random",)),
-    Mutant("failures-cost-no-pause", STORM, {"Pacer._cost": returns(0.0)},
-           (f"{_RULES}test_rule_11_outage_is_waited_out_with_no_more_requests_than_in_health",)),
+           {"Poller.__init__": after(lambda self, *_: setattr(self, "_is_swept", True))},
+           (f"{_REQUESTS}::test_restart_looks_five_days_back",)),
+    Mutant("unreadable-request-untold", MISSED, {"decide/decide": given(unreadable=())},
+           (f"{_RULE}[asyncio-a row that cannot be read, once, and the others]",)),
+    Mutant("gap-untold", MISSED, {"State.gap": returns(None)},
+           (f"{_REQUESTS}::test_gap_after_six_days_down_is_told_once_with_its_bounds",)),
+    Mutant("update-untold", MISSED, {"decide/_kind": yields(lambda kind: None if kind == "changed" else kind)},
+           (f"{_RULE}[asyncio-a change and its reversal]",)),
+    Mutant("old-request-forgotten", TWICE, {"feeds/prune": after(
+        lambda db, feed, **_: db.run("DELETE FROM item WHERE record IS NULL AND feed = :feed", feed=feed)
+    )}, (f"{_REQUESTS}::test_request_that_is_forgotten_is_not_new_again",)),
+    Mutant("restart-begins-anew", MISSED, {"State.load": lambda load: lambda cls, text, now: load(cls, None, now)},
+           (f"{_REQUESTS}::test_gap_after_six_days_down_is_told_once_with_its_bounds",)),
+    Mutant("withdrawn-without-a-look-up", RECORDS, {"Source.find": returns(()), "Poller._is_trusted": returns(True)},
+           (f"{_RULE}[asyncio-no withdrawal of a request that a look-up finds]",)),
+    Mutant("denial-without-a-control", RECORDS, {"Poller._is_trusted": returns(True)},
+           (f"{_RULE}[asyncio-no withdrawal while look-ups do not find what is listed]",)),
+    Mutant("offer-gone-without-a-control", RECORDS, {"Poller._is_trusted": returns(True)},
+           ("watch/test_offers.py::test_rule[asyncio-no offer as gone while look-ups show no offers]",)),
+    Mutant("partial-listing-withdraws", RECORDS, {"_FEW": becomes(10**9)},
+           (f"{_RULE}[asyncio-no withdrawals for an hour where much is missing]",)),
+    Mutant("filter-of-bids-trusted", RECORDS, {"SelectedBids.sightings": lambda sightings: lambda self, record:
+           sightings(self, attrs.evolve(record, status="Selected"))}, ("watch/test_selected.py",)),
+    Mutant("event-lost-by-a-reader-that-leaves", MISSED, {"EventStream._requeue": returns(None)},
+           (f"{_READING}::test_new_loop_receives_the_unacknowledged_event_again",)),
+    Mutant("feeds-in-step", STORM, {"pace/_JITTER": becomes(0.0),
+           "Pace.begin": after(lambda self, now: setattr(self, "due", now))},
+           (f"{_REQUESTS}::test_first_phase_and_interval_vary",)),
+    Mutant("failures-cost-no-pause", STORM, {"Pace.record_failure": lambda _: lambda self, now, error, *, is_deep=False:
+           (setattr(self, "quiet_until", now + 1.0), setattr(self, "due", now + 1.0), 1.0)[2]},
+           (f"{_REQUESTS}::test_outage_gets_no_more_requests_than_health",)),
+    Mutant("retry-after-ignored-by-feeds", STORM, {
+           "Pace.record_failure": lambda record: lambda self, now, error, *, is_deep=False:
+           record(self, now, type("Plain", (Exception,), {})(), is_deep=is_deep)},
+           (f"{_REQUESTS}::test_retry_after_holds_the_feed",)),
+    Mutant("first-tries-an-interval-apart", HANG,
+           {"Pace.__init__": after(lambda self, *_: setattr(self, "_has_answered", True))},
+           (f"{_REQUESTS}::test_service_that_starts_late_is_found_within_half_a_minute",)),
 )
 
 _BOT: Final = (
@@ -381,35 +387,35 @@ _BOT: Final = (
            finish(db, effect, replaces=replaces, owner=effect.owner)}, (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
     Mutant("adopted-offer-looked-for-at-once", TWICE, {"Ledger.adopt": returns(None)},
            (f"{_DOUBTS}::test_offer_that_arrives_after_a_kill_is_found",)),
-    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"sqlite/_IS_CLAIMABLE": becomes("1 = 1")},
-           ("unit/store/test_work.py::TestClaim::test_takes_one_delivery_of_a_request_at_a_time",)),
+    Mutant("two-deliveries-of-a-request-at-once", TWICE, {"work/_CLAIM": swapped("earlier.event < one.event", "1 = 0")},
+           ("bot/test_deliveries.py::test_events_of_request_come_in_order",)),
     Mutant("selection-told-again", TWICE,
-           {"selected_bids/_key_of": lambda _: lambda request: f"selected:{request}:{time.monotonic_ns()}"},
-           ("unit/bot/events/test_selected_bids.py",)),
+           {"SelectedBids.sightings": lambda sightings: lambda self, record: [
+               attrs.evolve(one, key=f"{one.key}:{time.monotonic_ns()}") for one in sightings(self, record)
+           ]}, ("bot/test_selections.py",)),
     Mutant("changed-offer-approved", TWICE, {"AnswerWrite.is_shown": lambda is_shown: lambda self, listing, known:
            is_shown(attrs.evolve(self, seen=None), listing, known)},
            (f"{_ANSWERS}::test_offer_that_differs_from_what_was_seen_is_not_approved",)),
     Mutant("approval-by-a-person-ignored", TWICE, {"AnswerWrite.is_shown": _without_statuses},
            (f"{_ANSWERS}::test_approval_by_a_person_stands",)),
-    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker.release": lambda release: lambda self, one, delay:
-           self._settle(one, names(release)["Decision"](ending="failed", state="ready", delay=delay))},
-           ("unit/bot/runtime/session/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
+    Mutant("cancelled-delivery-costs-an-attempt", MISSED, {"Worker._settle": lambda settle:
+           lambda self, one, delivery, verdict: settle(self, one, delivery, attrs.evolve(verdict, refund=False))},
+           ("bot/test_drain.py::TestDrain::test_cancelled_handlers_are_called_again",)),
     Mutant("page-of-a-gateway-refuses-an-offer", MISSED, {"outcome_of": lambda outcome_of: lambda error, refusals:
            "refused" if isinstance(error, refusals) else outcome_of(error, refusals)},
            (f"{_DOUBTS}::TestOutcome::test_refusal_of_a_gateway_leaves_a_doubt",)),
     Mutant("outage-makes-dead-letters", MISSED, {"verdict/_is_transient": returns(False)},
            ("bot/test_ledger_verdict.py",)),
-    Mutant("attempt-not-counted-at-the-claim", HANG, {"sqlite/_CLAIM": swapped("attempts + 1", "max(1, attempts)")},
-           (f"{_DELIVERY}/test_suspects.py::test_killer_is_dead_after_its_retries",)),
-    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, (f"{_DELIVERY}/test_retries.py",)),
-    Mutant("second-signal-waits", HANG, {"_main.on_signal": returns(None)},
-           (f"{_PROCESS}/test_process.py::TestSignals",)),
+    Mutant("attempt-not-counted-at-the-claim", HANG, {"work/_CLAIM": swapped("attempts + 1", "1")},
+           ("bot/test_deliveries.py::test_delivery_is_repeated_after_a_crash_unless_it_was_settled",)),
+    Mutant("handler-without-a-time-limit", HANG, {"Worker._call": _shielded}, ("bot/test_retries.py",)),
+    Mutant("second-signal-waits", HANG, {"_Program._on_signal": returns(None)}, ("bot/test_process.py::TestSignals",)),
     Mutant("watchdog-asleep", HANG, {"Watchdog.set_deadline": returns(None)},
-           (f"{_PROCESS}/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
-    Mutant("dead-bot-looks-alive", HANG, {"Health.is_young": returns(True)},
-           ("unit/bot/runtime/session/test_health.py",)),
-    Mutant("deliveries-without-a-limit", STORM, {"Dispatcher._claim": given(free=1000)},
-           (f"{_DELIVERY}/test_dispatcher.py",)),
+           ("bot/test_watchdog.py::TestHanging::test_handler_is_ended_with_drain",)),
+    Mutant("dead-bot-looks-alive", HANG, {"Supervisor._age": returns(timedelta(0))},
+           ("bot/test_first_minutes.py::test_bot_whose_scans_fail_is_not_live",)),
+    Mutant("deliveries-without-a-limit", STORM, {"Worker._claim": given(free=1000)},
+           ("bot/test_deliveries.py::test_no_more_handlers_run_than_concurrency",)),
 )
 
 _STORE: Final = (
@@ -436,8 +442,9 @@ _STORE: Final = (
            (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
     Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
            (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
-    Mutant("work-of-an-ended-replica-left", FLEET, {"adopt_lapsed": returns(None)},
-           ("unit/bot/runtime/fleet/test_adoption.py",)),
+    Mutant("work-of-an-ended-replica-left", FLEET,
+           {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
+           ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
     Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
            (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
     Mutant("restored-database-trusted", FLEET, {"History.check": yields(lambda found: (False, *found[1:]))},
@@ -459,8 +466,8 @@ _TOOLS: Final = (
 
 PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
     "calls": (("calls/test_matrix.py", "calls/test_deadlines.py"), _CALLS),
-    "watch": (("unit/feed", "model/test_models.py"), _WATCH),
-    "bot": (("unit/bot",), _BOT),
+    "watch": (("watch",), _WATCH),
+    "bot": (("bot",), _BOT),
     "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
     "tools": (("cli", "sandbox", "unit/testing"), _TOOLS),
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,34 @@ def test_path_without_store_raises(path: Path) -> None:
     path.write_text("not a database, but long enough to be taken for one at a glance")
     with pytest.raises(StoreError, match="is not a database"):
         BotFile(path).status()
+
+
+@pytest.mark.anyio
+async def test_letters_are_replayed_and_dropped_beside_a_running_bot(path: Path) -> None:
+    """A running bot has its file locked: it carries out what a person asks for in the file."""
+    sandbox, is_broken = Sandbox(), [True]
+    bot = Bot(store=path, start="backfill", interval=timedelta(seconds=1))
+
+    @bot.on_new(id="quote", retries=0)
+    async def quote(request: Any, ctx: Any) -> None:
+        if is_broken:
+            raise ValueError("no tariff")
+        await ctx.offer(amount="1840.50", currency="USD")
+
+    file = BotFile(path)
+    async with sandbox.running(bot) as trial:
+        one, other = sandbox.publish(), sandbox.publish()
+        with anyio.fail_after(30):
+            while trial.status.dead < 2:  # noqa: ASYNC110 - the status has no event
+                await anyio.sleep(0.05)
+        letters = {letter.request: letter for letter in await anyio.to_thread.run_sync(file.dead_letters)}
+        assert datetime.now(UTC) - letters[one].since < timedelta(minutes=1)
+        is_broken.clear()
+        assert await anyio.to_thread.run_sync(file.replay, letters[one].event, "quote")
+        assert await anyio.to_thread.run_sync(file.drop, letters[other].event, "quote")
+        assert not await anyio.to_thread.run_sync(file.drop, letters[other].event, "quote")
+        with pytest.raises(ValidationError, match="is not in doubt"):
+            await anyio.to_thread.run_sync(partial(file.resolve, other, taken=True))
+        await trial.idle()
+    assert [len(sandbox.audit_log.offers_on(index)) for index in (one, other)] == [1, 0]
+    assert await anyio.to_thread.run_sync(file.dead_letters) == []

@@ -79,6 +79,21 @@ async def test_delivery_is_repeated_after_a_crash_unless_it_was_settled(
     assert calls.of("note") == [*((index, attempt) for attempt in attempts), (late, 1)]
 
 
+async def test_no_more_handlers_run_than_concurrency(store: Store) -> None:
+    sandbox, calls = Sandbox(), Calls()
+    bot = new_bot(store, concurrency=3)
+
+    @bot.on_new(id="slow")
+    async def slow(request: Any, ctx: Any) -> None:
+        async with calls.working("slow", ctx, request.index):
+            await anyio.sleep(5)
+
+    indexes = [sandbox.publish() for _ in range(10)]
+    await run_until_idle(sandbox, bot)
+    assert calls.most == 3
+    assert sorted(calls.of("slow")) == [(index, 1) for index in indexes]
+
+
 async def test_events_of_request_come_in_order(store: Store) -> None:
     sandbox, received, updates = Sandbox(), list[tuple[str, str]](), list[float]()
     bot = new_bot(store, allowance=timedelta(seconds=1))

@@ -122,11 +122,13 @@ class TestOutcome:
                     await run.offer(event)
         assert sent(sandbox) == 1
 
-    async def test_refusal_of_a_closed_request_says_so(self) -> None:
+    @pytest.mark.parametrize("is_listed", [True, False])
+    async def test_refusal_of_a_closed_request_says_so(self, is_listed: bool) -> None:
         sandbox = Sandbox()
-        index = sandbox.publish()
-        sandbox.exchange.offer(sandbox.rival, index, sandbox.now(), amount=1)
-        sandbox.exchange.select(sandbox.audit_log.offers_on(index)[0].offer.index, sandbox.now())
+        index = sandbox.publish() if is_listed else 4711
+        if is_listed:
+            offer = sandbox.exchange.offer(sandbox.rival, index, sandbox.now(), amount=1)
+            sandbox.exchange.select(offer, sandbox.now())
         async with process(sandbox, MemoryStore()) as run:
             with pytest.raises(OfferRejectedError) as caught:
                 await run.offer(await run.event(index))

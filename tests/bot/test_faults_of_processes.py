@@ -28,8 +28,8 @@ from freight_exchange.testing import Sandbox
 
 sandbox = Sandbox()
 sandbox.publish()
-bot = Bot(sandbox.client(), store=None, start="backfill", interval=timedelta(seconds=1),
-          drain=timedelta(seconds=5), {options})
+second = timedelta(seconds=1)
+bot = Bot(sandbox.client(), store=None, start="backfill", interval=second, drain=5 * second, {options})
 """
 
 

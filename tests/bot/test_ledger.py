@@ -31,6 +31,7 @@ from freight_exchange.bot.failpoints import FAILPOINTS
 from freight_exchange.bot.outcomes import RetryLater
 from freight_exchange.errors import (
     AlreadyOfferedError,
+    OfferInDoubtError,
     OfferRejectedError,
 )
 from freight_exchange.store import MemoryStore, Store, effects
@@ -103,7 +104,12 @@ async def test_merged_updates_are_ordered_by_the_last_one() -> None:
     async with process(sandbox, MemoryStore()) as run:
         first, second, third = [await run.event(index) for _ in range(3)]
         merged = attrs.evolve(first, merged=(second.event_id, third.event_id))
-        # Its own delivery is called again after the doubt.
+        with pytest.raises(OfferInDoubtError):
+            await run.offer(merged, "1000")
+        await run.set_delivery(first, state="ready", owner=None, not_before=1e12)
+        await run.resolved(index)
+        # Its own delivery is called again at once.
+        assert (await run.delivery(first))[1] <= 0
         await run.until_known(merged, "1000")
         with pytest.raises(AlreadyOfferedError):
             await run.offer(second, "900")
@@ -303,6 +309,21 @@ async def test_second_prices_on_a_busy_account_wait_two_intervals_at_most() -> N
         assert reads(sandbox) - before <= 40
         tasks.cancel_scope.cancel()
     assert [amounts_on(sandbox, index) for index in indexes] == [["1000", "1100"]] * 10
+
+
+async def test_second_prices_share_one_reading_an_interval() -> None:
+    sandbox = Sandbox()
+    indexes = [sandbox.publish() for _ in range(60)]
+    async with process(sandbox, MemoryStore()) as run, anyio.create_task_group() as tasks:
+        for index in indexes:
+            await run.offer(await run.event(index), "1000")
+        await anyio.sleep(INTERVAL)
+        before, pages = reads(sandbox), 8
+        for index in indexes:
+            tasks.start_soon(run.until_known, await run.event(index), "1100")
+            await anyio.sleep(1)
+        assert reads(sandbox) - before <= 3 * pages
+    assert [amounts_on(sandbox, index) for index in indexes] == [["1000", "1100"]] * 60
 
 
 # Ends of the process, and stores that are put back

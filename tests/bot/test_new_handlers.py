@@ -11,7 +11,7 @@ from tests.bot.recorders import hearing
 from tests.bot.rig import HOUR, new_bot, other, run_until_idle
 
 from freight_exchange import Bot
-from freight_exchange.store import MemoryStore, Store
+from freight_exchange.store import Store
 from freight_exchange.testing import Sandbox
 
 pytestmark = pytest.mark.virtual_time
@@ -79,20 +79,3 @@ async def test_backfill_follows_the_filter_of_the_handler(store: Store) -> None:
 
     await run_until_idle(sandbox, bot)
     assert kinds == [("new", "Ningbo", None)]
-
-
-async def test_filter_is_called_outside_of_transactions(store: MemoryStore) -> None:
-    """A database ends a session that is idle for long, for example while a filter checks 100,000 requests."""
-    sandbox, inside = Sandbox(), list[bool]()
-    for _ in range(3):
-        sandbox.publish()
-    await run_until_idle(sandbox, hearing(new_bot(store), []))
-
-    def where(request: Any) -> bool:
-        connection = store._database._connection
-        assert connection is not None
-        inside.append(connection.in_transaction)
-        return True
-
-    await run_until_idle(sandbox, hearing(new_bot(store), [], id="fresh", from_start=True, where=where))
-    assert inside[:3] == [False] * 3

@@ -96,6 +96,7 @@ class History:
         polls: Times of all calls.
         storms: Beginning and end of the times in which every call failed, without those of a suspended machine.
         interval: Seconds between two scans.
+        late: Seconds after which the service shows an update.
         settled: Time at which all but withdrawals must have been told.
         finds: Whether look-ups say clearly that a request is not there.
         quiet: Time at which withdrawals must have been told too; `None` if the run is too short for that.
@@ -119,6 +120,7 @@ class History:
     polls: list[float]
     storms: list[tuple[float, float]]
     interval: float
+    late: float
     settled: float
     finds: bool
     quiet: float | None
@@ -288,7 +290,7 @@ class _Checker:
 
     def _may_be_untold(self, span: Span, *, any_told: bool, spans: Sequence[Span], by: float = float("inf")) -> bool:
         """Return whether a state is known from before the feed, or was never listed while the program could look."""
-        updates = [update for update in span.updates if update <= by]
+        updates = [update for update in span.updates if update + self._history.late <= by]
         if not any_told and self._is_from_before(span, spans):
             return True
         if all(update <= self._entered - FIVE_DAYS + _ROUNDING for update in updates):

@@ -157,7 +157,7 @@ def word(event: Any) -> str:
             return f"selected {event.bid.index}"
         case kind:
             number = event.offer.id if hasattr(event, "offer") else event.request.index
-            return f"{kind} {number}" + " again" * event.returned
+            return f"{kind} {number}{' again' if event.returned else ''}"
 
 
 def drop(rows: Rows, indexes: Iterable[int]) -> None:

@@ -1,7 +1,7 @@
 """Administration of a bot: replay, drop, resolve, acknowledge; in its program, and beside a running bot.
 
-A change of a store that no bot holds is made directly. A running bot is asked by a row of the table `command`, and
-carries the change out within seconds.
+A store that no bot holds is changed directly, and a database at any time. A bot that holds its file is asked by a row
+of the table `command`, and carries the change out within seconds.
 """
 
 from __future__ import annotations

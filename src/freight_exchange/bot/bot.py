@@ -29,10 +29,14 @@ from freight_exchange.store.database_url import masked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from prometheus_client.registry import Collector
+
     from freight_exchange.bot.handler import Handler
     from freight_exchange.bot.lifespan import Lifespan
     from freight_exchange.bot.session import Session
     from freight_exchange.store import Store
+else:
+    Collector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 
 __all__ = ["Bot"]
 
@@ -281,7 +285,7 @@ class Bot(Router):
             )  # fmt: skip
         return self._supervisor.status()
 
-    def collector(self, *others: Bot) -> Any:
+    def collector(self, *others: Bot) -> Collector:
         """Return a Prometheus collector of this bot's metrics, or of several bots' with the label `bot`, their name.
 
             REGISTRY.register(bot.collector())  # any thread may scrape it

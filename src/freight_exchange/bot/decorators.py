@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime, timedelta
-from typing import Concatenate, Final, Protocol, TypeVar, overload
+from typing import Concatenate, Final, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from freight_exchange.bot.context import Context, OfferContext, RequestContext, SelectedContext
 from freight_exchange.feed.events import Gap, Unreadable
@@ -16,17 +16,49 @@ from freight_exchange.models import Bid, Offer, RateRequest
 from freight_exchange.validation import Number
 
 __all__ = [
-    "DEFAULT_RETRIES",
-    "DEFAULT_TIMEOUT",
-    "GapDecorator",
-    "OfferDecorator",
-    "RequestDecorator",
-    "SelectedDecorator",
+    "DEFAULT_RETRIES", "DEFAULT_TIMEOUT", "GapDecorator", "OfferDecorator", "RequestDecorator", "SelectedDecorator",
     "UnreadableDecorator",
-]
+]  # fmt: skip
 
 DEFAULT_RETRIES: Final = 8
 DEFAULT_TIMEOUT: Final = timedelta(minutes=5)
+
+
+class Options(TypedDict, total=False):
+    """Keywords of all decorators."""
+
+    id: str | None
+    retries: int
+    timeout: timedelta | float
+
+
+class RequestOptions(Options, total=False):
+    """Keywords of decorators for requests and bids: those of `RequestFilter`, and `from_start`."""
+
+    origin: Texts | None
+    destination: Texts | None
+    type: Types | None
+    incoterm: Texts | None
+    commodity: Texts | None
+    hazardous: bool | None
+    max_volume: Number | None
+    max_weight: Number | None
+    need_by: datetime | date | None
+    where: Where | None
+    from_start: bool
+
+
+class OfferOptions(Options, total=False):
+    """Keywords of decorators for offers: those of `OfferFilter`."""
+
+    request: Numbers | None
+    origin: Texts | None
+    destination: Texts | None
+    commodity: Texts | None
+    currency: Numbers | None
+    max_amount: Number | None
+    where: OfferWhere | None
+
 
 # Bounds of type variables: a decorated function keeps its own type.
 RequestHandler = TypeVar(
@@ -46,24 +78,7 @@ class RequestDecorator(Protocol):
     @overload
     def __call__(self, function: RequestHandler, /) -> RequestHandler: ...
     @overload
-    def __call__(
-        self,
-        *,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        type: Types | None = None,
-        incoterm: Texts | None = None,
-        commodity: Texts | None = None,
-        hazardous: bool | None = None,
-        max_volume: Number | None = None,
-        max_weight: Number | None = None,
-        need_by: datetime | date | None = None,
-        where: Where | None = None,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-        from_start: bool = False,
-    ) -> Callable[[RequestHandler], RequestHandler]: ...
+    def __call__(self, **options: Unpack[RequestOptions]) -> Callable[[RequestHandler], RequestHandler]: ...
 
 
 class SelectedDecorator(Protocol):
@@ -72,24 +87,7 @@ class SelectedDecorator(Protocol):
     @overload
     def __call__(self, function: SelectedHandler, /) -> SelectedHandler: ...
     @overload
-    def __call__(
-        self,
-        *,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        type: Types | None = None,
-        incoterm: Texts | None = None,
-        commodity: Texts | None = None,
-        hazardous: bool | None = None,
-        max_volume: Number | None = None,
-        max_weight: Number | None = None,
-        need_by: datetime | date | None = None,
-        where: Where | None = None,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-        from_start: bool = False,
-    ) -> Callable[[SelectedHandler], SelectedHandler]: ...
+    def __call__(self, **options: Unpack[RequestOptions]) -> Callable[[SelectedHandler], SelectedHandler]: ...
 
 
 class OfferDecorator(Protocol):
@@ -98,20 +96,7 @@ class OfferDecorator(Protocol):
     @overload
     def __call__(self, function: OfferHandler, /) -> OfferHandler: ...
     @overload
-    def __call__(
-        self,
-        *,
-        request: Numbers | None = None,
-        origin: Texts | None = None,
-        destination: Texts | None = None,
-        commodity: Texts | None = None,
-        currency: Numbers | None = None,
-        max_amount: Number | None = None,
-        where: OfferWhere | None = None,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-    ) -> Callable[[OfferHandler], OfferHandler]: ...
+    def __call__(self, **options: Unpack[OfferOptions]) -> Callable[[OfferHandler], OfferHandler]: ...
 
 
 class GapDecorator(Protocol):
@@ -120,13 +105,7 @@ class GapDecorator(Protocol):
     @overload
     def __call__(self, function: GapHandler, /) -> GapHandler: ...
     @overload
-    def __call__(
-        self,
-        *,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-    ) -> Callable[[GapHandler], GapHandler]: ...
+    def __call__(self, **options: Unpack[Options]) -> Callable[[GapHandler], GapHandler]: ...
 
 
 class UnreadableDecorator(Protocol):
@@ -135,10 +114,4 @@ class UnreadableDecorator(Protocol):
     @overload
     def __call__(self, function: UnreadableHandler, /) -> UnreadableHandler: ...
     @overload
-    def __call__(
-        self,
-        *,
-        id: str | None = None,
-        retries: int = DEFAULT_RETRIES,
-        timeout: timedelta | float = DEFAULT_TIMEOUT,
-    ) -> Callable[[UnreadableHandler], UnreadableHandler]: ...
+    def __call__(self, **options: Unpack[Options]) -> Callable[[UnreadableHandler], UnreadableHandler]: ...

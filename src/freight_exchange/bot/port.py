@@ -1,4 +1,4 @@
-"""Operator's port of a bot: `/livez`, `/readyz` and `/metrics`, in a thread that a blocked loop cannot stop."""
+"""Operator's port of a bot: `/livez`, `/readyz` and `/metrics`, in threads that a blocked loop cannot stop."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class _Server(ThreadingHTTPServer):
                 return
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        _logger.debug("the operator's port: a client failed", exc_info=True)  # noqa: LOG014 - called in one
+        _logger.debug("the operator's port: the client %s failed", client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

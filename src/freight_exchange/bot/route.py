@@ -7,7 +7,7 @@ first; one that was away continues where it was. Any replica that has a handler 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,13 +42,23 @@ class Routing:
         handlers: The handlers.
         metrics: Counts events.
         is_shared: Whether other replicas may add events to the store.
+        found: Called with the numbers of new events of the feed of requests, for traces.
     """
 
-    def __init__(self, store: Store, handlers: Sequence[Handler], metrics: Metrics, *, is_shared: bool) -> None:
+    def __init__(
+        self,
+        store: Store,
+        handlers: Sequence[Handler],
+        metrics: Metrics,
+        *,
+        is_shared: bool,
+        found: Callable[[Sequence[int]], None],
+    ) -> None:
         self._store = store
         self._handlers = {handler.id: handler for handler in handlers}
         self._metrics = metrics
         self._is_shared = is_shared
+        self._found = found
 
     async def introduce(self) -> Mapping[int, Handler]:
         """Record the handlers that are new, and return all by their rows in the store."""
@@ -128,6 +138,8 @@ class Routing:
             ]
             taken = {number for one in routed for number, _ in one.events}
             kept = [row.id for row, event in events if isinstance(event, Gap) and row.id not in taken]
+            if feed == self._store.feeds["requests"]:
+                self._found([row.id for row, _ in events])
             reach("before route")
             made = await self._store.run(work.route, feed, routed, kept=kept)
             reach("after route")

@@ -159,7 +159,13 @@ class Session:
         parts.ledger.adopt(await store.run(fleet.adopt, store.me))
         reach("after adopt")
         is_shared = store.is_shared
-        routing = Routing(store, [*parts.handlers.values()], parts.metrics, is_shared=is_shared)
+        routing = Routing(
+            store,
+            [*parts.handlers.values()],
+            parts.metrics,
+            is_shared=is_shared,
+            found=lambda events: parts.exchange._options.limits.instruments.found(options.name, events),
+        )
         self._rows = await routing.introduce()
         await parts.ledger.start(joined)
         self._start_task(tasks, parts.ledger.run)
@@ -338,7 +344,7 @@ class Session:
                 # Routing acknowledges them.
                 acked_only=True,
                 # A page extends it, so it is longer than the pause between two pages.
-                min_lease=options.lease.total_seconds(),
+                lease=max(options.lease, 3 * interval).total_seconds(),
             )
             self.pollers[source.name] = Poller(source, self._store, self._store.feeds[source.name], poll, client)
             self._sources[source.name] = source

@@ -192,15 +192,16 @@ class Supervisor:
                     raise HeldHereError(
                         f"{store.place} is in use by another bot of this process", holder="this process"
                     )
-                _in_use.add(store)
-                stack.callback(_in_use.discard, store)
-                return store  # noqa: TRY300
             except HeldError as error:
                 if not self._options.standby:
                     raise
                 if not has_logged:
                     _logger.info("standby: %s; this bot takes over once it ends", error)
                 has_logged, self._state = True, "standby"
+            else:
+                _in_use.add(store)
+                stack.callback(_in_use.discard, store)
+                return store
             await self._wait(_STANDBY_PAUSE)
         return None
 
@@ -214,14 +215,13 @@ class Supervisor:
             began = anyio.current_time()
             try:
                 await session.run()
-                return  # noqa: TRY300
             except _LOST_SEAT as error:
                 if not self._joins_again(error):
                     raise
                 if anyio.current_time() - began > _LOG_INTERVAL:
                     away_pause = _AWAY_PAUSE
                 if anyio.current_time() >= next_log:
-                    _logger.error("the bot has lost its place in the store: %s; joining again", error)  # noqa: TRY400
+                    _logger.warning("the bot has lost its place in the store: %s; joining again", error)
                     next_log = anyio.current_time() + _LOG_INTERVAL
                 self._state = "starting"
                 await self._wait(away_pause if not isinstance(error, FencedError) else 0.0)
@@ -236,6 +236,8 @@ class Supervisor:
                 self._state = None
                 login_pause = min(2 * login_pause, _MAX_LOGIN_PAUSE)
                 client.reset_login()
+            else:
+                return
 
     def _set_ready(self) -> None:
         self._was_running = True

@@ -38,7 +38,6 @@ class View:
         is_primed: Whether all that `start` asks for is told.
         is_silent: Whether items that were never seen make no events.
         tells_baseline: Whether items that the first scan has read silently make events.
-        scan: Number of the scan.
     """
 
     at: float
@@ -48,7 +47,6 @@ class View:
     is_primed: bool
     is_silent: bool
     tells_baseline: bool
-    scan: int
 
 
 @attrs.frozen
@@ -92,14 +90,14 @@ def decide(
         if event is not None:
             events.append(NewEvent(f"{one.key}:{version}", one.subject, event.kind, dump_event(event)))
         first_seen = view.at if before is None else before.first_seen
-        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, view.scan, since))
+        changed.append(Item(one.key, one.subject, one.digest, record, version, first_seen, view.at, 0, since))
     for error in unreadable:
         key = key_of_unreadable(error)
         index = wire.index_of_raw(error.raw)
         if key not in known:
             told = unreadable_event(error, view.between[1])
             events.append(NewEvent(key, index, told.kind, dump_event(told)))
-            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, view.scan, NEVER))
+            changed.append(Item(key, index, b"?", None, 1, view.at, view.at, 0, NEVER))
     return Decision(changed, seen, events)
 
 

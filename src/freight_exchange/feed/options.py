@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
@@ -38,7 +38,7 @@ class PollOptions:
         name: Name of the feed in hooks and logs.
         retention: Time for which the store keeps finished events, and records that are no longer listed.
         acked_only: Whether unacknowledged events outlive the retention; not for a bot, whose events have deliveries.
-        min_lease: Least seconds for which each page extends the lease of the feed.
+        lease: Seconds for which each page extends the lease of the feed; by default three intervals, or more.
     """
 
     name: str = "requests"
@@ -47,7 +47,7 @@ class PollOptions:
     allowance: timedelta = DEFAULT_ALLOWANCE
     retention: timedelta = MIN_RETENTION
     acked_only: bool = False
-    min_lease: float = _MIN_LEASE
+    lease: float = attrs.field(default=attrs.Factory(lambda self: _lease(self.interval), takes_self=True))
 
     def __attrs_post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -70,15 +70,10 @@ class PollOptions:
                 " scan"
             )
 
-    @property
-    def lease(self) -> float:
-        """Seconds for which each page extends the lease of the feed: three intervals, or more."""
-        return max(self.min_lease, 3 * self.interval.total_seconds())
-
 
 @attrs.frozen(kw_only=True)
 class WatchOptions(PollOptions):
-    """Options of a feed of requests."""
+    """Options of a feed of requests. `exchange.watch()` describes them."""
 
     store: Store | str | os.PathLike[str] | None = None
     standby: bool = False
@@ -87,7 +82,7 @@ class WatchOptions(PollOptions):
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        _check_reader(self, RequestFilter)
+        _check_reader(self.store, self.standby, self.where, RequestFilter)
 
 
 @attrs.frozen(kw_only=True)
@@ -105,7 +100,7 @@ class WatchOffersOptions(PollOptions):
         if self.start not in ("now", "backfill"):
             raise ConfigurationError(f"start must be 'now' or 'backfill', not {self.start!r}")
         super().__attrs_post_init__()
-        _check_reader(self, OfferFilter)
+        _check_reader(self.store, self.standby, self.where, OfferFilter)
 
 
 def check_text(text: str, name: str) -> None:
@@ -118,12 +113,17 @@ def check_text(text: str, name: str) -> None:
         ) from None
 
 
-def _check_reader(options: WatchOptions | WatchOffersOptions, kind: type[RequestFilter | OfferFilter]) -> None:
-    if not isinstance(options.standby, bool):
-        raise ConfigurationError(f"standby must be True or False, not {options.standby!r}")
-    if options.where is not None and not isinstance(options.where, kind):
-        raise ConfigurationError(f"where must be {kind.__name__}(...), not {type(options.where).__name__}")
-    database.as_store(options.store)
+def _check_reader(store: Any, standby: object, where: object, kind: type[RequestFilter | OfferFilter]) -> None:
+    if not isinstance(standby, bool):
+        raise ConfigurationError(f"standby must be True or False, not {standby!r}")
+    if where is not None and not isinstance(where, kind):
+        raise ConfigurationError(f"where must be {kind.__name__}(...), not {type(where).__name__}")
+    database.as_store(store)
+
+
+def _lease(interval: object) -> float:
+    """Return a lease that outlasts the pause between two scans."""
+    return max(_MIN_LEASE, 3 * interval.total_seconds() if isinstance(interval, timedelta) else 0.0)
 
 
 def _positive(value: timedelta, name: str) -> timedelta:

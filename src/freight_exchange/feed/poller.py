@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,7 @@ from freight_exchange.errors import (
     FencedError,
     FreightExchangeError,
     LoginRejectedError,
+    StoreError,
     is_from_login,
     is_transient,
     retry_delay,
@@ -37,7 +39,7 @@ from freight_exchange.hooks import NO_INSTRUMENTS, Instruments, ScanInfo, ScanPr
 from freight_exchange.hooks import Scan as ScanRecord
 from freight_exchange.paging import keys_of
 from freight_exchange.store import feeds, fleet
-from freight_exchange.store.feeds import NewEvent, Row
+from freight_exchange.store.feeds import Item, NewEvent
 
 if TYPE_CHECKING:
     from freight_exchange.errors import DecodeError
@@ -62,7 +64,6 @@ _DISTRUST: Final = 600.0
 """Seconds without look-ups after one that did not find what is listed."""
 _FEW: Final = 2
 _MOST_ATTEMPTS: Final = 12
-_MOST_DEPARTURES: Final = 3
 _TAKE_OVER: Final = 1.0
 _BETWEEN_LINES: Final = 15.0
 
@@ -103,7 +104,6 @@ class Scan:
         missing: Items that it should have listed, at its end.
     """
 
-    number: int
     tier: Tier
     window: int
     walk: Walk
@@ -117,27 +117,17 @@ class Scan:
     uncertain: set[int] = attrs.field(factory=set)
     subjects: set[int] = attrs.field(factory=set)
     listed: int | None = None
-    missing: Sequence[Row] = ()
+    missing: Sequence[Item] = ()
     refusal: FreightExchangeError | None = None
     seconds: float = 0.0
     pages: int = 0
     rows: int = 0
     events: int = 0
     attempts: int = 0
-    departures: int = 0
 
     @property
     def ended(self) -> bool:
         return self.walk.ended and not self.walk.is_cut
-
-
-class _Read(NamedTuple):
-    """Page that was read, and its times."""
-
-    sightings: Sequence[Sighting]
-    unreadable: Sequence[DecodeError]
-    sent: Reading
-    received: Reading
 
 
 class _Written(NamedTuple):
@@ -145,7 +135,7 @@ class _Written(NamedTuple):
 
     state: State
     events: int
-    missing: Sequence[Row]
+    missing: Sequence[Item]
     moved: bool
 
 
@@ -188,7 +178,6 @@ class Poller:
         self._deep: Scan | None = None
         self._duration = SCAN_TIME
         self._largest = LARGEST
-        self._large_failures = 0
         self._is_swept = self._is_long = self._is_cut = False
         self._missing_since: dict[str, float] = {}
         self._excused: dict[str, float] = {}
@@ -235,11 +224,12 @@ class Poller:
             self.last_success = datetime.fromtimestamp(self.state.reading.wall, UTC)
 
     async def leave(self) -> None:
-        """Give the lease back."""
+        """Give the lease back. If the store fails, it ends by itself."""
         if self._epoch:
             epoch, self._epoch = self._epoch, 0
             self.phase = "stopped"
-            await self._store.run(fleet.drop_feed, self._store.me, self._feed, epoch)
+            with contextlib.suppress(StoreError):
+                await self._store.run(fleet.drop_feed, self._store.me, self._feed, epoch)
 
     async def prime(self) -> None:
         """Read all that is listed, and tell what `start` asks for, unless an earlier run has.
@@ -296,7 +286,7 @@ class Poller:
         """
         await self._reports.send()
         scan = await self._next()
-        with self._client.instruments.scan(ScanInfo(feed=self._options.name, tier=scan.tier.name, window=scan.window)):
+        with self._client.instruments.scan(ScanInfo(**self._facts(scan))):
             await self._run(scan)
 
     async def _next(self) -> Scan:
@@ -310,17 +300,19 @@ class Poller:
                 self._deep = self._plan_deep(now)
             deep_due = math.inf if self._deep is None else max(self.pace.deep_due, self.pace.quiet_until)
             if narrow_due <= now:
-                if self._narrow is None or not is_open or not self._still_reaches(self._narrow):
+                open_scan = self._narrow if is_open else None
+                if open_scan is None or not self._reaches(open_scan, self._clock.read()):
                     self.pace.take_turn(now)
-                    self._narrow = self._plan(now)
-                return self._narrow
+                    open_scan = self._narrow = self._plan(now)
+                return open_scan
             if self._deep is not None and deep_due <= now:
                 return self._deep
             # Some timers fire a little early.
             await anyio.sleep(max(min(narrow_due, deep_due) - now, 0.001))
 
-    def _still_reaches(self, scan: Scan) -> bool:
-        return not self._source.windowed or self.state.reaches(scan.window, self._clock.read(), self._allowance)
+    def _reaches(self, scan: Scan, now: Reading) -> bool:
+        """Return whether a scan that ends now covers the watermark."""
+        return not self._source.windowed or self.state.reaches(scan.window, now, self._allowance)
 
     def _plan(self, now: float) -> Scan:
         """Plan the scan that covers all updates since the watermark."""
@@ -340,7 +332,7 @@ class Poller:
         else:
             walk = self._passes(tier, covers=True)
         return Scan(
-            self._number(), tier, window, walk, covers=True, started=now,
+            tier, window, walk, covers=True, started=now,
             is_silent=is_silent, tells_baseline=tells_baseline,
         )  # fmt: skip
 
@@ -356,10 +348,7 @@ class Poller:
             self._largest = LARGEST
         window = max(tier.window, 1)
         walk = self._passes(tier, covers=False)
-        return Scan(self._number(), tier, window, walk, covers=False, started=now)
-
-    def _number(self) -> int:
-        return int(self.time())
+        return Scan(tier, window, walk, covers=False, started=now)
 
     def _passes(self, tier: Tier, *, covers: bool) -> Passes:
         is_single = not covers or not self._source.windowed
@@ -388,7 +377,9 @@ class Poller:
             await self._fail(scan, error)
             return
         except anyio.get_cancelled_exc_class():
-            self._record_departure(scan, came=scan.pages > pages)
+            if scan.pages == pages:
+                # Readers who leave before a page comes would cost a request each.
+                self.pace.quiet_until = max(self.pace.quiet_until, self.pace.due)
             raise
         finally:
             scan.seconds += anyio.current_time() - began
@@ -416,21 +407,25 @@ class Poller:
         self._note(scan, records, sightings, unreadable)
         scan.pages += 1
         scan.rows += len(page.records) + len(page.broken)
-        scan.attempts = scan.departures = 0
+        scan.attempts = 0
         self.pace.record_reply(is_deep=scan is self._deep)
-        self._large_failures *= walk.size == self._source.safe
         if scan.covers:
             self.window, self.pages = scan.window, scan.pages
-        read = _Read([*sightings.values()], unreadable, sent, received)
         is_end = scan.ended and not walk.ignores_offset
+        found = [*sightings.values()]
         with anyio.CancelScope(shield=True):
             try:
-                written: _Written = await self.hold(lambda db: self._commit(db, scan, read, is_end=is_end))
+                written: _Written = await self.hold(
+                    lambda db: self._commit(db, scan, found, unreadable, sent, received, is_end=is_end)
+                )
             except BaseException:
                 # It may be committed or not. The next scan reads it again.
                 self._narrow = self._deep = None
                 raise
-            self._take(scan, written)
+            self.state, scan.missing = written.state, written.missing
+            scan.events += written.events
+            self.open_events += written.events
+            scan.covers = written.moved if is_end else scan.covers
         if walk.is_cut:
             self._is_cut = True
             scan.walk = self._passes(scan.tier, covers=scan.covers)
@@ -453,44 +448,46 @@ class Poller:
             self._missing_since.pop(key, None)
             self._excused.pop(key, None)
 
-    def _take(self, scan: Scan, written: _Written) -> None:
-        self.state, scan.missing = written.state, written.missing
-        scan.events += written.events
-        self.open_events += written.events
-        scan.covers = written.moved if scan.ended and scan.covers else scan.covers
-
-    def _commit(self, db: Database, scan: Scan, read: _Read, *, is_end: bool) -> _Written:
+    def _commit(
+        self,
+        db: Database,
+        scan: Scan,
+        sightings: Sequence[Sighting],
+        unreadable: Sequence[DecodeError],
+        sent: Reading,
+        received: Reading,
+        *,
+        is_end: bool,
+    ) -> _Written:
         """Write a page: its items, its events and, with the last page, the watermark. It may run twice."""
         state, allowance = self.state, self._allowance
         assert scan.began is not None
-        at, ended = state.at(read.sent), state.at(read.received)
+        at, ended = state.at(sent), state.at(received)
         view = View(
             at=at,
             since=at - scan.window if self._source.windowed else at,
             recent=state.time - allowance,
-            between=state.between(read.received, allowance),
+            between=state.between(received, allowance),
             is_primed=state.is_primed,
             is_silent=scan.is_silent,
             tells_baseline=scan.tells_baseline,
-            scan=scan.number,
         )
-        keys = [one.key for one in read.sightings] + [key_of_unreadable(error) for error in read.unreadable]
+        keys = [one.key for one in sightings] + [key_of_unreadable(error) for error in unreadable]
         known = feeds.items(db, self._feed, keys) if keys else {}
-        decision = decide(db, self._source, read.sightings, read.unreadable, known, view)
+        decision = decide(db, self._source, sightings, unreadable, known, view)
         feeds.put_items(db, self._feed, decision.changed)
         stale = [one for one in decision.seen if self._source.windowed or known[one.key].last_seen < at - _HOUR]
         feeds.touch_items(db, self._feed, stale)
         events = [*decision.events]
-        missing: Sequence[Row] = ()
+        missing: Sequence[Item] = ()
         moved = False
         if is_end:
             if state.is_primed and self._source.tells_absence:
                 since = ended - scan.window + 1 if self._source.windowed else _LONG_AGO
                 missing = self._missing(db, scan, since, ended)
-            moved = scan.covers and (
-                not self._source.windowed or not state.is_primed or state.reaches(scan.window, read.received, allowance)
-            )
-            if moved and (gap := state.gap(read.received, allowance)) is not None and self._source.windowed:
+            moved = scan.covers and (not state.is_primed or self._reaches(scan, received))
+            gap = state.gap(received, allowance) if moved and self._source.windowed else None
+            if gap is not None:
                 events.append(NewEvent(f"gap:{state.time}", None, gap.kind, dump_event(gap)))
             state = self._after(scan, moved=moved)
             feeds.put_state(db, self._feed, state.dump())
@@ -551,12 +548,10 @@ class Poller:
         scan.attempts += 1
         is_deep = scan is self._deep
         pause = self.pace.record_failure(now, error, is_deep=is_deep)
-        if scan.walk.size > self._source.safe and error.status is None:
-            self._large_failures += 1
-            if self._large_failures > 1:
-                # Large pages may be too slow for the network between.
-                self._largest, self._large_failures = max(self._source.safe, self._largest // 10), 0
-                scan.walk = self._passes(scan.tier, covers=scan.covers)
+        if scan.walk.size > self._source.safe and scan.walk.number == 0:
+            # Large pages may be too slow for the service or the network, until the next hourly scan.
+            self._largest = max(self._source.safe, self._largest // 10)
+            scan.walk = self._passes(scan.tier, covers=scan.covers)
         is_over = not scan.pages or scan.attempts >= _MOST_ATTEMPTS or scan.walk.broken or not is_transient(error)
         if is_over or isinstance(error, FeedProtocolError):
             self._narrow = None if scan is self._narrow else self._narrow
@@ -567,51 +562,37 @@ class Poller:
         self._reports.record_error(error, pause)
         await self._reports.send()
 
-    def _record_departure(self, scan: Scan, *, came: bool) -> None:
-        """Record that a reader left. Several in a row who leave before a page comes would cost a request each."""
-        scan.departures = 0 if came else scan.departures + 1
-        if scan.departures >= _MOST_DEPARTURES:
-            error = FeedProtocolError(
-                f"the reader left {scan.departures} times in a row before a page of the scan had come: wait longer for"
-                " events"
-            )
-            self._reports.record_error(error, self.pace.record_failure(anyio.current_time(), error))
+    def _facts(self, scan: Scan) -> dict[str, Any]:
+        """Return what all reports of a scan have. A listing without a window is always read completely."""
+        tier, window = (scan.tier.name, scan.window) if self._source.windowed else ("complete", 0)
+        return {"feed": self._options.name, "tier": tier, "window": window}
 
     async def _report_end(self, scan: Scan, *, is_complete: bool, error: FreightExchangeError | None = None) -> None:
-        self._reports.add(
-            ScanRecord(
-                feed=self._options.name,
-                tier=scan.tier.name,
-                window=scan.window if self._source.windowed else 0,
-                pages=scan.pages,
-                rows=scan.rows,
-                events=scan.events,
-                complete=is_complete,
-                elapsed=anyio.current_time() - scan.started,
-                error=error,
-            )
-        )
+        elapsed = anyio.current_time() - scan.started
+        ends: dict[str, Any] = {
+            "pages": scan.pages,
+            "rows": scan.rows,
+            "events": scan.events,
+            "elapsed": elapsed,
+            "error": error,
+        }
+        self._reports.add(ScanRecord(**self._facts(scan), **ends, complete=is_complete))
         await self._reports.send()
 
     async def _report_progress(self, scan: Scan) -> None:
-        now = anyio.current_time()
+        now, facts = anyio.current_time(), self._facts(scan)
+        elapsed, count = now - scan.started, len(scan.seen)
         if now - max(self._logged, scan.started) >= _BETWEEN_LINES:
             self._logged = now
             _logger.info(
                 "the feed %r is reading what was updated in the last %d s: %d pages, %d records so far",
-                self._options.name, scan.window, scan.pages, len(scan.seen),
-            )  # fmt: skip
-        self._reports.add(
-            ScanProgress(
-                feed=self._options.name,
-                tier=scan.tier.name,
-                first=not self.state.is_primed,
-                window=scan.window if self._source.windowed else 0,
-                pages=scan.pages,
-                requests=len(scan.seen),
-                elapsed=now - scan.started,
+                self._options.name,
+                scan.window,
+                scan.pages,
+                count,
             )
-        )
+        is_first = not self.state.is_primed
+        self._reports.add(ScanProgress(**facts, first=is_first, pages=scan.pages, requests=count, elapsed=elapsed))
         await self._reports.send()
 
     async def _prune(self) -> None:
@@ -628,7 +609,7 @@ class Poller:
 
     # Absence
 
-    def _missing(self, db: Database, scan: Scan, since: float, now: float) -> list[Row]:
+    def _missing(self, db: Database, scan: Scan, since: float, now: float) -> list[Item]:
         """Return the items updated after a time that a scan should have listed.
 
         A listing that lacks much proves nothing for an hour: it may be a failed query, a cache or a stale replica. So
@@ -649,7 +630,7 @@ class Poller:
     async def _look_up(self, scan: Scan) -> None:
         """Look up the requests of missing items. A denial counts after a look-up has found something just listed."""
         now, time = anyio.current_time(), self.time()
-        suspects: dict[int, list[Row]] = {}
+        suspects: dict[int, list[Item]] = {}
         for row in scan.missing:
             if row.last_seen <= time - self._allowance and self._excused.get(row.key, 0.0) <= time:
                 suspects.setdefault(row.subject or 0, []).append(row)
@@ -691,7 +672,7 @@ class Poller:
         )
         return False
 
-    async def _confirm(self, subject: int, rows: Sequence[Row], present: set[str] | None, *, is_listed: bool) -> None:
+    async def _confirm(self, subject: int, rows: Sequence[Item], present: set[str] | None, *, is_listed: bool) -> None:
         """Write the result of a look-up: what it denies is gone, and what it shows is not looked up for an hour."""
         excused = [row for row in rows if present is None or row.key in present]
         self._excused |= {row.key: self.time() + _HOUR for row in excused}

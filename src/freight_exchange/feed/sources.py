@@ -97,7 +97,7 @@ class Source:
     safe: ClassVar[int] = 10
     windowed: ClassVar[bool] = False
     tells_absence: ClassVar[bool] = True
-    ladder: ClassVar[Sequence[Tier]] = (Tier("whole", _HOUR, 0, 100), Tier("half an hour", 300.0, 0, 20))
+    ladder: ClassVar[Sequence[Tier]] = (Tier("hourly", _HOUR, 0, 100), Tier("often", 300.0, 0, 20))
 
     def __init__(self, service: Service, listed: Listed[Any]) -> None:
         self._service = service

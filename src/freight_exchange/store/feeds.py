@@ -8,7 +8,7 @@ Item times are on the feed's own clock, event times on the store's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from freight_exchange.errors import FencedError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from freight_exchange.store.database import Database
 
 __all__ = [
-    "EventRow", "Item", "NewEvent", "Row", "acknowledge", "add_events", "count_open", "events_after", "events_of",
+    "EventRow", "Item", "NewEvent", "acknowledge", "add_events", "count_open", "events_after",
     "find_feed", "history", "hold", "item", "items", "live_items", "load_state", "owner_of", "prune", "put_items",
     "put_state", "take", "touch_items",
 ]  # fmt: skip
@@ -37,7 +37,7 @@ class Item(NamedTuple):
         version: Number of its events; 0 for one that was there before the feed.
         first_seen: When a scan first listed it.
         last_seen: When a scan last listed it, or a look-up denied it.
-        scan: 0 if its next sighting is the first, as far as events are concerned; else 1.
+        scan: Unused.
         updated_after: Time after which it was last updated, at the earliest.
     """
 
@@ -68,14 +68,6 @@ class EventRow(NamedTuple):
     kind: str
     payload: bytes
     acked: bool
-
-
-class Row(NamedTuple):
-    """Item that should be listed: its key, its request, and when it was last seen."""
-
-    key: str
-    subject: int | None
-    last_seen: float
 
 
 _COLUMNS: Final = ", ".join(Item._fields)
@@ -153,15 +145,15 @@ def item(db: Database, feed: int, key: str) -> Item | None:
     return items(db, feed, [key]).get(key)
 
 
-def live_items(db: Database, feed: int, updated_after: float) -> list[Row]:
-    """Return the items that were last updated after a time, and are not reported as gone."""
+def live_items(db: Database, feed: int, updated_after: float) -> list[Item]:
+    """Return the items, without their records, that were last updated after a time and are not told as gone."""
+    columns = _COLUMNS.replace("record", "NULL")
     rows = db.run(
-        "SELECT key, subject, last_seen, digest FROM item"
-        " WHERE feed = :feed AND updated_after >= :after AND record IS NOT NULL",
+        f"SELECT {columns} FROM item WHERE feed = :feed AND updated_after >= :after AND record IS NOT NULL",
         feed=feed,
         after=updated_after,
     )
-    return [Row(key, subject, last_seen) for key, subject, last_seen, digest in rows if len(digest)]
+    return [item for item in map(_item, rows) if item.digest]
 
 
 def put_items(db: Database, feed: int, rows: Sequence[Item]) -> None:
@@ -217,16 +209,6 @@ def count_open(db: Database, feed: int) -> int:
     return int(row[0])
 
 
-def events_of(db: Database, feed: int, subject: int) -> list[EventRow]:
-    """Return the events of a request that the store still has, oldest first."""
-    rows = db.run(
-        "SELECT id, kind, payload, acked FROM event WHERE feed = :feed AND subject = :subject ORDER BY id",
-        feed=feed,
-        subject=subject,
-    )
-    return [EventRow(*row) for row in rows]
-
-
 def acknowledge(db: Database, feed: int, ids: Sequence[int]) -> int:
     """Acknowledge events, and return how many are left. The feed is held."""
     db.among("UPDATE event SET acked = true WHERE id IN ({ids}) RETURNING id", "ids", ids)
@@ -266,7 +248,9 @@ def prune(db: Database, feed: int, *, items_before: float, retention: float, ack
     return bool(max(records, events) == _PRUNED_AT_A_TIME)
 
 
-def history(db: Database, feed: int, subject: int) -> tuple[Mapping[str, Item], list[EventRow]]:
-    """Return the items and the events of a request."""
-    rows = db.run(f"SELECT {_COLUMNS} FROM item WHERE feed = :feed AND subject = :subject", feed=feed, subject=subject)
-    return {row[0]: _item(row) for row in rows}, events_of(db, feed, subject)
+def history(db: Database, feed: int, subject: int) -> tuple[dict[str, Item], list[EventRow]]:
+    """Return the items of a request by their keys, and its events that the store still has, oldest first."""
+    where = "WHERE feed = :feed AND subject = :subject"
+    found = db.run(f"SELECT {_COLUMNS} FROM item {where}", feed=feed, subject=subject)
+    events = db.run(f"SELECT id, kind, payload, acked FROM event {where} ORDER BY id", feed=feed, subject=subject)
+    return {row[0]: _item(row) for row in found}, [EventRow(*row) for row in events]

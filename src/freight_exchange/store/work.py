@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Claimed", "Command", "Cursor", "DeliveryState", "NewDelivery", "Overdue", "Result", "StoredEvent", "acknowledge",
     "add_earlier", "add_gap", "answer_command", "ask_command", "claim", "commands", "count_overdue", "cursors",
-    "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce", "is_busy",
-    "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps", "release_others",
-    "replay", "result_of", "route", "settle",
+    "dead_letters", "deliveries_of", "drop", "end_backfill", "events_after", "has_open_effect", "introduce",
+    "is_busy", "is_silent", "live_items", "lost", "next_due", "orphans", "passed_over", "pending_gaps",
+    "release_others", "replay", "result_of", "route", "settle",
 ]  # fmt: skip
 
 DeliveryState = Literal["ready", "claimed", "done", "dead"]
@@ -364,7 +364,7 @@ def has_open_effect(db: Database, binding: int, events: Sequence[int]) -> bool:
 
 
 def settle(db: Database, me: int, claimed: Claimed, result: Result) -> bool:
-    """Record the result of a delivery, unless another replica has taken it over. Return whether it was recorded."""
+    """Record the result of a delivery, unless another replica has taken it over; return whether it was recorded."""
     settled = db.run(
         "UPDATE delivery SET state = :state, not_before = :not_before, error = :error, owner = NULL,"
         " attempts = attempts - :refund WHERE event = :event AND handler = :handler AND state = 'claimed'"
