@@ -36,7 +36,11 @@ def set_variable(name: str, value: str) -> Callable[[Shell], None]:
 
 def write(name: str, content: str | bytes) -> Callable[[Shell], None]:
     data = content.encode() if isinstance(content, str) else content
-    return lambda _: Path(name).write_bytes(data) and None
+
+    def prepare(shell: Shell) -> None:
+        Path(name).write_bytes(data)
+
+    return prepare
 
 
 def draft(**change: Any) -> Callable[[Shell], None]:
