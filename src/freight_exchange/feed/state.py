@@ -33,6 +33,8 @@ LARGEST: Final = 1000
 """Rows of the largest page that is requested."""
 
 _MOST_PASSES: Final = 4
+_SHIFT: Final = 2
+"""Known rows behind the last one of a snapshot that new rows at its beginning may have shifted there meanwhile."""
 
 
 @attrs.frozen
@@ -146,7 +148,7 @@ class Snapshot:
 
     The first page has the documented size, which no service cuts. If it is full, the largest page may have all rows.
     Then the places behind its last row are read in the documented size, until a page is empty. Rows that only these
-    have prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
+    have, or too many, prove that the service cuts pages: then the listing `is_cut`, and `Passes` has to read it.
     """
 
     def __init__(self, safe: int, largest: int, *, is_long: bool) -> None:
@@ -155,6 +157,7 @@ class Snapshot:
         self.ended = self.is_cut = False
         self.broken = self.ignores_offset = False
         self.is_long = is_long
+        self._count = 0
         self._rows: set[Hashable] = set()
         self._before: Sequence[Hashable] | None = None
 
@@ -168,11 +171,13 @@ class Snapshot:
         elif self.number == 0:
             self.is_long = len(keys) >= self._safe
             self.ended = not keys
+            self._count = len(keys)
             self.number, self.size = max(1, len(keys) // self._safe), self._safe
         else:
             # A page that comes again may be the last one, or each one where page numbers are ignored.
             is_again = bool(keys) and keys == self._before
-            self.is_cut = is_new or (is_again and self.is_long)
+            beyond = len(keys) - max(0, self._count - self.number * self._safe)
+            self.is_cut = is_new or beyond > _SHIFT or (is_again and self.is_long)
             self.ended = self.is_cut or is_again or not keys
             self.number += 1
         self._before = keys
