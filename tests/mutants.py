@@ -306,7 +306,7 @@ _WATCH: Final = (
     Mutant("window-not-checked-after-the-scan", MISSED, {"State.reaches": returns(True)},
            (f"{_REQUESTS}::test_scan_whose_window_slid_past_the_watermark_is_repeated_wider",)),
     Mutant("watermark-at-the-end-of-a-scan", MISSED, {"Poller._after": lambda after: lambda self, scan, *, moved:
-           (setattr(scan, "began", self._clock.read()), after(self, scan, moved=moved))[1]},
+           (setattr(scan, "began", self._clock.read()), after(self, scan, moved=moved))[1]},  # type: ignore[func-returns-value]
            (f"{_READING}::test_watermark_is_when_the_first_page_was_requested",)),
     Mutant("wall-clock-alone-gives-the-age", MISSED,
            {"max_elapsed": lambda _: lambda earlier, later: max(0.0, later.wall - earlier.wall)},
@@ -351,7 +351,7 @@ _WATCH: Final = (
            "Pace.begin": after(lambda self, now: setattr(self, "due", now))},
            (f"{_REQUESTS}::test_first_phase_and_interval_vary",)),
     Mutant("failures-cost-no-pause", STORM, {"Pace.record_failure": lambda _: lambda self, now, error, *, is_deep=False:
-           (setattr(self, "quiet_until", now + 1.0), setattr(self, "due", now + 1.0), 1.0)[2]},
+           (setattr(self, "quiet_until", now + 1.0), setattr(self, "due", now + 1.0), 1.0)[2]},  # type: ignore[func-returns-value]
            (f"{_REQUESTS}::test_outage_gets_no_more_requests_than_health",)),
     Mutant("retry-after-ignored-by-feeds", STORM, {
            "Pace.record_failure": lambda record: lambda self, now, error, *, is_deep=False:
