@@ -72,7 +72,7 @@ class DecodeError(FreightExchangeError):
         **call: Unpack[OutcomeFacts],
     ) -> None:
         super().__init__(message, path=path, **call)
-        self.path: str = path
+        self.path: str = path  # pyright: ignore[reportIncompatibleVariableOverride]  # never `None` here
         self.request_path = request_path
         self.raw = raw
 

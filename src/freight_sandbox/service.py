@@ -376,7 +376,8 @@ class Exchange:
             "index": lambda row: row.index,
         }
         newest: Any = lambda row: (getattr(row, "created", 0), row.index)  # noqa: E731
-        return sorted(rows, key=keys.get(order, newest), reverse=order in ("newest", "updated"))
+        key = keys.get(order) or newest
+        return sorted(rows, key=key, reverse=order in ("newest", "updated"))
 
     def clamp(self, now: float) -> int | None:
         """Count a page, and return the most rows that it may have."""

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
 
@@ -49,13 +49,9 @@ class OperatorPort:
         status: Callable[[], BotStatus],
         expose: Callable[[str], tuple[str, bytes]] | None,
     ) -> None:
-        class Handler(_Handler):
-            pass
-
-        Handler.status, Handler.expose = staticmethod(status), None if expose is None else staticmethod(expose)
         try:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            self._server = _Server(family, (host, port), Handler)
+            self._server = _Server(family, (host, port), status, expose)
         except (OSError, OverflowError, UnicodeError) as error:
             raise ConfigurationError(f"cannot listen on the operator's port {port} of {host!r}: {error}") from error
         self.address = (host, int(self._server.server_address[1]))
@@ -96,10 +92,16 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_address = True
     request_queue_size = _MAX_CONNECTIONS
 
-    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], handler: type[_Handler]) -> None:
-        self.address_family = family
+    def __init__(
+        self,
+        family: socket.AddressFamily,
+        address: tuple[str, int],
+        status: Callable[[], BotStatus],
+        expose: Callable[[str], tuple[str, bytes]] | None,
+    ) -> None:
+        self.address_family, self.status, self.expose = family, status, expose
         self._slots = threading.BoundedSemaphore(_MAX_CONNECTIONS)
-        super().__init__(address, handler)
+        super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
         # Without the look-up of a host name by `HTTPServer`, which may take long.
@@ -127,8 +129,6 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    status: Callable[[], BotStatus]
-    expose: Callable[[str], tuple[str, bytes]] | None
     timeout = _REQUEST_TIMEOUT
     server_version = "freight-exchange"
     sys_version = ""
@@ -151,14 +151,15 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815
 
     def _answer(self) -> tuple[int, str, bytes]:
+        server = cast("_Server", self.server)
         path, text = self.path.partition("?")[0], "text/plain; charset=utf-8"
         if path not in ("/livez", "/readyz", "/metrics"):
             return 404, text, b"there are /livez, /readyz and /metrics\n"
         if path == "/metrics":
-            if self.expose is None:
+            if server.expose is None:
                 return 501, text, f"{INSTALL_HINT}\n".encode()
-            return 200, *type(self).expose(self.headers.get("Accept", ""))  # type: ignore[misc]
-        now = type(self).status()
+            return 200, *server.expose(self.headers.get("Accept", ""))
+        now = server.status()
         is_good = now.live and (path == "/livez" or now.state == "running")
         scan = f"watermark {now.age.total_seconds():.1f} s old" if now.scans else "another replica scans"
         return 200 if is_good else 503, text, f"{now.state}, {scan}\n".encode()

@@ -148,6 +148,7 @@ class Worker:
 
     async def _claim(self, free: int) -> list[work.Claimed]:
         reach("before claim")
+        claimed: list[work.Claimed] = []
         with anyio.CancelScope(shield=True):
             claimed = await self._store.run(
                 work.claim, self._store.binding, self._store.me, [*self._handlers], free, in_doubt=IN_DOUBT

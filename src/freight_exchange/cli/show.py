@@ -138,7 +138,7 @@ class Out:
 
     def __init__(self, format: Literal["json", "csv"] | None = None, per: Per = "unit") -> None:
         self.format = format
-        self.per = per
+        self.per: Per = per
         self.codes: Mapping[int, str] = {}
 
     async def read_codes(self, exchange: FreightExchange) -> None:

@@ -246,7 +246,8 @@ def readings(db: Database, binding: int) -> Readings:
     rows = db.run("SELECT name, began, payload FROM reading WHERE binding = :binding", binding=binding).fetchall()
     found = {name: (began, bytes(payload)) for name, began, payload in rows}
     required, repeats = found.get("required", (0.0, b""))
-    return required, bool(repeats), *found.get("bids", (0.0, None))
+    began, payload = found.get("bids", (0.0, None))
+    return required, bool(repeats), began, payload
 
 
 def require_reading(db: Database, binding: int, began: float, *, repeats: bool = False) -> None:

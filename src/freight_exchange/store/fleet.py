@@ -152,7 +152,7 @@ def join(db: Database, binding: Binding, holder: str, lease: float, *, before: i
     moved = db.run("SELECT value FROM meta WHERE key = :key", key=f"moved {row}").fetchone()
     if moved:
         raise StoreError(f"{db.place} was moved into {moved[0]}: start the bot with that one")
-    if is_mine and old[0] != row:
+    if old is not None and is_mine and old[0] != row:
         raise StoreError(f"{db.place} is open for another bot in this process: use one Store object for each")
     me = before if is_mine else 1 + secrets.randbelow(2**63 - 1)
     others = db.run(

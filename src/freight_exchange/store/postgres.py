@@ -95,7 +95,7 @@ class Postgres(Database):
         self._is_beside = is_beside
         self.place, self._secrets, self._options = _read_address(address)
         self._connection: _Connection | None = None
-        self._begin = _BEGIN
+        self._begin: Any = _BEGIN
 
     def run(self, sql: str, /, **values: Any) -> psycopg.Cursor[Any]:
         # Composed of constants alone, which the type checkers do not see.
