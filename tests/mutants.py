@@ -200,7 +200,7 @@ def _untied(self: Any) -> Any:
     yield
 
 
-def _whatever_version(finish: Any) -> Any:
+def _any_version(finish: Any) -> Any:
     def call(db: Any, effect: Any, **conditions: Any) -> Any:
         (version,) = db.run("SELECT version FROM effect WHERE id = :id", id=effect.id).fetchone()
         return finish(db, attrs.evolve(effect, version=version), **conditions)
@@ -381,7 +381,7 @@ _BOT: Final = (
            if isinstance(result, public("StillUnknown")) else result, is_due=is_due)}, (f"{_DOUBTS}::TestPerson",)),
     Mutant("absent-offer-sent-for-ever", TWICE, {"_MAX_RESENDS": becomes(10**9)},
            (f"{_DOUBTS}::TestOutcome::test_offer_listed_late_is_sent_four_times_at_most",)),
-    Mutant("result-written-over-a-newer-doubt", TWICE, {"effects/finish": _whatever_version},
+    Mutant("result-written-over-a-newer-doubt", TWICE, {"effects/finish": _any_version},
            (f"{_DOUBTS}::test_late_reply_is_a_fact",)),
     Mutant("late-reply-dropped", TWICE, {"effects/finish": lambda finish: lambda db, effect, *, replaces, owner=None:
            finish(db, effect, replaces=replaces, owner=effect.owner)}, (f"{_DOUBTS}::test_late_reply_is_a_fact",)),

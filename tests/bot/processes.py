@@ -85,7 +85,7 @@ class Process:
         return await self.store.run(make)
 
     async def claim(self, delivery: Delivery) -> Delivery:
-        """Claim a delivery again, whatever its state."""
+        """Claim a delivery again, in any state."""
         await self.set_delivery(delivery, state="claimed", owner=self.store.me, error=None)
         return delivery
 

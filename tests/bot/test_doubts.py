@@ -315,7 +315,7 @@ async def test_offer_that_arrives_after_a_kill_is_found() -> None:
 
 
 async def test_hundred_doubts_share_their_readings() -> None:
-    """Only the address of offers fails, for ever."""
+    """Only the address of offers fails, and does not recover."""
     sandbox, settle = Sandbox(), 30.0
     indexes = [sandbox.publish() for _ in range(100)]
     strike(sandbox, "unavailable_forever", times=None)
@@ -380,7 +380,7 @@ async def test_one_probe_goes_before_all_writes(fault: str) -> None:
 
 
 async def test_cancelled_handler_leaves_no_doubt() -> None:
-    """From its record on, an offer is finished whatever happens to the handler."""
+    """From its record on, an offer is finished, also if the handler ends."""
     sandbox = Sandbox()
     index = sandbox.publish()
     strike(sandbox, "slow", seconds=3.0)
@@ -422,7 +422,7 @@ async def test_two_handlers_of_one_request_make_one_offer() -> None:
         first = await run.event(index)
         tasks.start_soon(quote, first, AMOUNT)
         tasks.start_soon(quote, first, "1900")
-    # Whichever was first has won.
+    # The first one has won.
     assert amounts_on(sandbox, index) == [str(results[0].amount)]
     assert results[0].amount == results[1].amount
 

@@ -1,4 +1,4 @@
-"""What a bot costs at its start, how soon it reacts, and how it comes to rest."""
+"""Tests of a bot's start, of how soon it reacts, and of how it comes to rest."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Machine:
     """The expected rows.
 
     Attributes:
-        replicas: `living`, `lapsed` (its lease is over, and nobody has ended it) or `ended`, and the count of writes.
+        replicas: `living`, `lapsed` (its lease is over, and none has ended it) or `ended`, and the count of writes.
         claims: Owner of each delivery, or `None` while it is ready.
         effects: State, owner and age of each effect.
         owner, epoch, is_held: The feed.

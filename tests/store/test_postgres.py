@@ -282,7 +282,7 @@ class TestDatabase:
                 with pytest.raises(kind, match=message):
                     await store.run(fleet.beat, store.me)
 
-    async def test_commits_are_synchronous_whatever_the_role_has_set(self, own_address: str) -> None:
+    async def test_commits_are_synchronous_with_any_setting_of_the_role(self, own_address: str) -> None:
         address = own_address
         name = address.rpartition("/")[2]
         with session(address) as other:

@@ -29,7 +29,7 @@ Steps = list[tuple[float, Callable[[], object]]]
 
 @attrs.frozen
 class Rule:
-    """What happens after the feed was entered, and the events that follow.
+    """Actions after the feed was entered, and the events that follow.
 
     Attributes:
         script: Returns the steps, given a market with two requests and the offer 5001 on the first.

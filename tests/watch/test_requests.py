@@ -31,7 +31,7 @@ Script = Callable[[Market], list[tuple[float, Callable[[], object]]]]
 
 @attrs.frozen
 class Rule:
-    """What happens after the feed was entered, and the events that follow.
+    """Actions after the feed was entered, and the events that follow.
 
     Attributes:
         script: Returns the steps, given a market with two requests, 1 and 2.

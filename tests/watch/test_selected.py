@@ -62,7 +62,7 @@ class Account:
         return attrs.evolve(reply, body=json.dumps({name: rows}).encode())
 
     def ignore_the_filter(self, status: str | None) -> None:
-        """List all bids whatever `type` is, the open ones with this status."""
+        """List all bids with any `type`, the open ones with this status."""
 
         def mutate(reply: Any, now: float, random: object) -> Any:
             call = attrs.evolve(self._call, query={}, body=b'{"offset": %d, "rowsperpage": 10}' % self._offset())

@@ -216,7 +216,7 @@ class BotFile:
                 if is_running:
                     return await self._ask(store, name, arguments)
                 # A client that is never entered: a decision sends nothing.
-                client = FreightExchange(url, email="nobody", password="none")
+                client = FreightExchange(url, email="unused", password="none")
                 ledger = Ledger(store, client, settle=0.0, interval=1.0)
                 try:
                     return await change(name, arguments, store, ledger, None)

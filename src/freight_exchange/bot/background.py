@@ -37,7 +37,7 @@ class Background:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the work is over."""
+        """`True` once the work is over."""
         return self._ended.is_set()
 
     async def wait(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -14,27 +14,24 @@ import anyio
 from freight_exchange.bot import admin, process
 from freight_exchange.bot.background import Background
 from freight_exchange.bot.failpoints import Failpoints, no_failpoints
-from freight_exchange.bot.lifespan import check_lifespan, no_resources
+from freight_exchange.bot.handler import Handler
+from freight_exchange.bot.lifespan import Lifespan, check_lifespan, no_resources
 from freight_exchange.bot.metrics import Metrics, MetricsSource, make_collector, make_exposition
 from freight_exchange.bot.options import DEFAULT_NAME, MIN_RETENTION, BotOptions
 from freight_exchange.bot.outcomes import ProcessEnd, describe
 from freight_exchange.bot.router import Router
+from freight_exchange.bot.session import Session
 from freight_exchange.bot.status import BotStatus, DeadLetter, Doubt
 from freight_exchange.bot.supervisor import Supervisor
 from freight_exchange.client import FreightExchange
 from freight_exchange.errors import DEFAULT_SETTLE, ConfigurationError
 from freight_exchange.options import DEFAULT_ALLOWANCE, DEFAULT_INTERVAL, Start
+from freight_exchange.store.database import Store
 from freight_exchange.store.database_url import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from prometheus_client.registry import Collector
 
-    from freight_exchange.bot.handler import Handler
-    from freight_exchange.bot.lifespan import Lifespan
-    from freight_exchange.bot.session import Session
-    from freight_exchange.store import Store
 else:
     Collector = Any  # `typing.get_type_hints` resolves it without the extra `metrics`
 

@@ -5,25 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import anyio
 import attrs
 
 from freight_exchange import validation
+from freight_exchange.bot.handler import BotEvent, Delivery
+from freight_exchange.bot.ledger import Ledger
 from freight_exchange.bot.writes import AnswerWrite, OfferWrite
+from freight_exchange.client import FreightExchange
 from freight_exchange.endpoints.reference import index_of_currency
 from freight_exchange.endpoints.service import index_of
 from freight_exchange.errors import ConfigurationError, DeadlineExceededError, ValidationError
 from freight_exchange.feed.events import BidSelected, OfferEvent, RequestEvent
 from freight_exchange.models import Bid, Currency, Listing, Offer
-
-if TYPE_CHECKING:
-    from freight_exchange.bot.handler import BotEvent
-    from freight_exchange.bot.ledger import Ledger
-    from freight_exchange.bot.work import Delivery
-    from freight_exchange.client import FreightExchange
-    from freight_exchange.validation import Number
+from freight_exchange.validation import Number
 
 __all__ = ["Context", "Log", "OfferContext", "RequestContext", "SelectedContext", "Stopping", "make_context"]
 

@@ -16,7 +16,7 @@ from freight_exchange.feed.events import BidSelected, Gap, OfferEvent, RequestEv
 from freight_exchange.filters import OfferFilter, RequestFilter
 from freight_exchange.models import Currency
 
-__all__ = ["FEED_OF", "BotEvent", "Function", "Handler", "Kind", "kind_of", "resolve_arguments", "subject"]
+__all__ = ["FEED_OF", "BotEvent", "Delivery", "Function", "Handler", "Kind", "kind_of", "resolve_arguments", "subject"]
 
 BotEvent = RequestEvent | Gap | Unreadable | BidSelected | OfferEvent
 """Event that a handler can be called for."""
@@ -77,7 +77,7 @@ class Handler:
 
     @property
     def lacks_codes(self) -> bool:
-        """Whether a filter selects by codes of currencies that are not looked up yet."""
+        """`True` if a filter selects by codes of currencies that are not looked up yet."""
         return any(isinstance(one, OfferFilter) and one.unknown_codes for one in self.filters.values())
 
     async def load_codes(self, by_code: Callable[[str], Awaitable[Currency]]) -> None:
@@ -97,6 +97,35 @@ class Handler:
             # Gaps and unreadable requests have no fields to filter by.
             return True
         return filter_.matches(subject(event))
+
+
+@attrs.frozen(kw_only=True)
+class Delivery:
+    """Event for one handler, as this replica has claimed it.
+
+    Attributes:
+        event_id: Number of the event.
+        handler: Row of the handler in the store.
+        name: Id of the handler.
+        kind: Kind of the event.
+        subject: Index of the request, if the event is about one.
+        attempts: Number of this attempt, from 1.
+        error: Error of the last attempt.
+        at: When the event was recorded, on the store's clock.
+        event: The event.
+        merged: Numbers of later updates that are merged into it.
+    """
+
+    event_id: int
+    handler: int
+    name: str
+    kind: str
+    subject: int | None
+    attempts: int
+    error: str | None
+    at: float
+    event: BotEvent
+    merged: tuple[int, ...] = ()
 
 
 def kind_of(event: BotEvent) -> Kind:

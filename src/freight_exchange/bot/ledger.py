@@ -61,7 +61,7 @@ from freight_exchange.store.errors import ConflictError, StoreRefusedError
 from freight_exchange.store.fleet import ORPHAN_AGE
 
 if TYPE_CHECKING:
-    from freight_exchange.bot.work import Delivery
+    from freight_exchange.bot.handler import Delivery
     from freight_exchange.client import FreightExchange
     from freight_exchange.models import Reconciliation
     from freight_exchange.store import Store
@@ -178,7 +178,7 @@ class Pass:
 
 
 class _ChangedError(Exception):
-    """What a plan was made from has changed before its effect began."""
+    """Change of the facts of a plan before its effect began."""
 
 
 class Ledger:
@@ -461,7 +461,7 @@ class Ledger:
         return done
 
     async def _finish(self, effect: Effect, state: str, **facts: Any) -> Effect:
-        """Record the outcome of a send, whoever owns the effect by now; return the effect as it is stored.
+        """Record the outcome of a send, also for another owner; return the effect as it is stored.
 
         While the store is away this repeats for the send window. After that `sending` stays, and the beat of this or of
         another replica finds it.

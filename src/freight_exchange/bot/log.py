@@ -13,9 +13,8 @@ from freight_exchange.errors import OfferInDoubtError, OfferRejectedError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
 
-    from freight_exchange.bot.handler import Handler
+    from freight_exchange.bot.handler import Delivery, Handler
     from freight_exchange.bot.verdict import Verdict
-    from freight_exchange.bot.work import Delivery
 
 __all__ = ["AttemptLog", "log_fields"]
 

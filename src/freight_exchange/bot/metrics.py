@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
     from prometheus_client.registry import Collector
 
+    from freight_exchange.bot.handler import Delivery
     from freight_exchange.bot.status import BotStatus
-    from freight_exchange.bot.work import Delivery
 
 __all__ = ["INSTALL_HINT", "InFlight", "Metrics", "MetricsSource", "make_collector", "make_exposition"]
 
@@ -101,7 +101,7 @@ class Metrics(Instrumentation):
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the exchange has not answered several calls in a row."""
+        """`True` if the exchange has not answered several calls in a row."""
         return self.unanswered >= _CUT_OFF
 
     def outcomes_of(self, what: str) -> dict[str, int]:
@@ -136,7 +136,7 @@ class Metrics(Instrumentation):
 
 
 class MetricsSource(NamedTuple):
-    """What a collector reads of one bot.
+    """Figures of one bot for a collector.
 
     Attributes:
         name: Name of the bot.

@@ -1,6 +1,6 @@
 """The account's bids at the service, whether or not this bot has made them.
 
-One reading of their listing at a time, at the feed's pace, serves whatever waits for one: a start, a second price, and
+One reading of their listing at a time, at the feed's pace, serves all that wait for one: a start, a second price, and
 doubts. The last one is recorded in the store for all replicas.
 """
 

@@ -53,7 +53,7 @@ _CANCELLATION_GRACE: Final = 0.5
 
 @attrs.frozen(kw_only=True)
 class Parts:
-    """What all sessions of a run share."""
+    """Parts that all sessions of a run share."""
 
     options: BotOptions
     handlers: Mapping[str, Handler]
@@ -364,7 +364,7 @@ class Session:
                 )
 
     async def _primed(self, name: str) -> None:
-        """Wait for the end of a feed's first scan, by whichever replica."""
+        """Wait for the end of a feed's first scan, by any replica."""
         clock = self.parts.exchange._feed_parts()[1].clock
         while True:
             text = await self._store.run(feeds.load_state, self._store.feeds[name])

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import Literal, Self, cast
 
 import attrs
 
 from freight_exchange.base import Serializable
 from freight_exchange.feed.events import Gap
 from freight_exchange.feed.status import Explanation, FeedStatus, OfferFeedStatus
+from freight_exchange.store.effects import Effect
 from freight_exchange.store.work import DeliveryState
-
-if TYPE_CHECKING:
-    from freight_exchange.store.effects import Effect
 
 __all__ = ["BotStatus", "DeadLetter", "Doubt", "Handling", "LedgerEntry", "Phase", "StoreStatus"]
 

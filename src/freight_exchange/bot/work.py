@@ -12,7 +12,7 @@ import attrs
 
 from freight_exchange.bot.context import Context, Log, Stopping, make_context
 from freight_exchange.bot.failpoints import reach
-from freight_exchange.bot.handler import BotEvent, Handler, subject
+from freight_exchange.bot.handler import BotEvent, Delivery, Handler, subject
 from freight_exchange.bot.log import AttemptLog, log_fields
 from freight_exchange.bot.outcomes import IN_DOUBT, Drop, ProcessEnd, describe
 from freight_exchange.bot.tasks import split_cancellations
@@ -45,35 +45,6 @@ _OUTAGE_LIMIT: Final = 3600.0
 _MIN_RETRIES: Final = 1
 """Minimum number of retries after interruptions, even for a handler without `retries`: the process may have ended
 before the first call."""
-
-
-@attrs.frozen(kw_only=True)
-class Delivery:
-    """Event for one handler, as this replica has claimed it.
-
-    Attributes:
-        event_id: Number of the event.
-        handler: Row of the handler in the store.
-        name: Id of the handler.
-        kind: Kind of the event.
-        subject: Index of the request, if the event is about one.
-        attempts: Number of this attempt, from 1.
-        error: Error of the last attempt.
-        at: When the event was recorded, on the store's clock.
-        event: The event.
-        merged: Numbers of later updates that are merged into it.
-    """
-
-    event_id: int
-    handler: int
-    name: str
-    kind: str
-    subject: int | None
-    attempts: int
-    error: str | None
-    at: float
-    event: BotEvent
-    merged: tuple[int, ...] = ()
 
 
 class Worker:

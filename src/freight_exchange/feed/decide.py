@@ -113,7 +113,7 @@ def _kind(before: Item | None, now: Sighting, view: View) -> Kind | None:
 def decide_gone(
     db: Database, source: Source, items: Sequence[Item], expected: set[str], at: float, between: Between
 ) -> Decision:
-    """Decide about the items of a request that a look-up denies, of which some were expected."""
+    """Decide about the items of a request that a look-up denies; some of them were expected."""
     changed: list[Item] = []
     events: list[NewEvent] = []
     for item in items:

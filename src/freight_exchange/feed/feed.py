@@ -33,7 +33,9 @@ from freight_exchange.feed.events import (
     acknowledgeable,
     load_event,
 )
+from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
 from freight_exchange.feed.poller import ClientParts, Poller
+from freight_exchange.feed.sources import Source
 from freight_exchange.feed.status import (
     Explanation,
     FeedStatus,
@@ -46,8 +48,6 @@ from freight_exchange.store import database, feeds, fleet
 from freight_exchange.store.errors import HeldHereError
 
 if TYPE_CHECKING:
-    from freight_exchange.feed.options import WatchOffersOptions, WatchOptions
-    from freight_exchange.feed.sources import Source
     from freight_exchange.store.feeds import EventRow
 
 __all__ = ["Feed", "OfferFeed"]

@@ -48,7 +48,7 @@ Between = tuple[datetime | None, datetime]
 """Earliest and latest time of a change."""
 
 Kind = Literal["first", "new", "changed", "gone"]
-"""What a scan finds about an item: `first` if it was there before the feed, and is told anyway."""
+"""Finding of a scan about an item: `first` if it was there before the feed, and is told anyway."""
 
 FIELDS: Final = tuple(field.name for field in attrs.fields(RateRequest) if field.name != "extra")
 """The fields of a request that the service document names."""

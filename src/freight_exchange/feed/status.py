@@ -110,7 +110,7 @@ class Explanation(Serializable):
 
 @attrs.frozen(kw_only=True)
 class _Found:
-    """What the store has about a request or an offer."""
+    """Facts of the store about a request or an offer."""
 
     index: int
     what: str

@@ -252,7 +252,7 @@ def readings(db: Database, binding: int) -> Readings:
 
 def require_reading(db: Database, binding: int, began: float, *, repeats: bool = False) -> None:
     """Require that a reading of the bids begins at this time or later, before any replica offers."""
-    # The last reading does not count, whatever its time: clocks go back.
+    # The last reading does not count, since clocks go back.
     db.run("UPDATE reading SET began = 0 WHERE binding = :binding AND name = 'bids'", binding=binding)
     _put_reading(db, binding, "required", began, b"again" if repeats else b"")
 

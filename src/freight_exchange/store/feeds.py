@@ -1,7 +1,7 @@
 """Items, events and states of feeds. Statements only.
 
 An item is what a feed tracks: a request, an offer, a selected bid, or a row that cannot be read. It keeps the digest
-of its last state for ever, and its record for as long as `prune` allows. An empty digest means that it is told as gone.
+of its last state for good, and its record for as long as `prune` allows. An empty digest means that it is told as gone.
 
 Item times are on the feed's own clock, event times on the store's.
 """

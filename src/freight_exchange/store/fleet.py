@@ -9,7 +9,7 @@ A replica's id is random and never used twice, so it is the fencing token: each 
 | settle | `state = 'claimed' AND owner = :me` |
 | begin an effect | `note_write` first; then the delivery is still claimed by me; insert, unique while it is open |
 | finish an effect | `version = :version`; it adds one to the version and needs no lease, because an answer is a fact |
-| adopt | whatever is claimed or open and whose owner is not living, however old |
+| adopt | all that is claimed or open and has no living owner, however old |
 
 The three kinds of rows that may stay behind, and what frees them:
 
@@ -193,7 +193,7 @@ def beat(db: Database, me: int) -> None:
 
 
 def adopt(db: Database, me: int) -> Adopted:
-    """Take over whatever is claimed or open and whose owner does not live. Call it with each beat.
+    """Take over all that is claimed or open and has no living owner. Call it with each beat.
 
     An adopted effect keeps its state and its version, so that an answer which its old owner still gets is recorded.
 

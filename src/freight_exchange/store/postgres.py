@@ -38,7 +38,7 @@ _KEEPALIVE: Final[Mapping[str, Any]] = {"keepalives_idle": 10, "keepalives_inter
 _BEGIN: Final = (
     "BEGIN ISOLATION LEVEL READ COMMITTED;"
     f" SET LOCAL search_path = {_NAMESPACE};"
-    # What is committed must survive a crash of the server, whatever the defaults of the role are.
+    # What is committed must survive a crash of the server, also if the defaults of the role differ.
     " SET LOCAL synchronous_commit = on;"
     # Rows that a policy hides would count as absent: reading them must fail.
     " SET LOCAL row_security = off;"

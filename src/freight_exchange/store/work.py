@@ -149,7 +149,7 @@ def introduce(db: Database, binding: int, handlers: Sequence[tuple[str, int, boo
 
 
 def is_silent(db: Database, feed: int) -> bool:
-    """Return whether a feed's first scan makes no events, whatever `start` says."""
+    """Return whether a feed's first scan makes no events, with any `start`."""
     return db.run("SELECT 1 FROM meta WHERE key = :key", key=f"silent {feed}").fetchone() is not None
 
 

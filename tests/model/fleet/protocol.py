@@ -62,7 +62,7 @@ SAFETY: Final[Sequence[tuple[Guard, ...]]] = (
 """Minimal sets of guards without which a request gets a second offer."""
 
 LIVENESS: Final = (Guard.ADOPT_ALL, Guard.ADOPT_ORPHANS, Guard.FREE_CLAIMS)
-"""Guards without each of which something stays claimed or open for ever."""
+"""Guards against something that stays claimed or open for good."""
 
 
 class Phase(Enum):
@@ -218,7 +218,7 @@ def is_settled(state: State) -> bool:
 
 
 def can_act(state: State, number: int) -> bool:
-    """Return whether a replica can go on alone, while the other one is dead or frozen for ever."""
+    """Return whether a replica can go on alone, while the other one is dead or frozen for good."""
     process = state.processes[number]
     is_in = process.phase is not Phase.DEAD and (number, process.seat) in state.living
     return is_in or process.seat < state.seats
@@ -331,7 +331,7 @@ def _beats(
     for other in state.living - {me}:
         ended = state._replace(living=state.living - {other})
         only = other if Guard.ADOPT_ALL not in guards else None
-        # Nobody knows whether the other one is dead or frozen.
+        # It is unknown whether the other one is dead or frozen.
         yield Step(number, f"ends replica {other}, and adopts"), _adopt(ended, number, me, only, guards)
     for request, row in enumerate(state.rows):
         is_mine = row.owner == me and process.checks[request] is None
@@ -379,7 +379,7 @@ def _resolver(
 
 
 def _finish(state: State, number: int, me: Id, word: str, guards: frozenset[Guard]) -> State:
-    """Commit the outcome of a send, whoever owns it now, and settle the delivery if it is still claimed by this one."""
+    """Commit the outcome of a send, also for another owner; settle the delivery if this one still claims it."""
     process = state.processes[number]
     row = state.rows[process.request]
     if row.version == process.version or Guard.FINISH_VERSION not in guards:

