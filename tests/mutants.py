@@ -242,8 +242,6 @@ _RULE: Final = f"{_REQUESTS}::test_rule"
 _LEDGER: Final = "bot/test_ledger.py"
 _DOUBTS: Final = "bot/test_doubts.py"
 _ANSWERS: Final = "bot/test_answers.py"
-_POSTGRES: Final = "unit/store/postgres"
-_TAKE_OVER: Final = f"{_POSTGRES}/fleet/test_fleet.py::TestTakeOver"
 
 # fmt: off
 _CALLS: Final = (
@@ -419,36 +417,30 @@ _BOT: Final = (
 )
 
 _STORE: Final = (
-    Mutant("commit-before-the-disk", TWICE, {"sqlite/prepare": after(
-        lambda connection, *_, **__: connection.execute("PRAGMA synchronous = OFF")
-    )}, ("unit/store/sqlite/test_connection.py",)),
-    Mutant("commit-before-the-disk-of-the-database", TWICE, {
-        "_DEFAULTS": lambda settings: settings | {"synchronous_commit": "off"},
-        "session/begin": yields(lambda statements: statements.replace("commit = on", "commit = off")),
-    }, (f"{_POSTGRES}/test_connection.py::test_commits_are_durable_on_a_server_that_does_not_wait_for_its_disk",)),
-    Mutant("file-used-by-two-processes", TWICE, {"StoreLock.acquire": lambda acquire: lambda cls, path:
-           acquire(cls, path.with_name(f"{time.monotonic_ns()}.lock"))}, ("unit/store/sqlite/test_store.py",)),
-    Mutant("store-of-another-account-used", TWICE, {"sqlite/_IS_EMPTY": becomes("1")},
-           ("unit/store/test_protocol.py::TestLease",)),
-    Mutant("reply-of-the-database-awaited-for-ever", HANG, {"connection/_limited": lambda _: lambda waits, _: waits},
-           (f"{_POSTGRES}/test_connection.py::test_reply_that_never_ends_is_cut_off",)),
-    Mutant("frozen-process-keeps-its-locks", HANG, {"session/begin": given(is_limited=False)},
-           (f"{_POSTGRES}/fleet/test_frozen_sessions.py",)),
-    Mutant("password-of-the-database-shown", LEAKED, {"describe_address": lambda _: lambda address: address},
-           (f"{_POSTGRES}/test_address.py::test_url_makes_a_store",)),
-    Mutant("ended-replica-writes", FLEET, {"replica_sql/_LIVING": swapped(" AND epoch = 0")},
-           (f"{_TAKE_OVER}::test_ends_all_writes_of_the_replica",)),
-    Mutant("ended-scanner-commits", FLEET, {"FENCE_TERM": swapped(" AND term_epoch = %(epoch)s")},
-           (f"{_POSTGRES}/fleet/test_fleet.py::TestTerm::test_goes_to_another_replica_once_the_lease_is_over",)),
-    Mutant("send-of-a-living-replica-adopted", FLEET, {"ADOPT_EFFECTS": swapped("has_left", "true")},
-           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
+    Mutant("commit-before-the-disk", TWICE, {"SQLite._open": after(
+        lambda self, *_: self.run("PRAGMA synchronous = OFF")
+    )}, ("store/test_files.py",)),
+    Mutant("commit-before-the-disk-of-the-database", TWICE, {"postgres/_BEGIN": swapped("commit = on", "commit = off")},
+           ("store/test_postgres.py",)),
+    Mutant("file-used-by-two-processes", TWICE, {"_take_lock": lambda take: lambda path, place:
+           take(f"{path}.{time.monotonic_ns()}", place)}, ("store/test_files.py",)),
+    Mutant("store-of-another-account-used", TWICE, {"_is_unused": returns(True)}, ("store/test_replicas.py",)),
+    Mutant("reply-of-the-database-awaited-for-ever", HANG, {"_REPLY_TIMEOUT": becomes(600.0)},
+           ("store/test_postgres.py",)),
+    Mutant("frozen-process-keeps-its-locks", HANG,
+           {"postgres/_BEGIN": lambda text: re.sub("idle_in_transaction_session_timeout = '[^']*'", "work_mem = '4MB'",
+                                                   text)},
+           ("store/test_postgres.py",)),
+    Mutant("password-of-the-database-shown", LEAKED, {"Postgres._masked": lambda _: lambda self, text: text},
+           ("store/test_postgres.py",)),
+    Mutant("ended-replica-writes", FLEET, {"LIVING": becomes("1 = 1")}, ("store/test_machine.py",)),
+    Mutant("ended-scanner-commits", FLEET, {"feeds/hold": returns(None)}, ("watch", "fleet")),
     Mutant("work-of-an-ended-replica-left", FLEET,
            {"fleet/adopt": lambda adopt: lambda db, me: names(adopt)["Adopted"]()},
            ("fleet/test_fleet.py::test_work_of_a_replica_that_ended_is_taken_over",)),
-    Mutant("wait-after-a-take-over-too-short", FLEET, {"_ADOPTION_WAIT": becomes(0.0)},
-           (f"{_TAKE_OVER}::test_adopts_claims_and_open_effects",)),
-    Mutant("restored-database-trusted", FLEET, {"History.check": yields(lambda found: (False, *found[1:]))},
-           (f"{_POSTGRES}/test_history.py",)),
+    Mutant("wait-after-a-take-over-too-short", FLEET, {"ORPHAN_AGE": becomes(0.0)},
+           ("bot/test_doubts.py", "store/test_machine.py")),
+    Mutant("restored-database-trusted", FLEET, {"Joined.must_read": returns(False)}, ("store/test_replicas.py",)),
 )
 
 _TOOLS: Final = (
@@ -468,7 +460,7 @@ PARTS: Final[dict[str, tuple[tuple[str, ...], tuple[Mutant, ...]]]] = {
     "calls": (("calls/test_matrix.py", "calls/test_deadlines.py"), _CALLS),
     "watch": (("watch",), _WATCH),
     "bot": (("bot",), _BOT),
-    "store": (("unit/store", "unit/bot/runtime/fleet"), _STORE),
+    "store": (("store", "fleet"), _STORE),
     "tools": (("cli", "sandbox", "unit/testing"), _TOOLS),
 }
 """The parts of the package: tests of the mutants that name none, and the mutants."""
